@@ -1,0 +1,76 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PACKAGES := cli comparer dumper dumpfile pairing
+CODE := api $(PACKAGES) tests benchmarks examples
+PYTHON ?= python3
+VENV ?= .venv/dev
+BIN := $(VENV)/bin
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint constraints.txt
+TESTS ?= tests
+JOBS ?= auto
+
+.PHONY: help demo test slow check format lint links types arch cov bench localisation golden build clean
+
+help:  ## say what each target does
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+# One environment with both frameworks, for tests, checks and benchmarks.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/$(PIP_INSTALL) torch
+	$(BIN)/$(PIP_INSTALL) paddlepaddle transformers --editable '.[dev]'
+	touch $@
+
+demo:  ## set up three separate environments, dump ResNet-18 in torch and in paddle, compare
+	examples/demo.sh
+
+test: $(VENV)/.ready  ## set everything up and run all tests but the slow ones
+	$(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile $(TESTS)
+
+slow: $(VENV)/.ready  ## run the long tests too (at most 30 minutes)
+	$(BIN)/pytest $(TESTS)
+
+check: lint types arch  ## run linter, type checker and import contracts
+
+format: $(VENV)/.ready  ## format the code
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+lint: $(VENV)/.ready  ## check style
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+
+# mypy and import-linter name modules after folders, so show them the folders under padiff/.
+links:
+	mkdir -p build/types/padiff
+	for p in $(PACKAGES); do ln -sfn ../../../$$p build/types/padiff/$$p; done
+	for f in api/*.py api/py.typed; do ln -sfn ../../../$$f build/types/padiff/$$(basename $$f); done
+
+types: $(VENV)/.ready links  ## check types
+	$(BIN)/mypy | sed 's|^build/types/padiff/||'
+
+arch: $(VENV)/.ready links  ## check the import contracts
+	PYTHONPATH=build/types $(BIN)/lint-imports
+
+cov: $(VENV)/.ready  ## measure test coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m 'not slow' $(TESTS)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+bench: $(VENV)/.ready  ## measure speed and memory, as ratios within one run
+	$(BIN)/python -m benchmarks
+
+localisation: $(VENV)/.ready  ## measure how often a planted fault is named, and false alarms
+	$(BIN)/python -m benchmarks localisation
+
+golden: $(VENV)/.ready  ## rewrite the golden files; say in the commit why
+	$(BIN)/python tests/golden/make.py
+
+build: $(VENV)/.ready  ## build wheel and sdist into dist/
+	rm -rf build/lib build/bdist.* dist
+	$(BIN)/python -m build
+
+clean:  ## remove everything that make made, environments included
+	rm -rf build dist *.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv padiff_dump

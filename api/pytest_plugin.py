@@ -1,0 +1,153 @@
+"""A pytest fixture that compares a model with an archived dump of the reference.
+
+::
+
+    def test_port(padiff_compare):
+        padiff_compare("baseline/resnet", build_model(), images)
+
+It is loaded by pytest wherever padiff is installed; nothing else is imported until a test asks for
+the fixture.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from padiff.comparer import Comparison
+
+__all__ = ["PadiffCompare", "padiff_compare", "pytest_addoption"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the fixture."""
+    group = parser.getgroup("padiff")
+    group.addoption(
+        "--padiff-accept",
+        metavar="REASON",
+        help="Take what the tests record as the new baselines, and log why.",
+    )
+    group.addoption(
+        "--padiff-reports",
+        metavar="FOLDER",
+        help="Keep the result of each comparison here as JSON, for `padiff report`.",
+    )
+
+
+class PadiffCompare:
+    """Records a model and compares it with a baseline; a test calls it."""
+
+    def __init__(
+        self, folder: Path, *, name: str, reason: str | None, reports: Path | None
+    ) -> None:
+        """Set up for one test.
+
+        Args:
+            folder: Where to record.
+            name: Of the test, for its reports.
+            reason: Why baselines are to be replaced; None compares.
+            reports: Where results are kept, if they are.
+        """
+        self._folder = folder
+        self._name = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
+        self._reason = reason
+        self._reports = reports
+        self._calls = 0
+
+    def __call__(
+        self,
+        baseline: str | Path,
+        model: Any,  # noqa: ANN401 -- a model of any framework
+        inputs: Any = (),  # noqa: ANN401 -- what the model takes
+        *,
+        loss: Callable[[Any], Any] | None = None,
+        **settings: Any,  # noqa: ANN401 -- as in CompareSettings
+    ) -> Comparison | None:
+        """Run the model, record it, and fail the test where it diverges from the baseline.
+
+        Args:
+            baseline: Directory of the archived dump.
+            model: A torch or paddle model; its training flag stays as it is.
+            inputs: A tuple or list of positional arguments, a dict of keyword arguments, or one
+                tensor.
+            loss: Makes a scalar of what the model returns; given, backward is recorded and compared
+                too.
+            settings: Fields of ``padiff.comparer.CompareSettings``: ``atol``, ``rtol``, ….
+
+        Returns:
+            The result; None where the baseline was replaced instead.
+        """
+        __tracebackhide__ = True
+        self._calls += 1
+        candidate = self._record(model, inputs, loss)
+        if self._reason is not None:
+            from padiff.comparer.baseline import accept  # noqa: PLC0415 -- only when it is used
+
+            accept(Path(baseline), candidate, reason=self._reason, command=("pytest", self._name))
+            return None
+        return self._judge(Path(baseline), candidate, with_backward=loss is not None, **settings)
+
+    def _record(self, model: Any, inputs: Any, loss: Callable[[Any], Any] | None) -> Path:  # noqa: ANN401
+        from padiff.dumper import record  # noqa: PLC0415 -- only when it is used
+
+        phase = "forward" if loss is None else "backward"
+        name = f"run{self._calls}"
+        with record(model, name=name, out=self._folder, phase=phase) as recorder:
+            if isinstance(inputs, dict):
+                output = model(**inputs)
+            elif isinstance(inputs, tuple | list):
+                output = model(*inputs)
+            else:
+                output = model(inputs)
+            if loss is not None:
+                value = loss(output)
+                recorder.loss(value)
+                value.backward()
+        return recorder.path
+
+    def _judge(
+        self,
+        baseline: Path,
+        candidate: Path,
+        *,
+        with_backward: bool,
+        **settings: Any,  # noqa: ANN401
+    ) -> Comparison:
+        from padiff.comparer import CompareSettings, compare  # noqa: PLC0415 -- only when used
+        from padiff.comparer.report.json_report import to_json  # noqa: PLC0415
+        from padiff.comparer.result import Verdict  # noqa: PLC0415
+        from padiff.dumpfile import Phase  # noqa: PLC0415
+
+        __tracebackhide__ = True
+        if not with_backward:
+            settings.setdefault("phases", (Phase.FORWARD,))
+        result = compare(baseline, candidate, CompareSettings(**settings))
+        if self._reports is not None:
+            from padiff.cli.output import write_json  # noqa: PLC0415 -- only when it is used
+
+            self._reports.mkdir(parents=True, exist_ok=True)
+            write_json(self._reports / f"{self._name}-{self._calls}.json", to_json(result))
+        if result.verdict is not Verdict.MATCH:
+            from padiff.cli.output import render_to_text  # noqa: PLC0415 -- only when it is used
+            from padiff.comparer.report.terminal import render  # noqa: PLC0415
+
+            text = render_to_text(lambda console: render(result, console))
+            pytest.fail(f"the model diverges from {str(baseline)!r}\n{text}", pytrace=False)
+        return result
+
+
+@pytest.fixture
+def padiff_compare(request: pytest.FixtureRequest, tmp_path: Path) -> PadiffCompare:
+    """Give what compares a model with an archived dump."""
+    reports = request.config.getoption("--padiff-reports")
+    return PadiffCompare(
+        tmp_path / "padiff_dump",
+        name=request.node.name,
+        reason=request.config.getoption("--padiff-accept"),
+        reports=None if reports is None else Path(reports),
+    )
