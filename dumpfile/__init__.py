@@ -1,0 +1,87 @@
+"""The on-disk form of a dump: schema, dtypes, addresses, writer, reader, validation, errors."""
+
+from .address import CALL_ROLES, Address, Phase, Role
+from .digest import digest_of
+from .dtypes import DTYPE_NAMES, dtype_name, is_floating, numpy_dtype
+from .errors import (
+    CompareError,
+    ConfigError,
+    DumpError,
+    DumpExistsError,
+    DumpFormatError,
+    DumpNotFoundError,
+    DumpWriteError,
+    PadiffError,
+    RecordError,
+)
+from .floor import Floor, RecordFloor, read_floor, write_floor
+from .problem import Problem, ProblemKind
+from .reader import Dump, open_dump
+from .schema import (
+    FORMAT_VERSION,
+    JSON,
+    CallInfo,
+    Content,
+    FileInfo,
+    Index,
+    InputInfo,
+    Manifest,
+    ModuleInfo,
+    RecordInfo,
+    SourceLine,
+    Statistics,
+    ValueInfo,
+)
+from .statistics import statistics_of
+from .stepfile import StepFile
+from .stepwriter import StepWriter, Stored
+from .validate import validate
+from .writer import DumpWriter
+
+__all__ = [
+    "CALL_ROLES",
+    "DTYPE_NAMES",
+    "FORMAT_VERSION",
+    "JSON",
+    "Address",
+    "CallInfo",
+    "CompareError",
+    "ConfigError",
+    "Content",
+    "Dump",
+    "DumpError",
+    "DumpExistsError",
+    "DumpFormatError",
+    "DumpNotFoundError",
+    "DumpWriteError",
+    "DumpWriter",
+    "FileInfo",
+    "Floor",
+    "Index",
+    "InputInfo",
+    "Manifest",
+    "ModuleInfo",
+    "PadiffError",
+    "Phase",
+    "Problem",
+    "ProblemKind",
+    "RecordError",
+    "RecordFloor",
+    "RecordInfo",
+    "Role",
+    "SourceLine",
+    "Statistics",
+    "StepFile",
+    "StepWriter",
+    "Stored",
+    "ValueInfo",
+    "digest_of",
+    "dtype_name",
+    "is_floating",
+    "numpy_dtype",
+    "open_dump",
+    "read_floor",
+    "statistics_of",
+    "validate",
+    "write_floor",
+]

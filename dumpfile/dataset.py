@@ -1,0 +1,119 @@
+"""Finds a dataset in a file that nobody vouches for, and refuses all that could lead elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import h5py
+from h5py import h5d, h5g, h5l, h5o, h5z
+
+from .dtypes import hdf5_type
+from .errors import DumpFormatError
+
+_PATH = re.compile(r"/index|/values/[A-Za-z0-9_]{1,64}")
+_FILTERS = frozenset({h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32})
+_DEFLATE_RATIO = 1040  # deflate cannot do better than 1032:1
+_CHUNK_LIMIT_BYTES = 64 << 20
+
+HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
+"""What h5py raises on a damaged file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A dataset that was checked."""
+
+    dataset: h5d.DatasetID
+    size: int
+    """Number of elements."""
+    offset_bytes: int | None
+    """Where its elements lie in the file, None if they are in compressed chunks."""
+
+
+def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str, file_bytes: int) -> Found:
+    """Open a one-dimensional dataset, with every size checked against the file.
+
+    Args:
+        file: The open file.
+        path: ``/index`` or ``/values/<name>``.
+        dtype: Name of the dtype that it must have.
+        file_bytes: Size of the file.
+
+    Raises:
+        DumpFormatError: It is missing, has another dtype, lies outside the file, or uses links,
+            storage or filters that a reader must not follow.
+    """
+    if _PATH.fullmatch(path) is None:
+        raise _refusal(path, "expected /index or /values/<name>")
+    try:
+        dataset = _open(file, path)
+        return _checked(dataset, path, dtype, file_bytes)
+    except HDF5_ERRORS as error:
+        if isinstance(error, DumpFormatError):
+            raise
+        raise _refusal(path, f"HDF5 says {str(error)[:200]!r}") from error
+
+
+def _refusal(path: str, found: str) -> DumpFormatError:
+    return DumpFormatError(f"cannot read dataset {path!r}: {found}")
+
+
+def _open(file: h5py.h5f.FileID, path: str) -> h5d.DatasetID:
+    group: h5py.h5f.FileID | h5g.GroupID = file
+    parts = path.strip("/").split("/")
+    for part in parts[:-1]:
+        group = _member(group, part, path, h5o.TYPE_GROUP)
+    return _member(group, parts[-1], path, h5o.TYPE_DATASET)
+
+
+def _member(
+    group: h5py.h5f.FileID | h5g.GroupID, name: str, path: str, kind: int
+) -> h5g.GroupID | h5d.DatasetID:
+    encoded = name.encode()
+    here = h5g.open(group, b".")  # the proxy below is valid only as long as this lives
+    links = here.links
+    if not links.exists(encoded):
+        raise _refusal(path, f"expected a dataset, found no {name!r}")
+    if links.get_info(encoded).type != h5l.TYPE_HARD:
+        raise _refusal(path, f"{name!r} is a soft or external link, which is never followed")
+    if h5o.get_info(group, encoded).type != kind:
+        raise _refusal(path, f"{name!r} is another kind of object")
+    return h5o.open(group, encoded)
+
+
+def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> Found:
+    creation = dataset.get_create_plist()
+    space = dataset.get_space()
+    if creation.get_external_count():
+        raise _refusal(path, "its elements are in another file, which is never opened")
+    if space.get_simple_extent_type() != h5py.h5s.SIMPLE or space.get_simple_extent_ndims() != 1:
+        raise _refusal(path, "expected one dimension")
+    kind = dataset.get_type()
+    if not kind.equal(hdf5_type(dtype)):
+        raise _refusal(path, f"expected the elements to be {dtype}")
+    size = space.get_simple_extent_npoints()
+    size_bytes = size * kind.get_size()
+    layout = creation.get_layout()
+    if layout == h5d.CONTIGUOUS:
+        offset = dataset.get_offset()
+        if offset is None or offset < 0 or offset + size_bytes > file_bytes:
+            raise _refusal(path, f"expected {size_bytes} bytes in the file, found fewer")
+        return Found(dataset=dataset, size=size, offset_bytes=offset)
+    if layout != h5d.CHUNKED or path == "/index":
+        raise _refusal(path, "its storage is neither contiguous nor chunked")
+    _check_chunks(dataset, creation, path, size_bytes)
+    return Found(dataset=dataset, size=size, offset_bytes=None)
+
+
+def _check_chunks(
+    dataset: h5d.DatasetID, creation: h5py.h5p.PropDCID, path: str, size_bytes: int
+) -> None:
+    for position in range(creation.get_nfilters()):
+        code = creation.get_filter(position)[0]
+        if code not in _FILTERS:
+            raise _refusal(path, f"filter {code} is not among deflate, shuffle and fletcher32")
+    chunk_bytes = creation.get_chunk()[0] * dataset.get_type().get_size()
+    stored_bytes = dataset.get_storage_size()
+    if chunk_bytes > _CHUNK_LIMIT_BYTES or size_bytes > stored_bytes * _DEFLATE_RATIO:
+        raise _refusal(path, f"{stored_bytes} stored bytes cannot hold {size_bytes} bytes")

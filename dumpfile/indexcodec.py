@@ -1,0 +1,89 @@
+"""The index of a file as JSON text: four tables, each with named columns and rows."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from .indexrows import build_index, call_row, module_row, value_row
+from .indextables import COLUMNS, Row, check_references, read_columns, read_head
+from .problem import Problem, ProblemKind
+from .strictjson import StrictJSONError, from_json, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .schema import JSON, CallInfo, Index, ModuleInfo, ValueInfo
+
+
+def encode_index(
+    *,
+    step: int,
+    rank: int,
+    modules: Iterable[ModuleInfo],
+    calls: Iterable[CallInfo],
+    values: Iterable[ValueInfo],
+    records: Iterable[Row],
+) -> bytes:
+    """Write an index.
+
+    Args:
+        step: Iteration.
+        rank: Index of the process.
+        modules: Rows of the table.
+        calls: Rows of the table.
+        values: Rows of the table.
+        records: Cells in the order of ``COLUMNS["records"]``.
+    """
+    rows = {
+        "modules": [module_row(module) for module in modules],
+        "calls": [call_row(call) for call in calls],
+        "values": [value_row(value) for value in values],
+        "records": list(records),
+    }
+    document: dict[str, Any] = {"step": step, "rank": rank}
+    for table, columns in COLUMNS.items():
+        document[table] = {"columns": [column.name for column in columns], "rows": rows[table]}
+    return to_json(cast("JSON", document)).encode()
+
+
+def decode_index(data: bytes) -> tuple[Index | None, list[Problem]]:
+    """Read an index and check everything that can be checked without the elements.
+
+    Returns:
+        The index, None if there are problems, and the problems; ``loc`` is like
+        ``records[12].shape``.
+    """
+    with _collector_paused():
+        problems: list[Problem] = []
+        index = _decode(data, problems)
+        return index, problems
+
+
+def _decode(data: bytes, problems: list[Problem]) -> Index | None:
+    try:
+        document = from_json(data)
+    except StrictJSONError as error:
+        problems.append(Problem(loc="index", kind=ProblemKind.SYNTAX, message=str(error)))
+        return None
+    head = read_head(document, problems)
+    if problems or not isinstance(document, dict):
+        return None
+    tables = {name: read_columns(name, document.pop(name, None), problems) for name in COLUMNS}
+    if not problems:
+        check_references(tables, problems)
+    return None if problems else build_index(head, tables)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # Hundreds of thousands of small objects are made and none is garbage: the cycle collector
+    # would walk all of them again and again and double the time.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

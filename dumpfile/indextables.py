@@ -1,0 +1,220 @@
+"""The tables of an index: their columns, and what rows must say about each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+from .address import CALL_ROLES, Phase, Role
+from .columns import Cells, Column, integer, mapping, number, one_of, shape, source, strings, typed
+from .digest import DIGEST_PATTERN
+from .dtypes import DTYPE_NAMES
+from .problem import Problem, ProblemKind
+from .schema import JSON, Content
+
+Row = Sequence[Any]
+Table = list[Sequence[Any]]  # one sequence of cells for each column
+
+_MOST_PROBLEMS = 10  # of one column
+_DIGEST_LENGTH = 32
+_MOST_SHOWN = 60  # characters of a cell
+
+
+def _are_digests(cells: Cells) -> bool:
+    return (
+        {str}.issuperset(map(type, cells))
+        and {_DIGEST_LENGTH}.issuperset(map(len, cells))
+        and frozenset("0123456789abcdef").issuperset("".join(cells))
+    )
+
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "modules": (
+        typed("path", str),
+        typed("class_name", str),
+        typed("class_path", str),
+        strings("bases"),
+        integer("parent", optional=True),
+        strings("aliases"),
+        typed("training", bool),
+        mapping("attributes"),
+        source("source"),
+    ),
+    "calls": (
+        integer("module"),
+        integer("index"),
+        integer("parent", optional=True),
+        integer("start"),
+        integer("end", optional=True),
+        typed("training", bool),
+        source("site"),
+        mapping("literals"),
+        mapping("containers", of=str),
+    ),
+    "values": (
+        Column(
+            name="digest",
+            expected="32 hexadecimal digits",
+            accepts=lambda cell: isinstance(cell, str) and bool(DIGEST_PATTERN.fullmatch(cell)),
+            accepts_all=_are_digests,
+        ),
+        one_of("dtype", DTYPE_NAMES),
+        integer("size"),
+        number("minimum"),
+        number("maximum"),
+        number("mean"),
+        number("l2"),
+        integer("nan"),
+        integer("posinf"),
+        integer("neginf"),
+        integer("zeros"),
+        one_of("content", Content),
+        typed("dataset", str, type(None)),
+        integer("offset"),
+    ),
+    "records": (
+        integer("module"),
+        integer("call", optional=True),
+        one_of("phase", Phase),
+        one_of("role", Role),
+        typed("slot", str),
+        integer("order"),
+        shape("shape"),
+        integer("value", optional=True),
+        typed("requires_grad", bool),
+        integer("tensor", optional=True),
+    ),
+}
+"""The columns of each table, in the order in which they are written."""
+
+
+def _problem(loc: str, kind: ProblemKind, message: str) -> Problem:
+    return Problem(loc=loc, kind=kind, message=message)
+
+
+def read_head(document: JSON, problems: list[Problem]) -> tuple[int, int]:
+    """Read step and rank, and see that nothing unknown is there."""
+    if not isinstance(document, dict):
+        problems.append(_problem("index", ProblemKind.TYPE, "expected an object"))
+        return 0, 0
+    problems.extend(
+        _problem(name, ProblemKind.UNEXPECTED, "unknown key")
+        for name in sorted(document.keys() - COLUMNS.keys() - {"step", "rank"})
+    )
+    found = []
+    for name in ("step", "rank"):
+        number_found = document.get(name)
+        if type(number_found) is not int or number_found < 0:
+            problems.append(_problem(name, ProblemKind.TYPE, "expected an integer >= 0"))
+        found.append(number_found)
+    return cast("tuple[int, int]", tuple(found))
+
+
+def read_columns(name: str, table: JSON, problems: list[Problem]) -> Table:
+    """Turn a table's rows into columns in the order of ``COLUMNS``, all checked."""
+    columns = COLUMNS[name]
+    if not isinstance(table, dict) or table.keys() != {"columns", "rows"}:
+        problems.append(_problem(name, ProblemKind.TYPE, "expected columns and rows"))
+        return []
+    names, rows = table["columns"], table["rows"]
+    if not isinstance(names, list) or sorted(map(str, names)) != sorted(c.name for c in columns):
+        found = f"expected the columns {', '.join(c.name for c in columns)}"
+        problems.append(_problem(f"{name}.columns", ProblemKind.MISSING, found))
+        return []
+    if not isinstance(rows, list) or not {list}.issuperset(map(type, rows)):
+        problems.append(_problem(f"{name}.rows", ProblemKind.TYPE, "expected a list of lists"))
+        return []
+    if not {len(columns)}.issuperset(map(len, cast("list[Row]", rows))):
+        problems.append(_problem(f"{name}.rows", ProblemKind.SIZE, "a row has too few cells"))
+        return []
+    given = list(zip(*cast("list[Row]", rows), strict=True)) or [() for _ in columns]
+    ordered = [given[names.index(column.name)] for column in columns]
+    for column, cells in zip(columns, ordered, strict=True):
+        for row in column.bad_rows(cells, most=_MOST_PROBLEMS):
+            message = f"expected {column.expected}, found {_shown(cells[row])}"
+            loc = f"{name}[{row}].{column.name}"
+            problems.append(_problem(loc, ProblemKind.TYPE, message))
+    return list(ordered)
+
+
+def _shown(cell: object) -> str:
+    text = repr(cell)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
+
+
+# -- what rows say about each other
+
+
+def check_references(tables: dict[str, Table], problems: list[Problem]) -> None:
+    """Check what rows say about rows of other tables; every cell by itself is right already."""
+    length = {name: len(table[0]) for name, table in tables.items()}
+    for table, column, target in (
+        ("calls", 0, "modules"),
+        ("records", 0, "modules"),
+        ("records", 1, "calls"),
+        ("records", 7, "values"),
+    ):
+        cells = tables[table][column]
+        limit = length[target]
+        for row, cell in enumerate(cells):
+            if cell is not None and cell >= limit:
+                loc = f"{table}[{row}].{COLUMNS[table][column].name}"
+                message = f"expected one of {limit} {target}, found {cell}"
+                problems.append(_problem(loc, ProblemKind.REFERENCE, message))
+    _check_parents("modules", tables["modules"][4], problems)
+    _check_parents("calls", tables["calls"][2], problems)
+    if not problems:
+        _check_order(tables, problems)
+        _check_records(tables, problems)
+        _check_values(tables["values"], problems)
+
+
+def _check_parents(table: str, parents: Sequence[Any], problems: list[Problem]) -> None:
+    for row, parent in enumerate(parents):
+        if parent is not None and parent >= row:
+            message = f"expected an earlier row, found {parent}"
+            problems.append(_problem(f"{table}[{row}].parent", ProblemKind.REFERENCE, message))
+
+
+def _check_order(tables: dict[str, Table], problems: list[Problem]) -> None:
+    paths, calls = tables["modules"][0], tables["calls"]
+    if len(set(paths)) != len(paths):
+        message = "a module path stands there twice"
+        problems.append(_problem("modules", ProblemKind.UNEXPECTED, message))
+    if len(set(zip(calls[0], calls[1], strict=True))) != len(calls[0]):
+        message = "a module has two calls of the same index"
+        problems.append(_problem("calls", ProblemKind.UNEXPECTED, message))
+    if any(later <= earlier for earlier, later in pairwise(calls[3])):
+        message = "expected calls to stand in the order of their start"
+        problems.append(_problem("calls", ProblemKind.RANGE, message))
+
+
+def _check_records(tables: dict[str, Table], problems: list[Problem]) -> None:
+    sizes = tables["values"][2]
+    call_modules = tables["calls"][0]
+    modules, calls, _, roles, _, _, shapes, values, _, _ = tables["records"]
+    prod = math.prod
+    call_roles: frozenset[str] = frozenset(CALL_ROLES)
+    for row, (module, call, role, dims, value) in enumerate(
+        zip(modules, calls, roles, shapes, values, strict=True)
+    ):
+        if value is not None and prod(dims) != sizes[value]:
+            message = f"expected {sizes[value]} elements, found shape {_shown(dims)}"
+            problems.append(_problem(f"records[{row}].shape", ProblemKind.SIZE, message))
+        if (call is None) is (role in call_roles):
+            message = f"role {role} {'needs a' if call is None else 'has no'} call"
+            problems.append(_problem(f"records[{row}].call", ProblemKind.REFERENCE, message))
+        elif call is not None and call_modules[call] != module:
+            message = f"expected the call's module {call_modules[call]}, found {module}"
+            problems.append(_problem(f"records[{row}].module", ProblemKind.REFERENCE, message))
+
+
+def _check_values(table: Table, problems: list[Problem]) -> None:
+    sizes, contents, datasets = table[2], table[11], table[12]
+    full = Content.FULL.value
+    for row, (size, content, dataset) in enumerate(zip(sizes, contents, datasets, strict=True)):
+        if (dataset is not None) is not (content == full and size > 0):
+            message = f"content {content} of {size} elements, but dataset {_shown(dataset)}"
+            problems.append(_problem(f"values[{row}].dataset", ProblemKind.MISSING, message))

@@ -1,0 +1,142 @@
+"""A dump in one file: a zip archive of its directory, for archives and artifacts.
+
+Reading one needs real files, which can be mapped: it is unpacked into a temporary folder for as
+long as it is used. Only the names that dumps have are taken out of an archive, never a path of its
+own choosing, and no more bytes than it declares and the disk has room for.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import DumpFormatError, DumpNotFoundError, DumpWriteError
+from .floor import FLOOR_NAME
+from .manifestcodec import MANIFEST_NAME
+from .reader import open_dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PACKED_SUFFIX", "pack", "unpacked"]
+
+PACKED_SUFFIX = ".padiff.zip"
+_MEMBER = re.compile(r"step_\d{6,}/rank_\d{4,}\.h5", re.ASCII)
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""Of all members, so that packing a dump twice gives the same bytes."""
+_CHUNK_BYTES = 1 << 20
+_SPARE_BYTES = 64 << 20
+"""Room to leave on the disk."""
+
+
+def pack(dump: Path, target: Path, *, overwrite: bool = False) -> int:
+    """Write a dump as one compressed file, which appears whole or not at all.
+
+    Args:
+        dump: Directory of the dump.
+        target: The file to write; its name ends in ``.padiff.zip``.
+        overwrite: Whether a file there may be replaced.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        DumpError: The dump cannot be read.
+        DumpWriteError: The file is there already, or cannot be written.
+    """
+    opened = open_dump(dump)
+    names = [MANIFEST_NAME, *(info.path for info in opened.files)]
+    if (dump / FLOOR_NAME).is_file():
+        names.append(FLOOR_NAME)
+    if not target.name.endswith(PACKED_SUFFIX):
+        raise DumpWriteError(
+            f"cannot pack to {str(target)!r}: expected a name {'*' + PACKED_SUFFIX!r}"
+        )
+    if target.exists() and not overwrite:
+        raise DumpWriteError(f"cannot pack to {str(target)!r}: it exists already")
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".padiff") as folder:
+            partial = Path(folder) / "packed"
+            with zipfile.ZipFile(partial, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+                for name in names:
+                    _add(archive, dump / name, name)
+            partial.replace(target)
+        return target.stat().st_size
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise DumpWriteError(f"cannot pack to {str(target)!r}: {text}") from error
+
+
+def _add(archive: zipfile.ZipFile, source: Path, name: str) -> None:
+    member = zipfile.ZipInfo(name, date_time=_TIME)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.file_size = source.stat().st_size  # zip64 where it is needed
+    with source.open("rb") as file, archive.open(member, "w") as out:
+        shutil.copyfileobj(file, out, _CHUNK_BYTES)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Give the directory of a dump, unpacked for as long as the block runs if it is a packed one.
+
+    A path with another name than a packed dump has is given back as it is.
+
+    Raises:
+        DumpFormatError: The file is no packed dump, or is damaged.
+    """
+    if not path.name.endswith(PACKED_SUFFIX):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="padiff") as folder:
+        place = Path(folder) / "dump"
+        _unpack(path, place)
+        yield place
+
+
+def _unpack(path: Path, place: Path) -> None:
+    what = f"cannot read packed dump {str(path)!r}"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _check(members, place, what)
+            for member in members:
+                _take(archive, member, place / member.filename, what)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
+        raise DumpFormatError(f"{what}: {error}", hint="see `padiff pack`") from error
+    except (EOFError, OSError, ValueError) as error:
+        raise DumpFormatError(f"{what}: {error}") from error
+
+
+def _check(members: list[zipfile.ZipInfo], place: Path, what: str) -> None:
+    """Look at names and declared sizes before anything is written."""
+    names = [member.filename for member in members]
+    for name in names:
+        if name not in (MANIFEST_NAME, FLOOR_NAME) and not _MEMBER.fullmatch(name):
+            raise DumpFormatError(f"{what}: {name!r} is no part of a dump")
+    if len(set(names)) < len(names):
+        raise DumpFormatError(f"{what}: a name occurs twice")
+    if MANIFEST_NAME not in names:
+        raise DumpNotFoundError(f"{what}: expected {MANIFEST_NAME} in it, found none")
+    needed = sum(member.file_size for member in members)
+    room = shutil.disk_usage(place.parent).free - _SPARE_BYTES
+    if needed > room:
+        raise DumpFormatError(f"{what}: it needs {needed} bytes of temporary space, found {room}")
+
+
+def _take(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, what: str) -> None:
+    """Write one member, never more than it declares."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    left = member.file_size
+    with archive.open(member) as file, target.open("xb") as out:
+        while chunk := file.read(_CHUNK_BYTES):
+            left -= len(chunk)
+            if left < 0:
+                raise DumpFormatError(f"{what}: {member.filename!r} is longer than it declares")
+            out.write(chunk)
+    if left:
+        raise DumpFormatError(f"{what}: {member.filename!r} is shorter than it declares")

@@ -1,0 +1,249 @@
+"""The place where a dump goes: lock, hidden sibling, swap, and what may be removed there.
+
+A dump ``NAME`` is built in ``.NAME.partial-<random>`` beside it, under an exclusive lock on
+``.NAME.lock``. To replace a dump, the old one is first renamed to ``.NAME.old-<random>``, so that
+at every moment either of them is there as a whole. Removed are only files with the names that
+dumps have; a directory with anything else in it is not ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import DumpExistsError, DumpWriteError
+from .floor import FLOOR_NAME
+from .manifestcodec import FORMAT_NAME, MANIFEST_NAME
+from .strictjson import StrictJSONError, from_json
+from .writeerror import write_error
+
+if sys.platform != "win32":
+    import fcntl
+
+_STEP = re.compile(r"step_\d{6,}")
+_FILE = re.compile(r"\.?rank_\d{4,}\.h5(\.partial)?")
+_MANIFESTS = {
+    name for plain in (MANIFEST_NAME, FLOOR_NAME) for name in (plain, f".{plain}.partial")
+}
+_MANIFEST_BYTES = 64 << 20
+
+
+def is_dump(directory: Path) -> bool:
+    """Tell whether a directory holds a complete dump, of whatever version."""
+    manifest = directory / MANIFEST_NAME
+    try:
+        if not manifest.is_file() or manifest.stat().st_size > _MANIFEST_BYTES:
+            return False
+        document = from_json(manifest.read_bytes())
+    except (OSError, StrictJSONError):
+        return False
+    return isinstance(document, dict) and document.get("format") == FORMAT_NAME
+
+
+def foreign_entry(directory: Path) -> Path | None:
+    """Find something in a directory that no dump has there, None if all could be a dump's."""
+    for entry in sorted(directory.iterdir()):
+        if entry.name in _MANIFESTS and entry.is_file() and not entry.is_symlink():
+            continue
+        if not _STEP.fullmatch(entry.name) or not entry.is_dir() or entry.is_symlink():
+            return entry
+        for file in sorted(entry.iterdir()):
+            if not _FILE.fullmatch(file.name) or not file.is_file() or file.is_symlink():
+                return file
+    return None
+
+
+def remove_dump(directory: Path) -> None:
+    """Remove a dump, complete or not; a directory with anything else in it stays as it is.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    if foreign_entry(directory) is not None:
+        return
+    # The manifest goes first: what is half removed is no dump any more.
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name not in _MANIFESTS):
+        if entry.name in _MANIFESTS:
+            entry.unlink()
+            continue
+        for file in entry.iterdir():
+            file.unlink()
+        entry.rmdir()
+    directory.rmdir()
+
+
+def _try_remove(leftover: Path) -> None:
+    with suppress(OSError):  # the next writer to this place tries again
+        remove_dump(leftover)
+
+
+class Place:
+    """Exclusive access to the place of one dump, from ``claim`` to ``release``."""
+
+    def __init__(self, directory: Path, *, overwrite: bool) -> None:
+        """Say where, and whether a dump there may be replaced."""
+        self._target = Path(os.path.realpath(directory))
+        self._shown = str(directory)
+        self._overwrite = overwrite
+        self._lock: int | None = None
+        self._made: list[Path] = []
+        self._partial = self._sibling(f"partial-{secrets.token_hex(4)}")
+
+    @property
+    def target(self) -> Path:
+        """Give the resolved path of the dump."""
+        return self._target
+
+    @property
+    def partial(self) -> Path:
+        """Give the hidden directory to build the dump in."""
+        return self._partial
+
+    def claim(self) -> None:
+        """Lock the place, tidy up after dead processes, and make the hidden directory.
+
+        Raises:
+            DumpExistsError: Something is there that must not be replaced.
+            DumpWriteError: The place is locked by another writer, or cannot be written.
+        """
+        try:
+            self._make_parents()
+            self._acquire()
+            self._recover()
+            self._check_target()
+            self._partial.mkdir()
+        except (DumpExistsError, DumpWriteError):
+            self.release()
+            raise
+        except OSError as error:
+            self.release()
+            raise write_error(f"create a dump at {self._shown!r}", error) from error
+
+    def swap_in(self) -> None:
+        """Give the built dump its name; the dump that was there before is then removed.
+
+        Raises:
+            DumpExistsError: Meanwhile something came there that must not be replaced.
+            OSError: It cannot be renamed; what was there before is there again.
+        """
+        self._check_target()
+        if not self._target.exists():
+            self._partial.rename(self._target)
+            return
+        if not is_dump(self._target):
+            self._target.rmdir()  # _check_target lets only an empty directory through
+            self._partial.rename(self._target)
+            return
+        old = self._sibling(f"old-{secrets.token_hex(4)}")
+        self._target.rename(old)
+        try:
+            self._partial.rename(self._target)
+        except OSError:
+            old.rename(self._target)
+            raise
+        _try_remove(old)
+
+    def discard(self) -> None:
+        """Remove the hidden directory and parents that were made for it, as far as that works."""
+        if self._partial.exists():
+            _try_remove(self._partial)
+
+    def release(self) -> None:
+        """Give the lock back; harmless when there is none."""
+        if self._lock is not None:
+            self._sibling("lock").unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+        for parent in reversed(self._made):
+            try:
+                parent.rmdir()
+            except OSError:
+                break  # something is in it now
+        self._made.clear()
+
+    def _sibling(self, suffix: str) -> Path:
+        return self._target.with_name(f".{self._target.name}.{suffix}")
+
+    def _make_parents(self) -> None:
+        missing = [p for p in (self._target, *self._target.parents) if not p.exists()]
+        for parent in reversed(missing):
+            if parent != self._target:
+                parent.mkdir(exist_ok=True)
+                self._made.append(parent)
+
+    def _acquire(self) -> None:
+        if sys.platform == "win32":
+            return  # no lock, and so nothing that other processes left is ever cleaned
+        path = self._sibling("lock")
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(handle)
+                if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+                    raise self._locked() from None
+                return  # no locks on this file system; hidden directories still keep writers apart
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                self._lock = handle
+                return
+            os.close(handle)  # its owner removed it between our open and our lock
+
+    def _locked(self) -> DumpWriteError:
+        return DumpWriteError(
+            f"cannot write a dump at {self._shown!r}: another process is writing one there",
+            hint="wait for it to finish, or choose another --name",
+        )
+
+    def _recover(self) -> None:
+        """Put back or remove what writers left that died; only under the lock."""
+        if self._lock is None:
+            return
+        for old in sorted(self._siblings("old-")):
+            if not self._target.exists() and is_dump(old):
+                old.rename(self._target)
+            else:
+                _try_remove(old)
+        for partial in self._siblings("partial-"):
+            _try_remove(partial)
+
+    def _siblings(self, kind: str) -> list[Path]:
+        prefix = f".{self._target.name}.{kind}"
+        pattern = re.compile(re.escape(prefix) + r"[0-9a-f]{8}")
+        return [
+            entry
+            for entry in self._target.parent.iterdir()
+            if pattern.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        ]
+
+    def _check_target(self) -> None:
+        if not os.path.lexists(self._target):
+            return
+        where = f"cannot write a dump at {self._shown!r}"
+        if not self._target.is_dir():
+            raise DumpExistsError(
+                f"{where}: expected no file there, found one", hint="choose another --name"
+            )
+        if not any(self._target.iterdir()):
+            return
+        if not is_dump(self._target):
+            raise DumpExistsError(
+                f"{where}: expected a dump or nothing, found a directory of other things",
+                hint="choose another --name; padiff removes nothing but dumps",
+            )
+        foreign = foreign_entry(self._target)
+        if foreign is not None:
+            raise DumpExistsError(
+                f"{where}: the dump there also holds {str(foreign.relative_to(self._target))!r}",
+                hint="move that file away, or choose another --name; padiff removes only dumps",
+            )
+        if not self._overwrite:
+            raise DumpExistsError(
+                f"{where}: there is a dump already",
+                hint="choose another --name, or replace it with --overwrite",
+            )

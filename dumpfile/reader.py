@@ -1,0 +1,121 @@
+"""Opens a dump: reads its manifest, says clearly what is wrong, and opens its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .directory import read_manifest
+from .errors import DumpFormatError, DumpNotFoundError
+from .manifestcodec import MANIFEST_NAME, decode_manifest
+from .problem import Problem, ProblemKind
+from .stepfile import StepFile
+from .validate import validate
+
+if TYPE_CHECKING:
+    from .schema import FileInfo, Manifest
+
+_MOST_SHOWN = 3
+
+
+class Dump:
+    """A complete dump. Made by ``open_dump``."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Keep the path and what was read there."""
+        self._path = path
+        self._manifest = manifest
+
+    @property
+    def path(self) -> Path:
+        """Give the dump's directory, as it was named."""
+        return self._path
+
+    @property
+    def manifest(self) -> Manifest:
+        """Give the manifest."""
+        return self._manifest
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        """Give all files, by step and rank."""
+        return self._manifest.files
+
+    def open(self, step: int = 0, rank: int = 0) -> StepFile:
+        """Open the file of one step and rank.
+
+        Raises:
+            DumpNotFoundError: The dump has no such step and rank.
+            DumpFormatError: The file is missing, truncated or no file of a dump.
+        """
+        for info in self.files:
+            if (info.step, info.rank) == (step, rank):
+                return self._open(info)
+        have = ", ".join(f"step {info.step} rank {info.rank}" for info in self.files[:20])
+        raise DumpNotFoundError(
+            f"cannot read step {step} rank {rank} of dump {str(self._path)!r}: it has {have}"
+        )
+
+    def problems(self) -> list[Problem]:
+        """Check the whole dump without recomputing digests; see ``validate``."""
+        return validate(self._path, deep=False)
+
+    def _open(self, info: FileInfo) -> StepFile:
+        path = self._path / info.path
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise DumpFormatError(
+                f"cannot read dump {str(self._path)!r}: expected the file {info.path!r}, "
+                f"found {error.strerror}",
+                hint="copy the whole directory, or record again",
+            ) from error
+        if found != info.size_bytes:
+            raise DumpFormatError(
+                f"cannot read dump {str(self._path)!r}: expected {info.size_bytes} bytes in "
+                f"{info.path!r}, found {found}",
+                hint="the file is truncated or was changed: copy it again, or record again",
+            )
+        opened = StepFile(path, framework=self._manifest.framework)
+        try:
+            _check_place(opened, info)
+        except DumpFormatError:
+            opened.close()
+            raise
+        return opened
+
+
+def _check_place(file: StepFile, info: FileInfo) -> None:
+    index = file.index
+    if (index.step, index.rank) != (info.step, info.rank):
+        raise DumpFormatError(
+            f"cannot read {str(file.path)!r}: expected step {info.step} rank {info.rank}, "
+            f"found step {index.step} rank {index.rank}"
+        )
+
+
+def open_dump(path: Path | str) -> Dump:
+    """Open a dump.
+
+    Args:
+        path: Its directory, ``padiff_dump/<model>``.
+
+    Raises:
+        DumpNotFoundError: There is nothing, or no dump.
+        DumpFormatError: It is incomplete, of a newer version, or its manifest is wrong.
+    """
+    directory = Path(path)
+    data = read_manifest(directory)
+    manifest, problems = decode_manifest(data)
+    if manifest is not None:
+        return Dump(directory, manifest)
+    if problems[0].kind is ProblemKind.VERSION:
+        raise DumpFormatError(
+            f"cannot read dump {str(directory)!r}: {problems[0].message}",
+            hint="install a newer padiff",
+        )
+    shown = "; ".join(f"{problem.loc}: {problem.message}" for problem in problems[:_MOST_SHOWN])
+    raise DumpFormatError(
+        f"cannot read dump {str(directory)!r}: {MANIFEST_NAME} is wrong: {shown}",
+        hint="see all problems with `padiff check`, and record again",
+    )

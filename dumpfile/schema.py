@@ -1,0 +1,258 @@
+"""The data of a dump, as plain immutable values, independent of how they lie on disk.
+
+A dump is a manifest and one *index* for each step and rank. An index is four flat tables::
+
+    modules ◄── calls ◄── records ──► values
+
+Rows refer to each other by position (``id`` equals the position in the table), so that a file
+with hundreds of thousands of records opens with one read. A *value* is one distinct tensor
+content (one digest); a *record* says where and with which shape that value was met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from .address import Address, Phase, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMAT_VERSION = 1
+"""Version of the on-disk form that this code writes; it reads all versions up to this one."""
+
+JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+"""A value that strict JSON can carry (nan and inf travel as strings)."""
+
+
+class Content(StrEnum):
+    """How much of a value is in the file."""
+
+    FULL = "full"
+    """Every element."""
+    STATS = "stats"
+    """Digest and statistics only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A place in somebody's source code; never opened by the reader, only shown."""
+
+    file: str
+    """Path relative to the working directory or to the import root where that is possible."""
+    line: int
+    """Line number, from 1."""
+    function: str = ""
+    """Name of the function or class there, if known."""
+
+    def __str__(self) -> str:
+        """Give ``file:line``."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleInfo:
+    """One module of the tree, whether it was called or not."""
+
+    id: int
+    """Position in ``Index.modules``; parents precede children, siblings in definition order."""
+    path: str
+    """Dotted path from the root, ``""`` for the root itself; the first one where it is shared."""
+    class_name: str
+    """Short class name, ``Linear``."""
+    class_path: str
+    """Full class name, ``torch.nn.modules.linear.Linear``."""
+    bases: tuple[str, ...] = ()
+    """Full names of the base classes in method resolution order, without ``object``."""
+    parent: int | None
+    """Id of the containing module, None for the root."""
+    aliases: tuple[str, ...] = ()
+    """Further paths of the same module object."""
+    training: bool = False
+    """The training flag when recording began."""
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    """Configuration found on the object: ``eps``, ``stride``, ``approximate``, ``p`` …"""
+    source: SourceLine | None = None
+    """Where the class is defined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallInfo:
+    """One execution of a module."""
+
+    id: int
+    """Position in ``Index.calls``, ascending with ``start``."""
+    module: int
+    """Id of the module."""
+    index: int
+    """Number of the call among those of its module in this step, from 0."""
+    parent: int | None
+    """Id of the call inside which this one ran, None outside any recorded call."""
+    start: int
+    """Execution order at which the call began; one counter runs through all events of a step."""
+    end: int | None
+    """Execution order at which it returned; None if it never did."""
+    training: bool = False
+    """The module's training flag at the time."""
+    site: SourceLine | None = None
+    """The line of the user's model code that made the call."""
+    literals: Mapping[str, JSON] = field(default_factory=dict)
+    """Arguments and results that are no tensors, by role and slot: ``"input['causal']": true``."""
+    containers: Mapping[str, str] = field(default_factory=dict)
+    """Class names of non-trivial containers, by role and slot: ``"output": "ModelOutput"``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Summary of a value's finite elements, and the counts of the others.
+
+    For complex values ``minimum``, ``maximum`` and ``mean`` are of the magnitude. Booleans count
+    as 0 and 1. All are None where there is no finite element.
+    """
+
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    l2: float | None
+    """Euclidean norm, summed in float64."""
+    nan: int = 0
+    posinf: int = 0
+    neginf: int = 0
+    zeros: int = 0
+
+    @property
+    def nonfinite(self) -> int:
+        """Count all elements that are nan or infinite."""
+        return self.nan + self.posinf + self.neginf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueInfo:
+    """One distinct tensor content: equal bytes of equal dtype are one value, whatever the shape."""
+
+    id: int
+    """Position in ``Index.values``."""
+    digest: str
+    """Hex digest of dtype name and little-endian C-order bytes (``digest.py``)."""
+    dtype: str
+    """Name as in ``dtypes.py``: ``float32``, ``bfloat16``, ``bool`` …"""
+    size: int
+    """Number of elements."""
+    statistics: Statistics
+    content: Content = Content.FULL
+    """Whether the elements are in the file."""
+    dataset: str | None = None
+    """HDF5 path of the dataset that holds the elements, None if they are not in the file."""
+    offset: int = 0
+    """Index of the first element within that (one-dimensional) dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordInfo:
+    """One tensor met at one address."""
+
+    id: int
+    """Position in ``Index.records``, in the order in which they were recorded."""
+    module: int
+    """Id of the module; the root for ``loss``, ``lr`` and ``named``."""
+    call: int | None
+    """Id of the call (position in ``Index.calls``), None for roles outside ``CALL_ROLES``."""
+    phase: Phase
+    role: Role
+    slot: str
+    order: int
+    """Execution order of the event that made it, from the same counter as ``CallInfo.start``."""
+    shape: tuple[int, ...]
+    value: int | None
+    """Id of the value; None where the framework had None (a gradient that does not exist)."""
+    requires_grad: bool = False
+    tensor: int | None = None
+    """For weights and buffers: equal numbers mean the same tensor object (tied parameters)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """All modules, calls, records and values of one step of one rank."""
+
+    step: int
+    rank: int
+    modules: tuple[ModuleInfo, ...]
+    calls: tuple[CallInfo, ...]
+    records: tuple[RecordInfo, ...]
+    values: tuple[ValueInfo, ...]
+
+    def address(self, record: RecordInfo) -> Address:
+        """Give the full name of one of this index's records."""
+        module = self.modules[record.module]
+        return Address(
+            step=self.step,
+            rank=self.rank,
+            module=module.path,
+            class_name=module.class_name,
+            call=None if record.call is None else self.calls[record.call].index,
+            phase=record.phase,
+            role=record.role,
+            slot=record.slot,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputInfo:
+    """What the model was fed, by argument."""
+
+    name: str
+    """Slot of the argument: ``[0]`` or ``['mask']``."""
+    dtype: str
+    shape: tuple[int, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInfo:
+    """One HDF5 file of a dump."""
+
+    step: int
+    rank: int
+    path: str
+    """Relative to the dump, with forward slashes; always ``step_NNNNNN/rank_NNNN.h5``."""
+    size_bytes: int
+    calls: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What describes a dump as a whole. Its file is written last: no manifest, no dump."""
+
+    name: str
+    """Name of the model, and of the dump's directory when it was made."""
+    framework: str
+    """``torch`` or ``paddle``, or the name of a registered adapter."""
+    framework_version: str
+    padiff_version: str
+    created: str
+    """ISO 8601 in UTC, to the second."""
+    files: tuple[FileInfo, ...]
+    format_version: int = FORMAT_VERSION
+    model: str = ""
+    """What the user named: ``models/resnet.py:build``; empty from a script."""
+    model_class: str = ""
+    """Full class name of the root module."""
+    device: str = "cpu"
+    dtype: str = ""
+    """Dtype of the model's floating parameters, the most frequent one where they differ."""
+    seed: int | None = None
+    training: bool = False
+    phase: Phase = Phase.BACKWARD
+    """The last phase that was recorded."""
+    command: tuple[str, ...] = ()
+    """The command line, empty from a script."""
+    inputs: tuple[InputInfo, ...] = ()
+    python: str = ""
+    platform: str = ""
+    settings: Mapping[str, JSON] = field(default_factory=dict)
+    """Every option that decides what was recorded: include, exclude, depth, content …"""
+    notes: tuple[str, ...] = ()
+    """What a reader should know: fused fast paths that recording disabled, parts not recorded."""

@@ -1,0 +1,225 @@
+"""Reads the file of one step and rank: the index at once, elements on demand without a copy."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from h5py import h5f, h5p, h5s
+
+from .dataset import HDF5_ERRORS, Found, find_dataset
+from .dtypes import hdf5_type, numpy_dtype
+from .errors import DumpFormatError
+from .indexcodec import decode_index
+from .schema import Content, Index, RecordInfo, ValueInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from .problem import Problem
+
+Array = npt.NDArray[Any]
+
+_MOST_SHOWN = 3
+
+
+class StepFile:
+    """One step and rank of a dump, open for reading. Made by ``Dump.open``.
+
+    Arrays that were given out stay valid after ``close``.
+    """
+
+    def __init__(self, path: Path, *, framework: str = "") -> None:
+        """Open a file and read its index.
+
+        Args:
+            path: The HDF5 file.
+            framework: What the manifest names.
+
+        Raises:
+            DumpFormatError: It is no whole file of a dump.
+        """
+        self._path = path
+        self._framework = framework
+        self._found: dict[str, tuple[str, Found]] = {}
+        self._file: h5f.FileID | None = None
+        self._map: mmap.mmap | None = None
+        try:
+            access = h5p.create(h5p.FILE_ACCESS)
+            access.set_fclose_degree(h5f.CLOSE_STRONG)
+            self._file = h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=access)
+            with path.open("rb") as raw:
+                self._file_bytes = os.fstat(raw.fileno()).st_size
+                self._map = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
+        except HDF5_ERRORS as error:
+            self.close()
+            raise _unreadable(path, error) from error
+        try:
+            self._index, self._problems = self._read_index()
+        except DumpFormatError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Do nothing."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        """Give the file's path."""
+        return self._path
+
+    @property
+    def framework(self) -> str:
+        """Name the framework that recorded it, ``""`` if unknown."""
+        return self._framework
+
+    @property
+    def index(self) -> Index:
+        """Give all modules, calls, records and values.
+
+        Raises:
+            DumpFormatError: The index has problems.
+        """
+        if self._index is None:
+            shown = "; ".join(f"{p.loc}: {p.message}" for p in self._problems[:_MOST_SHOWN])
+            rest = len(self._problems) - _MOST_SHOWN
+            more = f"; and {rest} more" if rest > 0 else ""
+            raise DumpFormatError(
+                f"cannot read {str(self._path)!r}: {shown}{more}",
+                hint="see all problems with `padiff check`, and record again",
+            )
+        return self._index
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Give what is wrong with the index; ``loc`` is relative to the file."""
+        return self._problems
+
+    def array(self, record: RecordInfo) -> Array:
+        """Give a record's elements, read-only, in its own shape and dtype.
+
+        Raises:
+            DumpFormatError: The elements are not in the file or cannot be read.
+        """
+        if record.value is None:
+            raise DumpFormatError(
+                f"cannot read {self.index.address(record)}: the framework had None there"
+            )
+        return self.value_array(self.index.values[record.value]).reshape(record.shape)
+
+    def value_array(self, value: ValueInfo) -> Array:
+        """Give a value's elements, read-only, in one dimension; mapped where they are contiguous.
+
+        Raises:
+            DumpFormatError: The elements are not in the file or cannot be read.
+        """
+        dtype = numpy_dtype(value.dtype)
+        if value.content is not Content.FULL:
+            raise DumpFormatError(
+                f"cannot read value {value.id} of {str(self._path)!r}: only its digest and "
+                "statistics were recorded",
+                hint="record with full contents",
+            )
+        if value.dataset is None:
+            return _read_only(np.empty(0, dtype=dtype))
+        found = self._dataset(value.dataset, value.dtype)
+        if value.offset + value.size > found.size:
+            raise DumpFormatError(
+                f"cannot read value {value.id} of {str(self._path)!r}: expected elements "
+                f"{value.offset} to {value.offset + value.size}, found {found.size} in "
+                f"{value.dataset!r}"
+            )
+        if found.offset_bytes is None:
+            array = self._read(found, value)
+        else:
+            start = found.offset_bytes + value.offset * dtype.itemsize
+            array = np.frombuffer(self._mapped(), dtype=dtype, count=value.size, offset=start)
+            if start % dtype.alignment:
+                array = array.copy()
+        if value.dtype == "bool" and array.view(np.uint8).max() > 1:
+            raise DumpFormatError(
+                f"cannot read value {value.id} of {str(self._path)!r}: expected booleans, found "
+                "bytes other than 0 and 1"
+            )
+        return _read_only(array)
+
+    def release_pages(self) -> None:
+        """Let the system take back the memory of all that was read; arrays stay valid."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close the file; harmless when it is closed."""
+        self._found.clear()
+        if self._file is not None and self._file.valid:
+            self._file.close()
+        self._file = None
+        self._map = None  # unmapped when the last array is gone
+
+    def _mapped(self) -> mmap.mmap:
+        if self._map is None:
+            raise DumpFormatError(f"cannot read {str(self._path)!r}: it was closed")
+        return self._map
+
+    def _dataset(self, path: str, dtype: str) -> Found:
+        known = self._found.get(path)
+        if known is not None and known[0] == dtype:
+            return known[1]
+        self._mapped()
+        try:
+            found = find_dataset(self._file, path, dtype=dtype, file_bytes=self._file_bytes)
+        except DumpFormatError as error:
+            raise DumpFormatError(f"{error.message} of {str(self._path)!r}") from error
+        self._found[path] = (dtype, found)
+        return found
+
+    def _read(self, found: Found, value: ValueInfo) -> Array:
+        dtype = numpy_dtype(value.dtype)
+        elements = np.empty(value.size, dtype=f"V{dtype.itemsize}")
+        space = h5s.create_simple((found.size,))
+        space.select_hyperslab((value.offset,), (value.size,))
+        try:
+            memory = h5s.create_simple((value.size,))
+            found.dataset.read(memory, space, elements, mtype=hdf5_type(value.dtype))
+        except HDF5_ERRORS as error:
+            raise _unreadable(self._path, error) from error
+        return elements.view(dtype)
+
+    def _read_index(self) -> tuple[Index | None, tuple[Problem, ...]]:
+        found = self._dataset("/index", "uint8")
+        start = found.offset_bytes
+        data = self._mapped()[start : start + found.size]  # type: ignore[operator]
+        index, problems = decode_index(data)
+        return index, tuple(problems)
+
+
+def _unreadable(path: Path, error: BaseException) -> DumpFormatError:
+    text = str(error)[:200]
+    is_lock = "lock" in text
+    return DumpFormatError(
+        f"cannot read {str(path)!r}: expected a whole HDF5 file, found {text!r}",
+        hint=(
+            "set the environment variable HDF5_USE_FILE_LOCKING=FALSE"
+            if is_lock
+            else "the file is damaged or truncated: copy it again, or record again"
+        ),
+    )
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

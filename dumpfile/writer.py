@@ -1,0 +1,143 @@
+"""Builds a whole dump beside its place, and swaps it in when it is complete."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from .errors import DumpExistsError, DumpWriteError
+from .manifestcodec import MANIFEST_NAME, encode_manifest, file_path
+from .place import Place
+from .schema import Content
+from .stepwriter import StepWriter
+from .writeerror import write_error
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .reader import Dump
+    from .schema import FileInfo, Manifest
+
+
+class DumpWriter:
+    """Writes a dump; use it as a context manager, and end with ``commit``.
+
+    Until ``commit`` nothing is to be seen at the dump's place. Leaving without it, by an error or
+    not, removes all that was written; an earlier dump stays as it was.
+
+    >>> with DumpWriter(Path("padiff_dump/net")) as writer:  # doctest: +SKIP
+    ...     with writer.step(0, 0) as step:
+    ...         step.add_modules(modules)
+    ...     writer.commit(manifest)
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        overwrite: bool = False,
+        compression: int | None = None,
+        content: Content = Content.FULL,
+    ) -> None:
+        """Say where the dump goes.
+
+        Args:
+            directory: The dump's directory; parents are made.
+            overwrite: Whether a dump that is there may be replaced. Anything else never is.
+            compression: Level of deflate, 1 to 9; None to write datasets that can be mapped.
+            content: Whether elements are written, or digests and statistics only.
+        """
+        self._content = content
+        self._shown = str(directory)
+        self._place = Place(Path(directory), overwrite=overwrite)
+        self._compression = compression
+        self._steps: list[StepWriter] = []
+        self._files: list[FileInfo] = []
+
+    def __enter__(self) -> Self:
+        """Claim the place.
+
+        Raises:
+            DumpExistsError: There is something that must not be replaced.
+            DumpWriteError: Another process writes there, or nobody may.
+        """
+        self._place.claim()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove what was not committed, and give the place free."""
+        for step in self._steps:
+            step.abandon()
+        self._place.discard()
+        self._place.release()
+
+    def step(self, step: int, rank: int = 0) -> StepWriter:
+        """Begin the file of one step and rank.
+
+        Raises:
+            DumpWriteError: The file exists already, or cannot be created.
+        """
+        relative = file_path(step, rank)
+        made = StepWriter(
+            self._place.partial / relative,
+            relative=relative,
+            step=step,
+            rank=rank,
+            compression=self._compression,
+            content=self._content,
+            finished=self._files.append,
+        )
+        self._steps.append(made)
+        return made
+
+    def adopt(self, dump: Dump) -> None:
+        """Take the files of another dump over; its ranks or steps must be others.
+
+        Raises:
+            DumpWriteError: A file cannot be moved.
+        """
+        for info in dump.files:
+            target = self._place.partial / info.path
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(dump.path / info.path, target)
+            except OSError as error:
+                raise write_error(f"take over {info.path!r}", error) from error
+            self._files.append(info)
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Close all steps, write the manifest, and give the dump its name.
+
+        Args:
+            manifest: Describes the dump; ``files`` is filled in here.
+
+        Returns:
+            The dump's directory, absolute.
+
+        Raises:
+            DumpExistsError: Meanwhile something came there that must not be replaced.
+            DumpWriteError: Something could not be written.
+        """
+        for step in self._steps:
+            step.close()
+        if not self._files:
+            raise DumpWriteError(f"cannot write a dump at {self._shown!r}: nothing was recorded")
+        files = tuple(sorted(self._files, key=lambda info: (info.step, info.rank)))
+        whole = replace(manifest, files=files)
+        hidden = self._place.partial / f".{MANIFEST_NAME}.partial"
+        try:
+            hidden.write_bytes(encode_manifest(whole))
+            hidden.rename(self._place.partial / MANIFEST_NAME)
+            self._place.swap_in()
+        except DumpExistsError:
+            raise
+        except OSError as error:
+            raise write_error(f"write a dump at {self._shown!r}", error) from error
+        return self._place.target

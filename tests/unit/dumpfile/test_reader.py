@@ -1,0 +1,201 @@
+"""Tests of opening dumps, whole and not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from padiff.dumpfile import (
+    DumpError,
+    DumpFormatError,
+    DumpNotFoundError,
+    ProblemKind,
+    open_dump,
+    validate,
+)
+from tests.support.dumps import DumpBuilder, write_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X = np.arange(4, dtype=np.float32)
+BIG = np.arange(40_000, dtype=np.float32)
+FILE = "step_000000/rank_0000.h5"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    built = DumpBuilder().module("", "Net").call("", inputs=[X], outputs=[BIG])
+    return built.write(tmp_path / "net")
+
+
+def change_manifest(dump: Path, **changes: Any) -> None:  # noqa: ANN401
+    path = dump / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_place_without_dump_is_not_found_and_names_those_beside(dump: Path) -> None:
+    with pytest.raises(DumpNotFoundError) as caught:
+        open_dump(dump.parent / "nett")
+
+    assert caught.value.hint is not None
+    assert "net" in caught.value.hint
+
+
+def test_a_folder_of_dumps_names_the_dumps_in_it(dump: Path) -> None:
+    with pytest.raises(DumpNotFoundError) as caught:
+        open_dump(dump.parent)
+
+    assert str(dump) in str(caught.value.hint)
+
+
+def test_a_file_is_no_dump(dump: Path) -> None:
+    with pytest.raises(DumpNotFoundError):
+        open_dump(dump / FILE)
+    with pytest.raises(DumpNotFoundError):
+        open_dump(dump / FILE / "deeper")
+
+
+def test_a_dump_without_manifest_is_incomplete_and_says_which_steps_are_whole(
+    tmp_path: Path,
+) -> None:
+    steps = [DumpBuilder(step=step).module("", "Net") for step in range(2)]
+    path = write_dump(tmp_path / "net", *steps)
+    (path / "manifest.json").unlink()
+    (path / "step_000001/rank_0000.h5").write_bytes(b"\x89HDF")
+
+    with pytest.raises(DumpFormatError) as caught:
+        open_dump(path)
+
+    assert "incomplete" in caught.value.message
+    assert "step_000000/rank_0000.h5" in caught.value.message
+    assert "step_000001" not in caught.value.message
+    assert [problem.kind for problem in validate(path, deep=False)] == [ProblemKind.INCOMPLETE]
+
+
+def test_what_a_dead_writer_left_is_mentioned(dump: Path) -> None:
+    dump.rename(dump.parent / ".net.old-0123abcd")
+
+    with pytest.raises(DumpNotFoundError) as caught:
+        open_dump(dump)
+
+    assert ".net.old-0123abcd" in str(caught.value.hint)
+
+
+def test_a_newer_version_asks_for_a_newer_padiff(dump: Path) -> None:
+    change_manifest(dump, format_version=2)
+
+    with pytest.raises(DumpFormatError) as caught:
+        open_dump(dump)
+
+    assert caught.value.hint == "install a newer padiff"
+    assert [problem.kind for problem in validate(dump, deep=False)] == [ProblemKind.VERSION]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": "zip"}', '{"a":NaN}', "\xff"])
+def test_a_manifest_that_is_none_is_refused(text: str, dump: Path) -> None:
+    (dump / "manifest.json").write_text(text, encoding="latin-1")
+
+    with pytest.raises(DumpFormatError):
+        open_dump(dump)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "../net/step_000000/rank_0000.h5", "step_000000/rank_0001.h5", "x.h5", ""],
+)
+def test_a_file_outside_the_pattern_is_refused(path: str, dump: Path) -> None:
+    files = json.loads((dump / "manifest.json").read_text())["files"]
+    change_manifest(dump, files=[files[0] | {"path": path}])
+
+    with pytest.raises(DumpFormatError):
+        open_dump(dump)
+    assert [problem.loc for problem in validate(dump, deep=False)] == [
+        "manifest.json: files[0].path"
+    ]
+
+
+def test_a_missing_file_is_a_format_error(dump: Path) -> None:
+    (dump / FILE).unlink()
+
+    with pytest.raises(DumpFormatError):
+        open_dump(dump).open()
+    found = validate(dump, deep=False)
+    assert [(problem.loc, problem.kind) for problem in found] == [(FILE, ProblemKind.MISSING)]
+
+
+def test_a_truncated_file_is_a_format_error(dump: Path) -> None:
+    with (dump / FILE).open("r+b") as file:
+        file.truncate(1000)
+
+    with pytest.raises(DumpFormatError) as caught:
+        open_dump(dump).open()
+    assert "1000" in caught.value.message
+    assert validate(dump, deep=False)[0].kind is ProblemKind.SIZE
+
+
+def test_a_file_of_another_step_is_refused(tmp_path: Path) -> None:
+    steps = [DumpBuilder(step=step).module("", "Net") for step in range(2)]
+    path = write_dump(tmp_path / "net", *steps)
+    shutil.copy(path / "step_000001/rank_0000.h5", path / FILE)
+
+    with pytest.raises(DumpFormatError):
+        open_dump(path).open(0)
+    assert {problem.loc for problem in validate(path, deep=False)} == {f"{FILE}: step"}
+
+
+def test_a_step_that_was_not_recorded_is_not_found(dump: Path) -> None:
+    with pytest.raises(DumpNotFoundError):
+        open_dump(dump).open(7)
+
+
+def test_a_file_beside_the_manifest_is_reported(dump: Path) -> None:
+    shutil.copytree(dump / "step_000000", dump / "step_000001")
+
+    found = validate(dump, deep=False)
+
+    assert [(problem.loc, problem.kind) for problem in found] == [
+        ("step_000001/rank_0000.h5", ProblemKind.UNEXPECTED)
+    ]
+
+
+def test_arrays_are_mapped_read_only_and_outlive_the_file(dump: Path) -> None:
+    file = open_dump(dump).open()
+    array = file.array(file.index.records[1])
+    file.release_pages()
+    file.close()
+
+    assert array.base is not None
+    assert not array.flags.writeable
+    assert array[-1] == 39_999.0
+    with pytest.raises(DumpError):
+        file.array(file.index.records[0])
+
+
+def test_a_dump_can_be_moved(dump: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "other name"
+    moved.parent.mkdir()
+    shutil.move(dump, moved)
+
+    assert open_dump(moved).manifest.name == "net"
+    assert open_dump(moved).problems() == []
+
+
+def test_deep_validation_finds_a_changed_element(dump: Path) -> None:
+    data = bytearray((dump / FILE).read_bytes())
+    at = data.index(BIG.tobytes())
+    data[at : at + 4] = np.float32(-1).tobytes()
+    (dump / FILE).write_bytes(data)
+
+    assert validate(dump, deep=False) == []
+    found = validate(dump, deep=True)
+
+    assert {problem.kind for problem in found} == {ProblemKind.DIGEST, ProblemKind.STATISTICS}
+    assert {problem.loc for problem in found} >= {
+        f"{FILE}: values[1].digest",
+        f"{FILE}: values[1].minimum",
+    }
