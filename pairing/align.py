@@ -1,0 +1,152 @@
+"""Order-preserving alignment of two long sequences, in pieces between sure pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Gap", "align_gap", "align_items", "uncrossed"]
+
+Row = Callable[[int, int, int], npt.NDArray[np.float64]]
+"""``row(i, start, stop)`` scores item i of one side against a range of the other."""
+
+_MAX_SHORT = 100_000
+"""Lists with more possible pairs than this are paired from both ends first."""
+_ALIKE = 1.0
+"""Score from which two items at equal ends of long lists are paired without looking further."""
+_MAX_CELLS = 4_000_000
+"""A gap with more cells is aligned within a band around its diagonal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Two ranges, one of each side, that hold no sure pair yet."""
+
+    start: int
+    stop: int
+    other_start: int
+    other_stop: int
+
+    @property
+    def cells(self) -> int:
+        """Count the possible pairs."""
+        return (self.stop - self.start) * (self.other_stop - self.other_start)
+
+    def split(self, pairs: Iterable[tuple[int, int]]) -> list[Gap]:
+        """Give what lies between pairs that ascend on both sides."""
+        found, start, other = [], self.start, self.other_start
+        for one, two in [*pairs, (self.stop, self.other_stop)]:
+            gap = Gap(start, one, other, two)
+            if gap.cells:
+                found.append(gap)
+            start, other = one + 1, two + 1
+        return found
+
+
+def uncrossed(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Keep the pairs that no other pair crosses; linear time.
+
+    >>> uncrossed([(0, 0), (1, 3), (2, 2), (3, 1), (4, 4)])
+    [(0, 0), (4, 4)]
+    """
+    if not pairs:
+        return []
+    ordered = sorted(pairs)
+    others = np.array([other for _, other in ordered])
+    before = np.concatenate(([-1], np.maximum.accumulate(others)[:-1]))
+    after = np.concatenate((np.minimum.accumulate(others[::-1])[::-1][1:], [others.max() + 1]))
+    keep = (before < others) & (others < after)
+    return [pair for pair, kept in zip(ordered, keep, strict=True) if kept]
+
+
+def align_gap(row: Row, gap: Gap) -> list[tuple[int, int]]:
+    """Find the order-preserving pairs of the greatest total score; only scores above 0 count.
+
+    This is the alignment of Needleman and Wunsch with free gaps, one vector operation for each
+    row. In a gap of more than ``_MAX_CELLS`` cells only a band around the diagonal is looked at.
+    """
+    rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
+    band = columns if gap.cells <= _MAX_CELLS else max(64, _MAX_CELLS // rows // 2)
+    best = np.zeros(columns + 1)
+    taken: list[tuple[int, npt.NDArray[np.int8]]] = []
+    for step in range(rows):
+        middle = step * columns // rows
+        low, high = max(0, middle - band), min(columns, middle + band + 1)
+        scores = row(gap.start + step, gap.other_start + low, gap.other_start + high)
+        matched = np.where(scores > 0, best[low:high] + scores, -1.0)
+        above = best[low + 1 : high + 1]
+        is_match = matched >= above
+        merged = np.maximum(matched, above)
+        running = np.maximum.accumulate(np.concatenate(([best[low]], merged)))[1:]
+        is_left = running > merged
+        taken.append((low, np.where(is_left, 2, np.where(is_match, 1, 0)).astype(np.int8)))
+        best[low + 1 : high + 1] = running
+        best[high + 1 :] = np.maximum(best[high + 1 :], running[-1])
+    return _trace(gap, taken, columns)
+
+
+def _trace(
+    gap: Gap, taken: Sequence[tuple[int, npt.NDArray[np.int8]]], columns: int
+) -> list[tuple[int, int]]:
+    found, step, column = [], len(taken) - 1, columns - 1
+    while step >= 0 and column >= 0:
+        low, moves = taken[step]
+        if column >= low + len(moves):
+            column -= 1
+            continue
+        move = moves[column - low] if column >= low else 0
+        if move == 1:
+            found.append((gap.start + step, gap.other_start + column))
+            column -= 1
+        if move == 2:  # noqa: PLR2004
+            column -= 1
+        else:
+            step -= 1
+    return found[::-1]
+
+
+def align_items(
+    first: Sequence[int], second: Sequence[int], score: Callable[[int, int], float]
+) -> list[tuple[int, int]]:
+    """Align two lists by a score of two items; only scores above 0 count.
+
+    Of long lists, equal beginnings and ends are paired one by one first.
+    """
+    if not first or not second:
+        return []
+    if len(first) == len(second) == 1:
+        return [(first[0], second[0])] if score(first[0], second[0]) > 0 else []
+    shorter = min(len(first), len(second))
+    head = tail = 0
+    if len(first) * len(second) > _MAX_SHORT:
+        while head < shorter and score(first[head], second[head]) >= _ALIKE:
+            head += 1
+        while tail < shorter - head and score(first[-1 - tail], second[-1 - tail]) >= _ALIKE:
+            tail += 1
+
+    def row(place: int, start: int, stop: int) -> npt.NDArray[np.float64]:
+        return np.array([score(first[place], second[other]) for other in range(start, stop)])
+
+    gap = Gap(head, len(first) - tail, head, len(second) - tail)
+    pairs = align_gap(row, gap) if gap.cells else []
+    ends = [(place, place) for place in range(head)]
+    ends += [(len(first) - place, len(second) - place) for place in range(tail, 0, -1)]
+    return [(first[one], second[two]) for one, two in sorted([*ends, *pairs])]
+
+
+def ranked(keys: Sequence[int], others: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+    """Pair the k-th of each key with the k-th of it, for keys that are equally frequent."""
+    mine, theirs = defaultdict(list), defaultdict(list)
+    for place in range(gap.start, gap.stop):
+        mine[keys[place]].append(place)
+    for place in range(gap.other_start, gap.other_stop):
+        theirs[others[place]].append(place)
+    found: list[tuple[int, int]] = []
+    for key, places in mine.items():
+        if len(places) == len(theirs.get(key, ())):
+            found.extend(zip(places, theirs[key], strict=True))
+    return found

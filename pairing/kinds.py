@@ -1,0 +1,244 @@
+"""Canonical kinds of modules: which classes of the frameworks do the same job.
+
+One table holds every layer of both frameworks. A module is looked up by its *full* class path,
+then by those of its bases, so that ``paddle.compat.nn.Linear`` is never taken for
+``paddle.nn.Linear`` and a parametrised or quantizable Linear of torch is a Linear.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import ModuleInfo
+
+__all__ = ["CONTAINERS", "expand", "kind_of", "known_class"]
+
+_SPACES = {
+    "t": "torch.nn",
+    "p": "paddle.nn",
+    "c": "paddle.compat.nn",
+    "i": "paddle.incubate.nn",
+    "f": "paddle.distributed.fleet.layers.mpu.mp_layers",
+    "m": "mindspore.nn",
+}
+
+_TABLE = """
+linear              t.Linear t.LazyLinear p.Linear c.Linear i.FusedLinear f.ColumnParallelLinear f.RowParallelLinear m.Dense
+linear              transformers.pytorch_utils.Conv1D
+bilinear            t.Bilinear p.Bilinear m.BiDense
+conv1d              t.Conv1d t.LazyConv1d p.Conv1D m.Conv1d
+conv2d              t.Conv2d t.LazyConv2d p.Conv2D m.Conv2d
+conv3d              t.Conv3d t.LazyConv3d p.Conv3D m.Conv3d
+conv_transpose1d    t.ConvTranspose1d t.LazyConvTranspose1d p.Conv1DTranspose m.Conv1dTranspose
+conv_transpose2d    t.ConvTranspose2d t.LazyConvTranspose2d p.Conv2DTranspose m.Conv2dTranspose
+conv_transpose3d    t.ConvTranspose3d t.LazyConvTranspose3d p.Conv3DTranspose m.Conv3dTranspose
+batch_norm          t.BatchNorm1d t.BatchNorm2d t.BatchNorm3d t.LazyBatchNorm1d t.LazyBatchNorm2d t.LazyBatchNorm3d t.SyncBatchNorm
+batch_norm          p.BatchNorm p.BatchNorm1D p.BatchNorm2D p.BatchNorm3D p.SyncBatchNorm
+batch_norm          m.BatchNorm1d m.BatchNorm2d m.BatchNorm3d m.SyncBatchNorm
+instance_norm       t.InstanceNorm1d t.InstanceNorm2d t.InstanceNorm3d t.LazyInstanceNorm1d t.LazyInstanceNorm2d t.LazyInstanceNorm3d
+instance_norm       p.InstanceNorm1D p.InstanceNorm2D p.InstanceNorm3D m.InstanceNorm1d m.InstanceNorm2d m.InstanceNorm3d
+layer_norm          t.LayerNorm p.LayerNorm m.LayerNorm
+group_norm          t.GroupNorm p.GroupNorm m.GroupNorm
+rms_norm            t.RMSNorm
+local_response_norm t.LocalResponseNorm p.LocalResponseNorm
+cross_map_lrn       t.CrossMapLRN2d
+spectral_norm       p.SpectralNorm
+embedding           t.Embedding p.Embedding f.VocabParallelEmbedding m.Embedding
+embedding_bag       t.EmbeddingBag
+lstm                t.LSTM p.LSTM m.LSTM
+gru                 t.GRU p.GRU m.GRU
+rnn                 t.RNN p.SimpleRNN m.RNN
+cell_runner         p.RNN
+cell_runner2        p.BiRNN
+lstm_cell           t.LSTMCell p.LSTMCell m.LSTMCell
+gru_cell            t.GRUCell p.GRUCell m.GRUCell
+rnn_cell            t.RNNCell p.SimpleRNNCell m.RNNCell
+attention           t.MultiheadAttention p.MultiHeadAttention c.MultiheadAttention m.MultiheadAttention
+fused_attention     i.FusedMultiHeadAttention
+fused_feedforward   i.FusedFeedForward
+fused_transformer   i.FusedMultiTransformer i.FusedTransformerEncoderLayer
+transformer         t.Transformer p.Transformer m.Transformer
+encoder             t.TransformerEncoder p.TransformerEncoder m.TransformerEncoder
+decoder             t.TransformerDecoder p.TransformerDecoder m.TransformerDecoder
+encoder_layer       t.TransformerEncoderLayer p.TransformerEncoderLayer m.TransformerEncoderLayer
+decoder_layer       t.TransformerDecoderLayer p.TransformerDecoderLayer m.TransformerDecoderLayer
+sequential          t.Sequential p.Sequential m.SequentialCell
+module_list         t.ModuleList p.LayerList m.CellList
+module_dict         t.ModuleDict p.LayerDict m.CellDict
+parameter_list      t.ParameterList p.ParameterList
+parameter_dict      t.ParameterDict p.ParameterDict
+parametrizations    torch.nn.utils.parametrize.ParametrizationList
+data_parallel       t.DataParallel torch.nn.parallel.distributed.DistributedDataParallel
+identity            t.Identity p.Identity m.Identity
+relu                t.ReLU p.ReLU m.ReLU
+relu6               t.ReLU6 p.ReLU6 m.ReLU6
+gelu                t.GELU p.GELU m.GELU transformers.activations.GELUActivation
+silu                t.SiLU p.Silu p.Swish m.SiLU transformers.activations.SiLUActivation
+elu                 t.ELU p.ELU m.ELU
+celu                t.CELU p.CELU m.CELU
+selu                t.SELU p.SELU m.SeLU
+glu                 t.GLU p.GLU m.GLU
+leaky_relu          t.LeakyReLU p.LeakyReLU m.LeakyReLU
+prelu               t.PReLU p.PReLU m.PReLU
+rrelu               t.RReLU p.RReLU m.RReLU
+sigmoid             t.Sigmoid p.Sigmoid m.Sigmoid
+log_sigmoid         t.LogSigmoid p.LogSigmoid m.LogSigmoid
+softmax             t.Softmax p.Softmax c.Softmax m.Softmax
+softmax2d           t.Softmax2d p.Softmax2D m.Softmax2d
+softmin             t.Softmin m.Softmin
+log_softmax         t.LogSoftmax p.LogSoftmax m.LogSoftmax
+softplus            t.Softplus p.Softplus
+softshrink          t.Softshrink p.Softshrink m.SoftShrink
+hardshrink          t.Hardshrink p.Hardshrink m.HShrink
+tanhshrink          t.Tanhshrink p.Tanhshrink m.Tanhshrink
+softsign            t.Softsign p.Softsign m.Softsign
+hardsigmoid         t.Hardsigmoid p.Hardsigmoid m.HSigmoid
+hardswish           t.Hardswish p.Hardswish m.HSwish
+hardtanh            t.Hardtanh p.Hardtanh m.Hardtanh
+tanh                t.Tanh p.Tanh m.Tanh
+mish                t.Mish p.Mish m.Mish
+threshold           t.Threshold p.ThresholdedReLU m.Threshold
+maxout              p.Maxout
+dropout             t.Dropout p.Dropout i.FusedDropout m.Dropout
+dropout1d           t.Dropout1d m.Dropout1d
+dropout2d           t.Dropout2d p.Dropout2D m.Dropout2d
+dropout3d           t.Dropout3d p.Dropout3D m.Dropout3d
+alpha_dropout       t.AlphaDropout p.AlphaDropout
+feature_dropout     t.FeatureAlphaDropout p.FeatureAlphaDropout
+dropout_add         i.FusedDropoutAdd i.FusedBiasDropoutResidualLayerNorm
+max_pool1d          t.MaxPool1d p.MaxPool1D m.MaxPool1d
+max_pool2d          t.MaxPool2d p.MaxPool2D m.MaxPool2d
+max_pool3d          t.MaxPool3d p.MaxPool3D m.MaxPool3d
+avg_pool1d          t.AvgPool1d p.AvgPool1D c.AvgPool1D m.AvgPool1d
+avg_pool2d          t.AvgPool2d p.AvgPool2D c.AvgPool2D m.AvgPool2d
+avg_pool3d          t.AvgPool3d p.AvgPool3D c.AvgPool3D m.AvgPool3d
+adaptive_avg1d      t.AdaptiveAvgPool1d p.AdaptiveAvgPool1D m.AdaptiveAvgPool1d
+adaptive_avg2d      t.AdaptiveAvgPool2d p.AdaptiveAvgPool2D m.AdaptiveAvgPool2d
+adaptive_avg3d      t.AdaptiveAvgPool3d p.AdaptiveAvgPool3D m.AdaptiveAvgPool3d
+adaptive_max1d      t.AdaptiveMaxPool1d p.AdaptiveMaxPool1D m.AdaptiveMaxPool1d
+adaptive_max2d      t.AdaptiveMaxPool2d p.AdaptiveMaxPool2D m.AdaptiveMaxPool2d
+adaptive_max3d      t.AdaptiveMaxPool3d p.AdaptiveMaxPool3D m.AdaptiveMaxPool3d
+fractional_max2d    t.FractionalMaxPool2d p.FractionalMaxPool2D
+fractional_max3d    t.FractionalMaxPool3d p.FractionalMaxPool3D
+lp_pool1d           t.LPPool1d p.LPPool1D
+lp_pool2d           t.LPPool2d p.LPPool2D
+lp_pool3d           t.LPPool3d
+max_unpool1d        t.MaxUnpool1d p.MaxUnPool1D
+max_unpool2d        t.MaxUnpool2d p.MaxUnPool2D
+max_unpool3d        t.MaxUnpool3d p.MaxUnPool3D
+pad1d               t.ConstantPad1d t.ReflectionPad1d t.ReplicationPad1d t.ZeroPad1d t.CircularPad1d
+pad1d               p.Pad1D p.ConstantPad1D p.ReflectionPad1D p.ReplicationPad1D p.ZeroPad1D p.CircularPad1D
+pad2d               t.ConstantPad2d t.ReflectionPad2d t.ReplicationPad2d t.ZeroPad2d t.CircularPad2d
+pad2d               p.Pad2D p.ConstantPad2D p.ReflectionPad2D p.ReplicationPad2D p.ZeroPad2D p.CircularPad2D
+pad3d               t.ConstantPad3d t.ReflectionPad3d t.ReplicationPad3d t.ZeroPad3d t.CircularPad3d
+pad3d               p.Pad3D p.ConstantPad3D p.ReflectionPad3D p.ReplicationPad3D p.ZeroPad3D p.CircularPad3D
+upsample            t.Upsample p.Upsample
+upsample_nearest    t.UpsamplingNearest2d p.UpsamplingNearest2D
+upsample_bilinear   t.UpsamplingBilinear2d p.UpsamplingBilinear2D
+flatten             t.Flatten p.Flatten m.Flatten
+unflatten           t.Unflatten p.Unflatten
+fold                t.Fold p.Fold
+unfold              t.Unfold p.Unfold c.Unfold
+pixel_shuffle       t.PixelShuffle p.PixelShuffle m.PixelShuffle
+pixel_unshuffle     t.PixelUnshuffle p.PixelUnshuffle m.PixelUnshuffle
+channel_shuffle     t.ChannelShuffle p.ChannelShuffle m.ChannelShuffle
+cosine_similarity   t.CosineSimilarity p.CosineSimilarity
+pairwise_distance   t.PairwiseDistance p.PairwiseDistance
+adaptive_softmax    t.AdaptiveLogSoftmaxWithLoss p.AdaptiveLogSoftmaxWithLoss
+hierarchical_softmax p.HSigmoidLoss
+cross_entropy       t.CrossEntropyLoss p.CrossEntropyLoss
+bce                 t.BCELoss p.BCELoss
+bce_logits          t.BCEWithLogitsLoss p.BCEWithLogitsLoss
+ctc                 t.CTCLoss p.CTCLoss
+rnnt                p.RNNTLoss
+mse                 t.MSELoss p.MSELoss
+l1                  t.L1Loss p.L1Loss
+smooth_l1           t.SmoothL1Loss t.HuberLoss p.SmoothL1Loss
+nll                 t.NLLLoss t.NLLLoss2d p.NLLLoss
+poisson_nll         t.PoissonNLLLoss p.PoissonNLLLoss
+gaussian_nll        t.GaussianNLLLoss p.GaussianNLLLoss
+kl_div              t.KLDivLoss p.KLDivLoss
+margin_ranking      t.MarginRankingLoss p.MarginRankingLoss
+hinge_embedding     t.HingeEmbeddingLoss p.HingeEmbeddingLoss
+cosine_embedding    t.CosineEmbeddingLoss p.CosineEmbeddingLoss
+soft_margin         t.SoftMarginLoss p.SoftMarginLoss
+multi_margin        t.MultiMarginLoss p.MultiMarginLoss
+multilabel_margin   t.MultiLabelMarginLoss p.MultiLabelMarginLoss
+multilabel_soft     t.MultiLabelSoftMarginLoss p.MultiLabelSoftMarginLoss
+triplet_margin      t.TripletMarginLoss p.TripletMarginLoss
+triplet_distance    t.TripletMarginWithDistanceLoss p.TripletMarginWithDistanceLoss
+"""  # noqa: E501
+
+
+def expand(name: str) -> str:
+    """Write out the short form of a class name that the tables use."""
+    space, _, rest = name.partition(".")
+    return f"{_SPACES[space]}.{rest}" if space in _SPACES else name
+
+
+KINDS = {
+    expand(name): words[0]
+    for words in (line.split() for line in _TABLE.splitlines() if line)
+    for name in words[1:]
+}
+"""Kind by public full class name."""
+
+CONTAINERS = frozenset(
+    {
+        "sequential",
+        "module_list",
+        "module_dict",
+        "parameter_list",
+        "parameter_dict",
+        "data_parallel",
+    }
+)
+"""Kinds that only hold other modules or parameters."""
+
+_PUBLIC = (
+    (re.compile(r"torch\.nn\.modules\.\w+\.(\w+)"), "torch.nn."),
+    (re.compile(r"torch\.nn\.parallel\.data_parallel\.(\w+)"), "torch.nn."),
+    (re.compile(r"paddle\.nn\.layer\.\w+\.(\w+)"), "paddle.nn."),
+    (re.compile(r"paddle\.compat\.nn\.\w+\.(\w+)"), "paddle.compat.nn."),
+    (re.compile(r"paddle\.incubate\.nn\.layer\.\w+\.(\w+)"), "paddle.incubate.nn."),
+    (re.compile(r"mindspore\.nn\.(?:layer|cell|loss)\.\w+\.(\w+)"), "mindspore.nn."),
+)
+
+
+@lru_cache(maxsize=4096)
+def public_name(class_path: str) -> str:
+    """Give the name under which a framework publishes a class that it defines elsewhere.
+
+    >>> public_name("paddle.nn.layer.common.Linear")
+    'paddle.nn.Linear'
+    """
+    for pattern, space in _PUBLIC:
+        match = pattern.fullmatch(class_path)
+        if match:
+            return space + match[1]
+    return class_path
+
+
+def known_class(module: ModuleInfo) -> str | None:
+    """Give the framework class that a module is or derives from, by its public full name.
+
+    The nearest one in method resolution order counts; None for a class of the user's own.
+    """
+    for path in (module.class_path, *module.bases):
+        name = public_name(path)
+        if name in KINDS:
+            return name
+    return None
+
+
+def kind_of(module: ModuleInfo) -> str | None:
+    """Give the canonical kind of a module: ``linear``, ``conv2d``, ``batch_norm``.
+
+    Returns:
+        None for a class that no framework knows, whose children say what it is.
+    """
+    name = known_class(module)
+    return None if name is None else KINDS[name]

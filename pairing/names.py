@@ -1,0 +1,63 @@
+"""How alike two module paths are, in words that model authors use for the same thing."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["likeness", "words_of"]
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+_SYNONYMS = {
+    "attention": "attn", "mha": "attn", "attentions": "attn",
+    "query": "q", "key": "k", "value": "v", "wq": "q", "wk": "k", "wv": "v", "wo": "out",
+    "projection": "proj", "output": "out", "o": "out", "dense": "linear", "fc": "linear",
+    "layernorm": "norm", "ln": "norm", "rmsnorm": "norm", "batchnorm": "bn", "groupnorm": "gn",
+    "embeddings": "embed", "embedding": "embed", "emb": "embed",
+    "layers": "layer", "blocks": "layer", "block": "layer", "h": "layer", "stages": "stage",
+    "convolution": "conv", "downsample": "shortcut", "ffn": "mlp", "feed": "mlp", "forward": "mlp",
+    "intermediate": "mlp", "word": "token", "tokens": "token", "wte": "token",
+    "positions": "position", "positional": "position", "pos": "position", "wpe": "position",
+    "cls": "classifier", "head": "classifier", "dropout": "drop", "activation": "act",
+    "multihead": "cross", "encdec": "cross", "enc": "encoder", "dec": "decoder",
+    "pooling": "pool", "pooler": "pool", "maxpool": "pool", "avgpool": "pool",
+}  # fmt: skip
+_SPLITS = {
+    "qkv": ("q", "k", "v"), "layernorm": ("norm",), "attn": ("attn",), "selfattn": ("self", "attn"),
+    "input": ("in",),
+}  # fmt: skip
+_EMPTY = frozenset({"module", "model", "net", "backbone", "features", "layer", "proj", "sub"})
+"""Words that tell little: they count, but a quarter."""
+
+
+@lru_cache(maxsize=65536)
+def words_of(path: str) -> frozenset[str]:
+    """Give the words of a dotted path, without numbers, synonyms made one.
+
+    >>> sorted(words_of("encoder.layer.3.attention.self.query"))
+    ['attn', 'encoder', 'layer', 'q', 'self']
+    """
+    found: set[str] = set()
+    for word in _WORD.findall(path):
+        lower = word.lower()
+        found.update(_SPLITS.get(lower, (_SYNONYMS.get(lower, lower),)))
+    return frozenset(found)
+
+
+def likeness(reference: frozenset[str], candidate: frozenset[str]) -> float:
+    """Give the weighted share of common words, in [0, 1]; 0 where neither has any.
+
+    >>> likeness(words_of("layers.0.q_proj"), words_of("layer.0.query"))
+    0.8333333333333334
+    """
+    union = _weight(reference | candidate)
+    return _weight(reference & candidate) / union if union else 0.0
+
+
+def _weight(words: Iterable[str]) -> float:
+    return sum(0.25 if word in _EMPTY else 1.0 for word in words)

@@ -1,0 +1,126 @@
+"""Pair two sides of a comparison: modules, calls, records and weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .calls import CallPairs, pair_calls
+from .confidence import rate
+from .joined import pair_joined
+from .layout import with_layouts
+from .mapeffects import (
+    hidden_calls,
+    ignored_records,
+    mapped_layouts,
+    unused_entries,
+    without_ignored,
+)
+from .mapfile import MapFile
+from .mapped import apply_map
+from .modules import pair_modules
+from .owned import pair_owned
+from .records import pair_call_records, pair_root_records, unmatched_records
+from .result import CallPair, Pairing, RecordPair, SideName, UnmatchedRecord
+from .structure import identity, is_same_by_name, is_same_structure
+from .view import View, view_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .matching import Matching
+    from .side import Side
+
+__all__ = ["pair"]
+
+
+def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -> Pairing:
+    """Find what of the candidate should equal what of the reference.
+
+    Args:
+        reference: One step and rank of the dump held to be right.
+        candidate: The same step and rank of the dump to judge.
+        map_file: What the user decided; it goes before everything else.
+
+    Returns:
+        Every record of both sides, paired or with the reason why not. Deterministic; the
+        pairs of a dump with itself are the identity; exchanging the sides exchanges the result.
+
+    Raises:
+        ConfigError: An entry of the map file matches nothing.
+    """
+    indices = reference.index, candidate.index
+    mapped = apply_map(map_file or MapFile(), indices[0].modules, indices[1].modules)
+    views = (
+        view_of(reference, SideName.REFERENCE, hidden_calls(indices[0], mapped, 0)),
+        view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1)),
+    )
+    calls, modules = _pair_oriented(*views, mapped.pairs)
+    partners = rate(*views, modules, calls)
+    found = pair_call_records(views[0], views[1], calls)
+    found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
+    owned = pair_owned(views[0], views[1], partners, map_file)
+    joined = pair_joined(views[0], views[1], calls, owned.pairs)
+    records = [*found, *joined, *pair_root_records(*views), *owned.pairs]
+    ignored = ignored_records(views, mapped)
+    records, dropped = without_ignored(views, records, ignored)
+    unused = unused_entries(views, mapped, records, ignored)
+    records.sort(key=lambda pair: _order(views[0], pair))
+    return Pairing(
+        modules=partners,
+        calls=tuple(
+            CallPair(reference=one, candidate=two, paired_by=calls.by[one]) for one, two in calls
+        ),
+        records=tuple(records),
+        unmatched=_unmatched(views, records, calls, (*owned.alone, *dropped, *ignored.alone)),
+        same_structure=is_same_structure(*views),
+        notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes))),
+    )
+
+
+def _pair_oriented(
+    reference: View, candidate: View, fixed: Sequence[tuple[int, int]]
+) -> tuple[CallPairs, Matching]:
+    """Pair calls and modules with the sides in an order that does not depend on their roles."""
+    is_free = not (fixed or reference.hidden or candidate.hidden)
+    if is_free and is_same_by_name(reference, candidate):
+        return identity(reference)
+    if _orientation(reference) <= _orientation(candidate):
+        calls = pair_calls(reference, candidate, fixed)
+        return calls, pair_modules(reference, candidate, calls, fixed)
+    turned = [(two, one) for one, two in fixed]
+    swapped = pair_calls(candidate, reference, turned)
+    modules = pair_modules(candidate, reference, swapped, turned)
+    return swapped.reversed(), modules.reversed()
+
+
+def _orientation(view: View) -> tuple[int, int, str, tuple[str, ...], tuple[str, ...]]:
+    return (
+        len(view.calls),
+        len(view.modules),
+        view.side.framework,
+        tuple(module.path for module in view.modules),
+        tuple(value.digest for value in view.values),
+    )
+
+
+def _order(view: View, found: RecordPair) -> tuple[int, int, int]:
+    first = view.records[found.reference[0]]
+    return first.order, first.id, found.candidate
+
+
+def _unmatched(
+    views: tuple[View, View],
+    records: Sequence[RecordPair],
+    calls: CallPairs,
+    alone: Sequence[UnmatchedRecord],
+) -> tuple[UnmatchedRecord, ...]:
+    reference, candidate = views
+    paired = {record for found in records for record in found.reference}
+    judged = {found.candidate for found in records}
+    known: dict[SideName, dict[int, UnmatchedRecord]] = {name: {} for name in SideName}
+    for one in alone:
+        known[one.side][one.record] = one
+    return (
+        *unmatched_records(reference, candidate, paired, calls.ahead, known[reference.name]),
+        *unmatched_records(candidate, reference, judged, calls.back, known[candidate.name]),
+    )

@@ -1,0 +1,114 @@
+"""What pairing finds: pairs of modules, calls and records, and what stayed alone and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .rule import IDENTITY, Rule
+
+
+class PairedBy(StrEnum):
+    """The evidence that made a pair."""
+
+    MAP = "map"
+    """The user's map file."""
+    NAME = "name"
+    """Equal or similar names at the same place."""
+    STRUCTURE = "structure"
+    """Kind, shapes and place in the aligned trees."""
+    FLOW = "flow"
+    """Paired producers or consumers of the same value."""
+    VALUE = "value"
+    """Equal values up to layout."""
+    POSITION = "position"
+    """Only the order; the weakest."""
+
+
+class SideName(StrEnum):
+    """Which of the two dumps."""
+
+    REFERENCE = "reference"
+    CANDIDATE = "candidate"
+
+
+class Absence(StrEnum):
+    """Why a record has no pair."""
+
+    MISSING = "missing"
+    """It should have one: counts against coverage; fatal for outputs, losses and weights."""
+    COVERED = "covered"
+    """Its value is judged at another address."""
+    SKIPPED = "skipped"
+    """Known to be one-sided, or excluded by the user: does not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModulePair:
+    """Two modules that do the same job."""
+
+    reference: int
+    """Module id in the reference's index."""
+    candidate: int
+    """Module id in the candidate's index."""
+    paired_by: PairedBy
+    confidence: float = 1.0
+    """In (0, 1]; below 1 where other partners were possible, or content is not paired."""
+    alternatives: tuple[int, ...] = ()
+    """Candidate module ids that a tie-break decided against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPair:
+    """Two executions that do the same job."""
+
+    reference: int
+    """Call id in the reference's index."""
+    candidate: int
+    """Call id in the candidate's index."""
+    paired_by: PairedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPair:
+    """A record of the candidate and what it must equal: a rule applied to reference records."""
+
+    reference: tuple[int, ...]
+    """Record ids in the reference's index: one, or several that ``rule`` joins (fused weights)."""
+    candidate: int
+    """Record id in the candidate's index."""
+    paired_by: PairedBy
+    rule: Rule = IDENTITY
+    """``rule.apply([reference arrays], candidate shape)`` is what the candidate should hold."""
+    note: str = ""
+    """What a reader should know: a tie that was broken, a layout that was verified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmatchedRecord:
+    """A record without partner, on a named side."""
+
+    side: SideName
+    record: int
+    """Record id in that side's index."""
+    absence: Absence
+    reason: str
+    """One clause: ``no call of 'encoder.3' on the candidate``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """The complete pairing of one step and rank; every record of both sides is in it."""
+
+    modules: tuple[ModulePair, ...]
+    """Ascending by reference id."""
+    calls: tuple[CallPair, ...]
+    """Ascending by reference id."""
+    records: tuple[RecordPair, ...]
+    """In the reference's execution order."""
+    unmatched: tuple[UnmatchedRecord, ...]
+    """Reference first, then candidate; each ascending by record id."""
+    same_structure: bool
+    """Whether the two trees and their calls are equal up to names and classes of equal kind."""
+    notes: tuple[str, ...] = ()
+    """Unused map entries, ambiguities and other remarks about the pairing as a whole."""

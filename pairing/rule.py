@@ -1,0 +1,272 @@
+"""A layout rule: how reference arrays become what the candidate should hold.
+
+A rule is a few declarative words with a text form, joined by `` | ``::
+
+    identity
+    transpose
+    rows 0/3 | transpose
+    concat 0 | transpose
+    interleave 2 | transpose
+
+All but ``not`` only move elements, so the rule of a weight is also the rule of its gradient and
+of its optimizer moments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError
+
+from .steps import JOINING, PICKING, Array, Block, Shape, Step, Verb, parse_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["IDENTITY", "Rule", "joined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pipeline of steps that turns one or several reference arrays into one candidate array."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a bare ``reshape`` before the end: its target would be unknown."""
+        for step in self.steps[:-1]:
+            if step.verb is Verb.RESHAPE and not step.numbers:
+                raise ConfigError(
+                    "a layout rule needs a shape for a reshape that is not its last step"
+                )
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read the text form.
+
+        Raises:
+            ConfigError: The text is no rule.
+
+        >>> str(Rule.parse("rows 0/3|transpose"))
+        'rows 0/3 | transpose'
+        """
+        if text.strip() in {"", "identity"}:
+            return IDENTITY
+        return cls(tuple(parse_step(part) for part in text.split("|")))
+
+    def __str__(self) -> str:
+        """Give the text form; ``Rule.parse`` reads it back."""
+        return " | ".join(map(str, self.steps)) or "identity"
+
+    def then(self, other: Rule) -> Rule:
+        """Give the rule that applies this one and then the other, without what cancels out."""
+        steps = list(self.steps)
+        for step in other.steps:
+            last = steps[-1] if steps else None
+            if last is not None and step.verb is Verb.RESHAPE and last.verb is Verb.RESHAPE:
+                steps[-1] = step
+            elif last is not None and step.verb in _CANCEL and step == _undo(last):
+                steps.pop()
+            else:
+                steps.append(step)
+        return Rule(tuple(steps))
+
+    @property
+    def is_identity(self) -> bool:
+        """Tell whether the candidate holds the reference's elements as they are."""
+        return not self.steps
+
+    @property
+    def joins(self) -> bool:
+        """Tell whether several reference arrays can go in."""
+        return any(step.verb in JOINING for step in self.steps)
+
+    def shape_of(self, shapes: Sequence[Shape], target: Shape = ()) -> Shape:
+        """Give the shape that comes out, without touching any data.
+
+        Args:
+            shapes: Shapes of the reference arrays.
+            target: Shape of the candidate, which a bare ``reshape`` makes.
+
+        Raises:
+            ConfigError: Arrays of these shapes cannot take this rule.
+        """
+        current = tuple(shapes)
+        for step in self.steps:
+            current = step.shape(current, target)
+        if len(current) != 1:
+            raise ConfigError(
+                f"the layout rule {str(self)!r} leaves {len(current)} arrays, expected one",
+                hint="join several references with 'concat 0', 'interleave N' or 'stack'",
+            )
+        return current[0]
+
+    def fits(self, shapes: Sequence[Shape], target: Shape) -> bool:
+        """Tell whether arrays of these shapes become one of the target shape."""
+        try:
+            return self.shape_of(shapes, target) == target
+        except ConfigError:
+            return False
+
+    def apply(self, arrays: Sequence[Array], shape: Shape | None = None) -> Array:
+        """Give what the candidate should hold; a view of the reference where possible.
+
+        Args:
+            arrays: The reference arrays.
+            shape: Shape of the candidate; None if the rule has no bare ``reshape`` and the
+                result need not be checked.
+
+        Raises:
+            ConfigError: The arrays' shapes do not fit the rule or the candidate's shape.
+        """
+        found = self.shape_of([array.shape for array in arrays], shape or ())
+        if shape is not None and found != tuple(shape):
+            raise ConfigError(
+                f"the layout rule {str(self)!r} gives the shape {found}, expected {tuple(shape)}"
+            )
+        current = list(arrays)
+        for step in self.steps:
+            current = step.apply(current, found if shape is None else shape)
+        return current[0]
+
+    @property
+    def inverse(self) -> Rule | None:
+        """Give the rule from candidate to reference, None if it takes parts, joins or shapes."""
+        steps: list[Step] = []
+        for step in reversed(self.steps):
+            undone = _undo(step)
+            if undone is None:
+                return None
+            steps.append(undone)
+        try:
+            return Rule(tuple(steps))
+        except ConfigError:
+            return None
+
+    def inverses(self, shapes: Sequence[Shape], target: Shape) -> tuple[Rule, ...] | None:
+        """Give one rule for each reference that gets it back from the candidate.
+
+        Args:
+            shapes: Shapes of the references.
+            target: Shape of the candidate.
+
+        Returns:
+            None if the rule drops a part of a reference (see ``joined`` for these).
+        """
+        undone: list[tuple[Step, ...]] = [() for _ in shapes]
+        current = tuple(shapes)
+        for step in self.steps:
+            if step.verb in PICKING:
+                return None
+            for place in range(len(shapes)):
+                before = current[place if len(current) > 1 else 0]
+                undone[place] = (_undo_within(step, place, current, before), *undone[place])
+            current = step.shape(current, target)
+        return tuple(
+            Rule(tuple(_simplest(steps, shape)))
+            for steps, shape in zip(undone, shapes, strict=True)
+        )
+
+
+_CANCEL = frozenset({Verb.TRANSPOSE, Verb.PERMUTE, Verb.INSERT, Verb.SQUEEZE, Verb.NOT})
+
+IDENTITY = Rule()
+"""The candidate holds the reference's elements in the reference's layout."""
+
+
+def joined(
+    rules: Sequence[Rule], shape: Shape, targets: Sequence[Shape]
+) -> tuple[tuple[int, ...], Rule] | None:
+    """Give the rule that joins the candidates of one split reference back into it.
+
+    Args:
+        rules: Rules of the form *part*, or *part then steps*, from the reference to each
+            candidate; the steps after the part are the same in all.
+        shape: Shape of the reference.
+        targets: Shapes of the candidates.
+
+    Returns:
+        The order in which the candidates must be given and the rule; None unless the parts tile
+        the reference exactly.
+    """
+    heads = [rule.steps[0] if rule.steps else None for rule in rules]
+    tails = {rule.steps[1:] for rule in rules}
+    first = heads[0] if heads else None
+    if (
+        first is None
+        or len(tails) != 1
+        or any(head is None or head.verb not in PICKING for head in heads)
+    ):
+        return None
+    parts = [head for head in heads if head is not None]
+    groups = parts[0].numbers[0] if parts[0].verb is Verb.GROUPS else 1
+    if first.verb is Verb.TAKE:
+        spans = [(step.numbers[0], step.numbers[0] + 1) for step in parts]
+        join = Step(Verb.STACK)
+    else:
+        length = shape[first.axis] // groups
+        spans = [step.block.span(length) for step in parts if step.block is not None]
+        axis = (first.axis,) if first.axis else ()
+        join = (
+            Step(Verb.INTERLEAVE, (groups, *axis))
+            if groups > 1
+            else Step(Verb.CONCAT, (first.axis,))
+        )
+    alike = {(step.verb, step.numbers if step.verb is Verb.GROUPS else ()) for step in parts}
+    order = tuple(sorted(range(len(parts)), key=spans.__getitem__))
+    end = shape[0] if first.verb is Verb.TAKE else shape[first.axis] // groups
+    if len(alike) != 1 or not _tiles([spans[place] for place in order], end):
+        return None
+    within = parts[0].shape([shape], ())[0]
+    tail = Rule(rules[0].steps[1:]).inverses([within], targets[0])
+    return None if tail is None else (order, Rule((*tail[0].steps, join)))
+
+
+def _tiles(spans: Sequence[tuple[int, int]], end: int) -> bool:
+    place = 0
+    for start, stop in spans:
+        if start != place:
+            return False
+        place = stop
+    return place == end
+
+
+def _undo(step: Step) -> Step | None:
+    if step.verb is Verb.PERMUTE:
+        return Step(
+            Verb.PERMUTE, tuple(step.numbers.index(axis) for axis in range(len(step.numbers)))
+        )
+    if step.verb is Verb.RESHAPE:
+        return Step(Verb.RESHAPE)
+    if step.verb in {Verb.INSERT, Verb.SQUEEZE}:
+        return Step(Verb.SQUEEZE if step.verb is Verb.INSERT else Verb.INSERT, step.numbers)
+    return step if step.verb in {Verb.TRANSPOSE, Verb.NOT} else None
+
+
+def _undo_within(step: Step, place: int, shapes: Sequence[Shape], before: Shape) -> Step:
+    """Undo a step when the shapes that went in are known; for joins, get array ``place`` back."""
+    if step.verb is Verb.RESHAPE:
+        return Step(Verb.RESHAPE, before)
+    if step.verb is Verb.STACK:
+        return Step(Verb.TAKE, (place,))
+    if step.verb not in JOINING:
+        return _undo(step) or step
+    groups = step.numbers[0] if step.verb is Verb.INTERLEAVE else 1
+    starts = [0]
+    for shape in shapes:
+        starts.append(starts[-1] + shape[step.axis] // groups)
+    block = Block(starts[place], starts[place + 1], is_share=False)
+    if len(set(shapes)) == 1:
+        block = Block(place, len(shapes), is_share=True)
+    if groups == 1 and step.axis in {0, 1}:
+        return Step(Verb.COLUMNS if step.axis else Verb.ROWS, (), block)
+    return Step(Verb.GROUPS, (groups, step.axis) if step.axis else (groups,), block)
+
+
+def _simplest(steps: Sequence[Step], shape: Shape) -> list[Step]:
+    """Let a last reshape to the reference's own shape stand without numbers (0-d has none)."""
+    simple = list(steps)
+    if simple and simple[-1].verb is Verb.RESHAPE and simple[-1].numbers == shape:
+        simple[-1] = Step(Verb.RESHAPE)
+    return simple

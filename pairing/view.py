@@ -1,0 +1,124 @@
+"""One side of a pairing, prepared: who contains whom, which records belong to which call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CallInfo, Index, ModuleInfo, Phase, RecordInfo, Role, ValueInfo
+
+from .kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .result import SideName
+    from .side import Side
+
+__all__ = ["View", "view_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Lookups over one side's index; positions in the tuples are ids of the index."""
+
+    name: SideName
+    side: Side
+    modules: tuple[ModuleInfo, ...]
+    calls: tuple[CallInfo, ...]
+    records: tuple[RecordInfo, ...]
+    values: tuple[ValueInfo, ...]
+    kinds: tuple[str | None, ...]
+    """Canonical kind of each module, None for a class that no table knows."""
+    children: tuple[tuple[int, ...], ...]
+    """Child modules of each module, in definition order."""
+    parents: tuple[int | None, ...]
+    """The call around each call."""
+    inner: tuple[tuple[int, ...], ...]
+    """Calls that ran directly inside each call, in execution order."""
+    top: tuple[int, ...]
+    """Calls that ran inside no other."""
+    executed: tuple[tuple[int, ...], ...]
+    """Calls of each module, in execution order."""
+    of_call: tuple[tuple[int, ...], ...]
+    """Records of each call."""
+    weights: tuple[tuple[int, ...], ...]
+    """Records of role ``weight`` that each module itself owns."""
+    hidden: frozenset[int] = frozenset()
+    """Calls that the user does not want to be paired."""
+
+    @property
+    def index(self) -> Index:
+        """All tables as they are in the dump."""
+        return self.side.index
+
+    def kind(self, call: int) -> str | None:
+        """Give the kind of the module that ran in this call."""
+        return self.kinds[self.calls[call].module]
+
+    def path(self, call: int) -> str:
+        """Give the path of the module that ran in this call."""
+        return self.modules[self.calls[call].module].path
+
+    def ancestors(self, call: int) -> Iterator[int]:
+        """Give the calls around this one, the innermost first."""
+        parent = self.calls[call].parent
+        while parent is not None:
+            yield parent
+            parent = self.calls[parent].parent
+
+    def inside(self, call: int) -> range:
+        """Give all calls that ran inside this one, at any depth, in execution order."""
+        last = call
+        while self.inner[last]:
+            last = self.inner[last][-1]
+        return range(call + 1, last + 1)
+
+    def select(self, call: int, role: Role) -> list[RecordInfo]:
+        """Give the records of one role of a call, in the order of recording."""
+        records = (self.records[record] for record in self.of_call[call])
+        return [record for record in records if record.role is role]
+
+    def name_of(self, record: int) -> str:
+        """Name a record for a reader: module, call, role and slot."""
+        info = self.records[record]
+        path = self.modules[info.module].path or "(root)"
+        times = "" if info.call is None else f"#{self.calls[info.call].index}"
+        return f"{path}{times} {info.role}{info.slot}"
+
+
+def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) -> View:
+    """Prepare one side, in one pass over its tables."""
+    index = side.index
+    weights = [
+        record.role is Role.WEIGHT and record.phase is Phase.FORWARD for record in index.records
+    ]
+    owners = [
+        record.module if is_weight else None
+        for record, is_weight in zip(index.records, weights, strict=True)
+    ]
+    return View(
+        name=name,
+        side=side,
+        modules=index.modules,
+        calls=index.calls,
+        records=index.records,
+        values=index.values,
+        kinds=tuple(kind_of(module) for module in index.modules),
+        children=_grouped([module.parent for module in index.modules], len(index.modules)),
+        parents=tuple(call.parent for call in index.calls),
+        inner=_grouped([call.parent for call in index.calls], len(index.calls)),
+        top=tuple(call.id for call in index.calls if call.parent is None),
+        executed=_grouped([call.module for call in index.calls], len(index.modules)),
+        of_call=_grouped([record.call for record in index.records], len(index.calls)),
+        weights=_grouped(owners, len(index.modules)),
+        hidden=hidden,
+    )
+
+
+def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...], ...]:
+    groups: dict[int, list[int]] = {}
+    for place, owner in enumerate(owners):
+        if owner is not None:
+            groups.setdefault(owner, []).append(place)
+    return tuple(tuple(groups.get(owner, ())) for owner in range(count))

@@ -1,0 +1,194 @@
+"""The table of weight rules: what each class calls its parameters and how it lays them out.
+
+A line is ``CLASS LOCAL = ATOM[, ATOM …] [| RULE]``: the parameter that the class calls LOCAL holds
+these atoms, laid out by RULE. An atom is a parameter in the neutral form that all classes of a kind
+share (torch's, with packed ones taken apart), so every pair of frameworks and both directions
+follow from one line each. ``~`` before LOCAL: it may stay without partner. ``{i}`` stands for a
+number. ``LOCAL = !`` is another name of a parameter that has a line of its own.
+
+Facts: measured on torch 2.13 and paddle 3.3 in float64, forward, input and parameter gradients;
+mindspore 2.10 in float32.
+"""
+
+from __future__ import annotations
+
+TABLE = """
+t.Linear                     weight = weight
+t.Linear                     bias = bias
+p.Linear                     weight = weight | transpose
+p.Linear                     bias = bias
+c.Linear                     weight = weight
+c.Linear                     bias = bias
+i.FusedLinear                weight = weight | transpose
+i.FusedLinear                bias = bias
+f.ColumnParallelLinear       weight = weight | transpose
+f.ColumnParallelLinear       bias = bias
+f.RowParallelLinear          weight = weight | transpose
+f.RowParallelLinear          bias = bias
+m.Dense                      weight = weight
+m.Dense                      bias = bias
+transformers.pytorch_utils.Conv1D  weight = weight | transpose
+transformers.pytorch_utils.Conv1D  bias = bias
+
+t.Bilinear                   weight = weight
+t.Bilinear                   bias = bias
+p.Bilinear                   weight = weight
+p.Bilinear                   bias = bias | reshape 1 -1
+m.BiDense                    weight = weight
+m.BiDense                    bias = bias
+
+m.Conv1d                     weight = weight | insert 2
+m.Conv1d                     bias = bias
+m.Conv1dTranspose            weight = weight | insert 2
+m.Conv1dTranspose            bias = bias
+
+t.BatchNorm                  weight = weight
+t.BatchNorm                  bias = bias
+t.BatchNorm                  ~running_mean = mean
+t.BatchNorm                  ~running_var = variance
+t.BatchNorm                  ~num_batches_tracked = count
+p.BatchNorm                  weight = weight
+p.BatchNorm                  bias = bias
+p.BatchNorm                  ~_mean = mean
+p.BatchNorm                  ~_variance = variance
+m.BatchNorm                  ~gamma = weight
+m.BatchNorm                  ~beta = bias
+m.BatchNorm                  ~moving_mean = mean
+m.BatchNorm                  ~moving_variance = variance
+m.BatchNorm                  ~bn2d.gamma = weight
+m.BatchNorm                  ~bn2d.beta = bias
+m.BatchNorm                  ~bn2d.moving_mean = mean
+m.BatchNorm                  ~bn2d.moving_variance = variance
+
+t.InstanceNorm               weight = weight
+t.InstanceNorm               bias = bias
+t.InstanceNorm               ~running_mean = mean
+t.InstanceNorm               ~running_var = variance
+t.InstanceNorm               ~num_batches_tracked = count
+p.InstanceNorm               scale = weight
+p.InstanceNorm               bias = bias
+m.InstanceNorm               gamma = weight
+m.InstanceNorm               beta = bias
+m.InstanceNorm               ~moving_mean = mean
+m.InstanceNorm               ~moving_variance = variance
+
+t.LayerNorm                  weight = weight
+t.LayerNorm                  bias = bias
+p.LayerNorm                  weight = weight | reshape
+p.LayerNorm                  bias = bias | reshape
+m.LayerNorm                  gamma = weight
+m.LayerNorm                  beta = bias
+m.GroupNorm                  gamma = weight
+m.GroupNorm                  beta = bias
+
+m.Embedding                  embedding_table = weight
+
+t.PReLU                      weight = weight
+p.PReLU                      _weight = weight
+m.PReLU                      w = weight
+
+t.RNN                        weight_ih_l{i} = {i}.fw.weight_ih
+t.RNN                        weight_hh_l{i} = {i}.fw.weight_hh
+t.RNN                        bias_ih_l{i} = {i}.fw.bias_ih
+t.RNN                        bias_hh_l{i} = {i}.fw.bias_hh
+t.RNN                        weight_hr_l{i} = {i}.fw.weight_hr
+t.RNN                        weight_ih_l{i}_reverse = {i}.bw.weight_ih
+t.RNN                        weight_hh_l{i}_reverse = {i}.bw.weight_hh
+t.RNN                        bias_ih_l{i}_reverse = {i}.bw.bias_ih
+t.RNN                        bias_hh_l{i}_reverse = {i}.bw.bias_hh
+t.RNN                        weight_hr_l{i}_reverse = {i}.bw.weight_hr
+p.SimpleRNN                  {i}.cell.weight_ih = {i}.fw.weight_ih
+p.SimpleRNN                  {i}.cell.weight_hh = {i}.fw.weight_hh
+p.SimpleRNN                  {i}.cell.bias_ih = {i}.fw.bias_ih
+p.SimpleRNN                  {i}.cell.bias_hh = {i}.fw.bias_hh
+p.SimpleRNN                  {i}.cell.weight_ho = {i}.fw.weight_hr | transpose
+p.SimpleRNN                  {i}.cell_fw.weight_ih = {i}.fw.weight_ih
+p.SimpleRNN                  {i}.cell_fw.weight_hh = {i}.fw.weight_hh
+p.SimpleRNN                  {i}.cell_fw.bias_ih = {i}.fw.bias_ih
+p.SimpleRNN                  {i}.cell_fw.bias_hh = {i}.fw.bias_hh
+p.SimpleRNN                  {i}.cell_fw.weight_ho = {i}.fw.weight_hr | transpose
+p.SimpleRNN                  {i}.cell_bw.weight_ih = {i}.bw.weight_ih
+p.SimpleRNN                  {i}.cell_bw.weight_hh = {i}.bw.weight_hh
+p.SimpleRNN                  {i}.cell_bw.bias_ih = {i}.bw.bias_ih
+p.SimpleRNN                  {i}.cell_bw.bias_hh = {i}.bw.bias_hh
+p.SimpleRNN                  {i}.cell_bw.weight_ho = {i}.bw.weight_hr | transpose
+p.SimpleRNN                  weight_ih_l{i} = !
+p.SimpleRNN                  weight_hh_l{i} = !
+p.SimpleRNN                  bias_ih_l{i} = !
+p.SimpleRNN                  bias_hh_l{i} = !
+p.SimpleRNN                  weight_ih_l{i}_reverse = !
+p.SimpleRNN                  weight_hh_l{i}_reverse = !
+p.SimpleRNN                  bias_ih_l{i}_reverse = !
+p.SimpleRNN                  bias_hh_l{i}_reverse = !
+p.RNN                        cell.weight_ih = 0.fw.weight_ih
+p.RNN                        cell.weight_hh = 0.fw.weight_hh
+p.RNN                        cell.bias_ih = 0.fw.bias_ih
+p.RNN                        cell.bias_hh = 0.fw.bias_hh
+p.RNN                        cell.weight_ho = 0.fw.weight_hr | transpose
+p.RNN                        cell_fw.weight_ih = 0.fw.weight_ih
+p.RNN                        cell_fw.weight_hh = 0.fw.weight_hh
+p.RNN                        cell_fw.bias_ih = 0.fw.bias_ih
+p.RNN                        cell_fw.bias_hh = 0.fw.bias_hh
+p.RNN                        cell_fw.weight_ho = 0.fw.weight_hr | transpose
+p.RNN                        cell_bw.weight_ih = 0.bw.weight_ih
+p.RNN                        cell_bw.weight_hh = 0.bw.weight_hh
+p.RNN                        cell_bw.bias_ih = 0.bw.bias_ih
+p.RNN                        cell_bw.bias_hh = 0.bw.bias_hh
+p.RNN                        cell_bw.weight_ho = 0.bw.weight_hr | transpose
+
+t.MultiheadAttention         in_proj_weight = q.weight, k.weight, v.weight | concat 0
+t.MultiheadAttention         in_proj_bias = q.bias, k.bias, v.bias | concat 0
+t.MultiheadAttention         q_proj_weight = q.weight
+t.MultiheadAttention         k_proj_weight = k.weight
+t.MultiheadAttention         v_proj_weight = v.weight
+t.MultiheadAttention         out_proj.weight = out.weight
+t.MultiheadAttention         out_proj.bias = out.bias
+t.MultiheadAttention         bias_k = extra.k
+t.MultiheadAttention         bias_v = extra.v
+p.MultiHeadAttention         q_proj.weight = q.weight | transpose
+p.MultiHeadAttention         k_proj.weight = k.weight | transpose
+p.MultiHeadAttention         v_proj.weight = v.weight | transpose
+p.MultiHeadAttention         out_proj.weight = out.weight | transpose
+p.MultiHeadAttention         q_proj.bias = q.bias
+p.MultiHeadAttention         k_proj.bias = k.bias
+p.MultiHeadAttention         v_proj.bias = v.bias
+p.MultiHeadAttention         out_proj.bias = out.bias
+
+t.AdaptiveLogSoftmaxWithLoss head.weight = head.weight
+t.AdaptiveLogSoftmaxWithLoss head.bias = head.bias
+t.AdaptiveLogSoftmaxWithLoss tail.{i}.{j}.weight = tail.{i}.{j}
+p.AdaptiveLogSoftmaxWithLoss head_weight = head.weight | transpose
+p.AdaptiveLogSoftmaxWithLoss head_bias = head.bias
+p.AdaptiveLogSoftmaxWithLoss tail_weights.{i}.{j} = tail.{i}.{j} | transpose
+p.AdaptiveLogSoftmaxWithLoss tail_w{i}_{j} = tail.{i}.{j} | transpose
+"""
+
+SAME_FORM = {
+    "t.BatchNorm": "t.BatchNorm1d t.BatchNorm2d t.BatchNorm3d t.SyncBatchNorm "
+    "t.LazyBatchNorm1d t.LazyBatchNorm2d t.LazyBatchNorm3d",
+    "p.BatchNorm": "p.BatchNorm1D p.BatchNorm2D p.BatchNorm3D p.SyncBatchNorm",
+    "m.BatchNorm": "m.BatchNorm1d m.BatchNorm2d m.BatchNorm3d m.SyncBatchNorm",
+    "t.InstanceNorm": "t.InstanceNorm1d t.InstanceNorm2d t.InstanceNorm3d "
+    "t.LazyInstanceNorm1d t.LazyInstanceNorm2d t.LazyInstanceNorm3d",
+    "p.InstanceNorm": "p.InstanceNorm1D p.InstanceNorm2D p.InstanceNorm3D",
+    "m.InstanceNorm": "m.InstanceNorm1d m.InstanceNorm2d m.InstanceNorm3d",
+    "t.Linear": "t.LazyLinear",
+    "t.RNN": "t.LSTM t.GRU m.LSTM m.GRU m.RNN",
+    "p.SimpleRNN": "p.LSTM p.GRU",
+    "p.RNN": "p.BiRNN",
+    "t.MultiheadAttention": "c.MultiheadAttention m.MultiheadAttention",
+}
+"""Classes that share the lines of another class."""
+
+CHILD_NAMES = {
+    "p.TransformerDecoderLayer": {"cross_attn": "multihead_attn"},
+    "m.TransformerEncoderLayer": {"dense1": "linear1", "dense2": "linear2"},
+    "m.TransformerDecoderLayer": {"dense1": "linear1", "dense2": "linear2"},
+}
+"""Child modules whose name differs from the neutral (torch's) one, by class."""
+
+PASSIVE_BUFFERS = (
+    "inv_freq", "original_inv_freq", "position_ids", "token_type_ids", "causal_mask", "attn_mask",
+    "masked_bias", "relative_position_index", "relative_coords_table", "cos_cached", "sin_cached",
+)  # fmt: skip
+"""Buffers that a constructor computes, which a port seldom keeps as a buffer too."""

@@ -1,0 +1,189 @@
+"""Laws of pairing, on generated pairs of trees whose true partners are known."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from padiff.pairing import Absence, Pairing, SideName, pair
+from tests.support import treegen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.treegen import Node, Run
+
+SEEDS = st.integers(min_value=0, max_value=10**6)
+CHANGES: dict[str, Callable[[Node, random.Random], Node]] = {
+    "nothing": lambda node, _: node,
+    "wrapped": treegen.wrapped,
+    "unwrapped": treegen.unwrapped,
+    "renamed": treegen.renamed,
+    "functional": treegen.functional,
+    "reordered": lambda node, _: treegen.reordered(node),
+    "other weights": lambda node, _: treegen.reseeded(node),
+    "all but weights": lambda node, generator: treegen.renamed(
+        treegen.reordered(
+            treegen.unwrapped(
+                treegen.wrapped(treegen.functional(node, generator), generator), generator
+            )
+        ),
+        generator,
+    ),
+}
+
+
+def made(seed: int, change: str, *, blocks: int = 5) -> tuple[Run, Run]:
+    generator = random.Random(seed)
+    reference = treegen.plant(generator, blocks)
+    candidate = CHANGES[change](reference, generator)
+    return treegen.run(reference, "torch"), treegen.run(candidate, "paddle")
+
+
+def certain(pairing: Pairing, reference: Run, candidate: Run) -> dict[int, int]:
+    """Give the pairs of leaf calls whose modules are partners beyond doubt."""
+    sure = {(p.reference, p.candidate) for p in pairing.modules if p.confidence >= 1.0}
+    owners = [run.side.index.calls for run in (reference, candidate)]
+    return {
+        one: two
+        for one, two in leaf_pairs(pairing, reference, candidate).items()
+        if (owners[0][one].module, owners[1][two].module) in sure
+    }
+
+
+def leaf_pairs(pairing: Pairing, reference: Run, candidate: Run) -> dict[int, int]:
+    return {
+        found.reference: found.candidate
+        for found in pairing.calls
+        if found.reference in reference.leaves and found.candidate in candidate.leaves
+    }
+
+
+@pytest.mark.parametrize("change", sorted(CHANGES))
+@settings(max_examples=12, deadline=None)
+@given(seed=SEEDS)
+def test_no_leaf_is_paired_wrongly_and_none_is_missed(seed: int, change: str) -> None:
+    reference, candidate = made(seed, change)
+
+    found = leaf_pairs(pair(reference.side, candidate.side), reference, candidate)
+
+    true = treegen.truth(reference, candidate)
+    assert {one: two for one, two in found.items() if true.get(one) != two} == {}
+    assert len(found) >= 0.99 * len(true)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_no_pair_that_claims_certainty_is_wrong_where_nothing_tells_towers_apart(
+    seed: int,
+) -> None:
+    """Other order, other names, other weights: position is all there is."""
+    generator = random.Random(seed)
+    planted = treegen.plant(generator, 5, is_activated_first=True)
+    changed = treegen.reseeded(CHANGES["all but weights"](planted, generator))
+    reference, candidate = treegen.run(planted, "torch"), treegen.run(changed, "paddle")
+
+    found = certain(pair(reference.side, candidate.side), reference, candidate)
+
+    true = treegen.truth(reference, candidate)
+    assert {one: two for one, two in found.items() if true.get(one) != two} == {}
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS)
+def test_equal_weights_leave_no_layer_in_doubt(seed: int) -> None:
+    reference, candidate = made(seed, "all but weights")
+
+    found = certain(pair(reference.side, candidate.side), reference, candidate)
+
+    true = treegen.truth(reference, candidate)
+    assert len(found) >= 0.99 * len(true)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS)
+def test_a_planted_fault_does_not_change_the_pairs_of_leaves(seed: int) -> None:
+    generator = random.Random(seed)
+    reference = treegen.plant(generator, 5)
+    candidate = treegen.wrapped(treegen.functional(reference, generator), generator)
+    runs = [
+        treegen.run(node, "paddle") for node in (candidate, treegen.faulty(candidate, generator))
+    ]
+    one = treegen.run(reference, "torch")
+
+    found = [leaf_pairs(pair(one.side, run.side), one, run) for run in runs]
+
+    assert found[0] == found[1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS)
+def test_a_dump_paired_with_itself_gives_the_identity(seed: int) -> None:
+    run = treegen.run(treegen.plant(random.Random(seed), 4), "torch")
+
+    found = pair(run.side, run.side)
+
+    index = run.side.index
+    assert [(p.reference, p.candidate) for p in found.modules] == [
+        (m.id,) * 2 for m in index.modules
+    ]
+    assert [(p.reference, p.candidate) for p in found.calls] == [(c.id,) * 2 for c in index.calls]
+    assert {(p.reference, p.candidate) for p in found.records} == {
+        ((r.id,), r.id) for r in index.records
+    }
+    assert all(p.rule.is_identity for p in found.records)
+    assert found.unmatched == ()
+    assert found.same_structure
+
+
+@pytest.mark.parametrize("change", ["wrapped", "functional", "all but weights", "other weights"])
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS)
+def test_exchanging_the_sides_exchanges_the_pairs(seed: int, change: str) -> None:
+    reference, candidate = made(seed, change, blocks=4)
+
+    ahead, back = pair(reference.side, candidate.side), pair(candidate.side, reference.side)
+
+    for one, two in ((ahead.modules, back.modules), (ahead.calls, back.calls)):
+        assert {(p.reference, p.candidate) for p in one} == {
+            (p.candidate, p.reference) for p in two
+        }
+    assert {(p.reference, (p.candidate,)) for p in ahead.records} == {
+        ((p.candidate,), p.reference) for p in back.records
+    }
+
+
+@pytest.mark.parametrize("change", ["wrapped", "functional", "all but weights"])
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS)
+def test_every_record_is_paired_or_explained_and_pairing_is_deterministic(
+    seed: int, change: str
+) -> None:
+    reference, candidate = made(seed, change, blocks=4)
+
+    found = pair(reference.side, candidate.side)
+
+    assert found == pair(reference.side, candidate.side)
+    paired = (
+        {record for p in found.records for record in p.reference},
+        {p.candidate for p in found.records},
+    )
+    for side, run, ids in zip(SideName, (reference, candidate), paired, strict=True):
+        alone = [u.record for u in found.unmatched if u.side is side]
+        assert len(alone) == len(set(alone))
+        assert ids | set(alone) == {record.id for record in run.side.index.records}
+        assert ids & set(alone) == set()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS)
+def test_values_of_one_sided_wrappers_and_activations_are_covered(seed: int) -> None:
+    reference, candidate = made(seed, "all but weights", blocks=4)
+
+    found = pair(reference.side, candidate.side)
+
+    assert {u.absence for u in found.unmatched} <= {Absence.COVERED}

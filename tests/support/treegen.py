@@ -1,0 +1,378 @@
+"""Generates pairs of models whose trees differ in known ways, runs them, and knows the truth.
+
+A model is a tree of nodes that numpy can run. ``plant`` grows one; the functions that follow give
+a copy with another tree that computes the same: wrapped, unwrapped, renamed, with activations as
+functions, branches in another order. ``run`` executes one and gives it as a ``Side``, with the
+identity of the node behind each call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from padiff.dumpfile import (
+    CallInfo,
+    Index,
+    ModuleInfo,
+    Phase,
+    RecordInfo,
+    Role,
+    ValueInfo,
+    digest_of,
+    dtype_name,
+    statistics_of,
+)
+
+from .dumps import MemorySide
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+Array = npt.NDArray[Any]
+
+WIDTH = 6
+CLASSES = {
+    "torch": {"linear": "Linear", "norm": "LayerNorm", "relu": "ReLU", "drop": "Dropout"},
+    "paddle": {"linear": "Linear", "norm": "LayerNorm", "relu": "ReLU", "drop": "Dropout"},
+}
+LEAVES = frozenset({"linear", "norm", "relu", "drop"})
+FREE = frozenset({"relu", "drop"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One module, or a function where ``is_function``; equal ``uid`` means the same job."""
+
+    uid: int
+    kind: str
+    """A leaf, ``seq``, ``residual`` (adds its input), ``branches`` (sums) or ``repeat``."""
+    name: str
+    children: tuple[Node, ...] = ()
+    times: int = 1
+    is_function: bool = False
+    scale: float = 1.0
+    """Planted fault: the output is multiplied by it."""
+    seed: int = 0
+    """Of the weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """An executed model."""
+
+    side: MemorySide
+    uids: tuple[int, ...]
+    """Of the node behind each call."""
+    leaves: frozenset[int]
+    """Ids of the calls of leaves."""
+
+
+def plant(generator: random.Random, blocks: int, *, is_activated_first: bool = False) -> Node:
+    """Grow a model of so many blocks, each of 3 to 12 leaves.
+
+    Args:
+        generator: Of what is left to chance.
+        blocks: How many.
+        is_activated_first: Some units begin with an activation; two of one input give one value.
+    """
+    counter = iter(range(1, 10**9))
+
+    def node(kind: str, name: str, *children: Node, times: int = 1) -> Node:
+        uid = next(counter)
+        return Node(uid=uid, kind=kind, name=name, children=children, times=times, seed=uid)
+
+    def unit(name: str) -> Node:
+        parts = [node("linear", "fc"), node("relu", "act")]
+        if generator.random() < 0.5:
+            parts.insert(1, node("norm", "norm"))
+        if generator.random() < 0.3:
+            parts.append(node("drop", "drop"))
+        if is_activated_first and generator.random() < 0.3:
+            parts.insert(0, node("relu", "before"))
+        return node("seq", name, *parts)
+
+    def block(number: int) -> Node:
+        name, dice = f"block{number}", generator.random()
+        if dice < 0.3:
+            return node("residual", name, unit("body"))
+        if dice < 0.55:
+            words = generator.sample(
+                ["left", "right", "short", "deep"], generator.choice((2, 2, 3))
+            )
+            return node("branches", name, *(unit(word) for word in words))
+        if dice < 0.7:
+            return node("repeat", name, unit("shared"), times=2)
+        return node("seq", name, unit("first"), unit("second"))
+
+    return node("seq", "", *(block(number) for number in range(blocks)))
+
+
+def changed(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Give a copy with every node changed, the innermost first."""
+    return change(replace(node, children=tuple(changed(child, change) for child in node.children)))
+
+
+def wrapped(node: Node, generator: random.Random) -> Node:
+    """Put wrappers around a third of the nodes below the root."""
+    number = iter(range(-1, -(10**9), -1))
+
+    def wrap(one: Node) -> Node:
+        if one.name == "" or one.is_function or generator.random() > 0.3:
+            return one
+        inner = replace(one, name="inner")
+        return Node(uid=next(number), kind="seq", name=one.name, children=(inner,))
+
+    return changed(node, wrap)
+
+
+def unwrapped(node: Node, generator: random.Random) -> Node:
+    """Splice the content of half of the plain sequences into the sequence around them."""
+
+    def splice(one: Node) -> Node:
+        if one.kind != "seq":
+            return one
+        children: list[Node] = []
+        for child in one.children:
+            if child.kind == "seq" and generator.random() < 0.5:
+                children += [replace(c, name=f"{child.name}_{c.name}") for c in child.children]
+            else:
+                children.append(child)
+        return replace(one, children=tuple(children))
+
+    return changed(node, splice)
+
+
+def renamed(node: Node, generator: random.Random) -> Node:
+    """Give every module a name that says nothing."""
+
+    def rename(one: Node) -> Node:
+        names = generator.sample(range(10**6), len(one.children))
+        children = zip(one.children, names, strict=True)
+        return replace(one, children=tuple(replace(c, name=f"x{n}") for c, n in children))
+
+    return changed(node, rename)
+
+
+def functional(node: Node, generator: random.Random) -> Node:
+    """Turn half of the activations and dropouts into functions."""
+
+    def turn(one: Node) -> Node:
+        return replace(one, is_function=one.kind in FREE and generator.random() < 0.5)
+
+    return changed(node, turn)
+
+
+def reordered(node: Node) -> Node:
+    """Run all branches in the opposite order."""
+
+    def turn(one: Node) -> Node:
+        return replace(one, children=one.children[::-1]) if one.kind == "branches" else one
+
+    return changed(node, turn)
+
+
+def faulty(node: Node, generator: random.Random) -> Node:
+    """Scale the output of one leaf with weights by 1.5."""
+    leaves = [one.uid for one in walk(node) if one.kind in {"linear", "norm"}]
+    chosen = generator.choice(leaves)
+    return changed(node, lambda one: replace(one, scale=1.5) if one.uid == chosen else one)
+
+
+def reseeded(node: Node) -> Node:
+    """Give all weights other values."""
+    return changed(node, lambda one: replace(one, seed=one.seed + 10**6))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Give a node and everything below it."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def run(node: Node, framework: str) -> Run:
+    """Execute a model on fixed data, and record it as the framework would."""
+    runner = _Runner(framework=framework)
+    runner.declare(node, "", None)
+    data = np.random.default_rng(0).standard_normal((3, WIDTH)).astype(np.float32)
+    runner.execute(node, "", None, data)
+    return runner.finish()
+
+
+def truth(reference: Run, candidate: Run) -> dict[int, int]:
+    """Give the partner of each call of a leaf that both sides run as a module."""
+    places: dict[tuple[int, int], int] = {}
+    counts: dict[int, int] = {}
+    for call, uid in enumerate(candidate.uids):
+        places[uid, counts.get(uid, 0)] = call
+        counts[uid] = counts.get(uid, 0) + 1
+    found, counts = {}, {}
+    for call, uid in enumerate(reference.uids):
+        number = counts.get(uid, 0)
+        counts[uid] = number + 1
+        if call in reference.leaves and (uid, number) in places:
+            found[call] = places[uid, number]
+    return found
+
+
+@dataclass(kw_only=True)
+class _Runner:
+    framework: str
+    modules: list[ModuleInfo] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+    calls: list[CallInfo] = field(default_factory=list)
+    times: dict[int, int] = field(default_factory=dict)
+    uids: list[int] = field(default_factory=list)
+    leaves: set[int] = field(default_factory=set)
+    records: list[RecordInfo] = field(default_factory=list)
+    values: list[ValueInfo] = field(default_factory=list)
+    arrays: list[Array] = field(default_factory=list)
+    known: dict[str, int] = field(default_factory=dict)
+    weights: dict[int, dict[str, Array]] = field(default_factory=dict)
+    order: int = 0
+
+    def declare(self, node: Node, path: str, parent: int | None) -> None:
+        """Add a module and those below it; functions are none."""
+        name = CLASSES[self.framework].get(node.kind, f"User{node.kind.title()}")
+        space = f"{self.framework}.nn" if node.kind in LEAVES else "models"
+        module = len(self.modules)
+        self.modules.append(
+            ModuleInfo(
+                id=module,
+                path=path,
+                class_name=name,
+                class_path=f"{space}.{name}",
+                parent=parent,
+            )
+        )
+        self.ids[path] = module
+        self._declare_weights(node, module)
+        for child in node.children:
+            if not child.is_function:
+                self.declare(child, f"{path}.{child.name}".strip("."), module)
+
+    def _declare_weights(self, node: Node, module: int) -> None:
+        rng = np.random.default_rng(node.seed)
+        if node.kind == "linear":
+            weight = rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / np.float32(2.0)
+            made = {"weight": weight, "bias": rng.standard_normal(WIDTH).astype(np.float32)}
+        elif node.kind == "norm":
+            made = {"weight": rng.uniform(0.5, 1.5, WIDTH).astype(np.float32)}
+        else:
+            return
+        self.weights[module] = made
+        for name, array in made.items():
+            is_turned = self.framework == "paddle" and array.ndim > 1
+            stored = np.ascontiguousarray(array.T) if is_turned else array
+            self._record(module, None, Role.WEIGHT, f".{name}", stored, tensor=len(self.records))
+
+    def execute(self, node: Node, path: str, parent: int | None, data: Array) -> Array:
+        """Run one node and record its call, unless it is a function."""
+        if node.is_function:
+            return self._compute(node, path, None, data)
+        module = self.ids[path]
+        index = self.times.get(module, 0)
+        self.times[module] = index + 1
+        call = CallInfo(
+            id=len(self.calls),
+            module=module,
+            index=index,
+            parent=parent,
+            start=self._tick(),
+            end=None,
+        )
+        self.calls.append(call)
+        self.uids.append(node.uid)
+        if node.kind in LEAVES:
+            self.leaves.add(call.id)
+        self._record(module, call.id, Role.INPUT, "[0]", data)
+        made = self._compute(node, path, call.id, data)
+        self.calls[call.id] = replace(call, end=self._tick())
+        self._record(module, call.id, Role.OUTPUT, "", made)
+        return made
+
+    def _compute(self, node: Node, path: str, call: int | None, data: Array) -> Array:
+        made = data
+        if node.kind == "linear":
+            weights = self.weights[self.ids[path]]
+            made = data @ weights["weight"].T + weights["bias"]
+        elif node.kind == "norm":
+            spread = (data - data.mean(-1, keepdims=True)) / (data.std(-1, keepdims=True) + 1e-5)
+            made = spread * self.weights[self.ids[path]]["weight"]
+        elif node.kind == "relu":
+            made = np.maximum(data, 0)
+        elif node.kind == "branches":
+            parts = [self._child(node, child, path, call, data) for child in node.children]
+            made = np.sum(sorted(parts, key=lambda part: float(part.sum())), axis=0)
+        elif node.kind != "drop":
+            for _ in range(node.times):
+                for child in node.children:
+                    made = self._child(node, child, path, call, made)
+            made = made + data if node.kind == "residual" else made
+        return np.asarray(made * np.float32(node.scale), np.float32)
+
+    def _child(self, _node: Node, child: Node, path: str, call: int | None, data: Array) -> Array:
+        return self.execute(child, f"{path}.{child.name}".strip("."), call, data)
+
+    def _tick(self) -> int:
+        self.order += 1
+        return self.order - 1
+
+    def _record(
+        self,
+        module: int,
+        call: int | None,
+        role: Role,
+        slot: str,
+        array: Array,
+        *,
+        tensor: int | None = None,
+    ) -> None:
+        digest = digest_of(array)
+        if digest not in self.known:
+            self.known[digest] = len(self.values)
+            self.arrays.append(array.reshape(-1).copy())
+            self.values.append(
+                ValueInfo(
+                    id=len(self.values),
+                    digest=digest,
+                    dtype=dtype_name(array.dtype),
+                    size=array.size,
+                    statistics=statistics_of(array),
+                )
+            )
+        self.records.append(
+            RecordInfo(
+                id=len(self.records),
+                module=module,
+                call=call,
+                phase=Phase.FORWARD,
+                role=role,
+                slot=slot,
+                order=self.order,
+                shape=array.shape,
+                value=self.known[digest],
+                tensor=tensor,
+            )
+        )
+
+    def finish(self) -> Run:
+        """Give the run."""
+        index = Index(
+            step=0,
+            rank=0,
+            modules=tuple(self.modules),
+            calls=tuple(self.calls),
+            records=tuple(self.records),
+            values=tuple(self.values),
+        )
+        return Run(
+            side=MemorySide(framework=self.framework, index=index, arrays=tuple(self.arrays)),
+            uids=tuple(self.uids),
+            leaves=frozenset(self.leaves),
+        )

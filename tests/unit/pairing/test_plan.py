@@ -1,0 +1,295 @@
+"""Weight plans on tiny trees: what is paired, what stays ambiguous, what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from padiff.dumpfile import Role
+from padiff.pairing.mapfile import MapFile
+from padiff.pairing.plan import plan_weights
+from padiff.pairing.result import PairedBy, SideName
+from padiff.pairing.weight_text import names_of, plan_to_toml, problems_of
+from tests.support.dumps import DumpBuilder, MemorySide
+
+if TYPE_CHECKING:
+    from padiff.pairing.weight_plan import WeightPlan
+
+Array = npt.NDArray[Any]
+RNG = np.random.default_rng(7)
+
+
+def _side(
+    framework: str,
+    leaves: dict[str, tuple[str, dict[str, Array]]],
+    *,
+    buffers: frozenset[str] = frozenset(),
+) -> MemorySide:
+    builder = DumpBuilder(framework=framework).module("", "Net", class_path="user.Net")
+    for path, (class_path, arrays) in leaves.items():
+        builder.module(path, class_path.rpartition(".")[2], class_path=class_path)
+        for name, array in arrays.items():
+            role = Role.BUFFER if name in buffers else Role.WEIGHT
+            builder.tensor(path, name, array, role=role)
+    return builder.side()
+
+
+def _random(*shape: int) -> Array:
+    return RNG.normal(size=shape)
+
+
+def _shown(plan: WeightPlan, reference: MemorySide, candidate: MemorySide) -> dict[str, str]:
+    return {
+        names_of(candidate, [pair.candidate]): f"{names_of(reference, pair.reference)}: {pair.rule}"
+        for pair in plan.pairs
+    }
+
+
+def test_square_linear_is_transposed_by_its_class() -> None:
+    one = _side("torch", {"fc": ("torch.nn.Linear", {"weight": _random(4, 4)})})
+    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(4, 4)})})
+    three = _side("paddle", {"fc": ("paddle.compat.nn.Linear", {"weight": _random(4, 4)})})
+
+    assert _shown(plan_weights(one, two), one, two) == {"fc.weight": "fc.weight: transpose"}
+    assert _shown(plan_weights(one, three), one, three) == {"fc.weight": "fc.weight: identity"}
+
+
+def test_linear_of_swapped_sizes_is_missing_although_it_would_fit_as_it_lies() -> None:
+    one = _side("torch", {"fc": ("torch.nn.Linear", {"weight": _random(7, 4)})})
+    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(7, 4)})})
+
+    plan = plan_weights(one, two)
+
+    assert not plan.pairs
+    assert [alone.side for alone in plan.missing] == [SideName.REFERENCE, SideName.CANDIDATE]
+    assert "fc.weight" in "".join(problems_of(plan, one, two))
+
+
+def test_matrix_of_unknown_class_lies_as_its_shape_demands() -> None:
+    one = _side("torch", {"lm_head": ("torch.nn.Linear", {"weight": _random(9, 4)})})
+    two = _side("paddle", {"lm_head": ("user.LMHead", {"weight": _random(9, 4)})})
+    three = _side("paddle", {"lm_head": ("user.LMHead", {"weight": _random(4, 9)})})
+
+    assert _shown(plan_weights(one, two), one, two)["lm_head.weight"].endswith("identity")
+    assert _shown(plan_weights(one, three), one, three)["lm_head.weight"].endswith("transpose")
+
+
+def test_square_matrix_of_unknown_class_is_ambiguous_with_both_layouts() -> None:
+    one = _side("torch", {"head": ("torch.nn.Linear", {"weight": _random(4, 4)})})
+    two = _side("paddle", {"head": ("user.Head", {"weight": _random(4, 4)})})
+
+    (pair,) = plan_weights(one, two).ambiguous
+
+    assert {str(pair.rule), *(str(option.rule) for option in pair.alternatives)} == {
+        "identity",
+        "transpose",
+    }
+
+
+def test_equal_values_settle_a_square_matrix_of_unknown_class() -> None:
+    values = _random(4, 4)
+    one = _side("torch", {"head": ("torch.nn.Linear", {"weight": values})})
+    for array, rule in ((values, "identity"), (np.array(values.T, order="C"), "transpose")):
+        two = _side("paddle", {"head": ("user.Head", {"weight": array})})
+
+        (pair,) = plan_weights(one, two).pairs
+
+        assert str(pair.rule) == rule
+        assert pair.paired_by is PairedBy.VALUE
+        assert not pair.is_ambiguous
+
+
+def test_names_tell_modules_apart_whatever_their_order() -> None:
+    names = ("q_proj", "k_proj", "v_proj", "o_proj")
+    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
+    others = {"value": "v_proj", "query": "q_proj", "out": "o_proj", "key": "k_proj"}
+    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in others})
+
+    shown = _shown(plan_weights(one, two), one, two)
+
+    assert shown == {f"{n}.weight": f"{m}.weight: transpose" for n, m in others.items()}
+
+
+def test_what_nothing_tells_apart_is_ambiguous_and_names_the_others() -> None:
+    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in ("aa", "bb")})
+    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")})
+
+    plan = plan_weights(one, two)
+
+    assert len(plan.ambiguous) == 2
+    assert all(pair.alternatives for pair in plan.pairs)
+
+
+def test_values_see_through_names_that_cross() -> None:
+    first, second = _random(4, 4), _random(4, 4)
+    one = _side(
+        "torch",
+        {
+            "a": ("torch.nn.Linear", {"weight": first}),
+            "b": ("torch.nn.Linear", {"weight": second}),
+        },
+    )
+    two = _side(
+        "torch",
+        {
+            "a": ("torch.nn.Linear", {"weight": second}),
+            "b": ("torch.nn.Linear", {"weight": first}),
+        },
+    )
+
+    shown = _shown(plan_weights(one, two), one, two)
+
+    assert shown == {"a.weight": "b.weight: identity", "b.weight": "a.weight: identity"}
+
+
+def test_rotary_and_mask_buffers_may_stay_alone() -> None:
+    arrays = {"inv_freq": _random(4), "causal_mask": _random(3, 3)}
+    one = _side("torch", {"rope": ("user.Rope", arrays)}, buffers=frozenset(arrays))
+    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(2, 3)})})
+
+    missing = [alone.side for alone in plan_weights(one, two).missing]
+
+    assert missing == [SideName.CANDIDATE]
+
+
+def test_parameter_that_is_a_buffer_on_the_other_side_is_paired() -> None:
+    one = _side("torch", {"pos": ("user.Pos", {"table": _random(5, 3)})})
+    two = _side(
+        "paddle", {"pos": ("user.Pos", {"table": _random(5, 3)})}, buffers=frozenset({"table"})
+    )
+
+    assert len(plan_weights(one, two).pairs) == 1
+
+
+def test_tied_weights_of_the_candidate_share_the_partner() -> None:
+    table, head = _random(6, 4), _random(6, 4)
+    one = _side("torch", {"embed": ("torch.nn.Embedding", {"weight": table})})
+    builder = DumpBuilder(framework="paddle").module("", "Net", class_path="user.Net")
+    builder.module("embed", "Embedding").module("head", "Head", class_path="user.Head")
+    builder.tensor("embed", "weight", head, tensor=0).tensor("head", "weight", head, tensor=0)
+    two = builder.side()
+
+    plan = plan_weights(one, two)
+
+    assert [pair.reference for pair in plan.pairs] == [(0,), (0,)]
+    assert not plan.missing
+
+
+def test_gate_and_up_in_the_order_of_the_name_are_not_ambiguous() -> None:
+    names = ("gate_proj", "up_proj")
+    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(5, 3)}) for n in names})
+    two = _side("torch", {"gate_up_proj": ("torch.nn.Linear", {"weight": _random(10, 3)})})
+
+    plan = plan_weights(one, two)
+
+    assert str(plan.pairs[0].rule) == "concat 0"
+    assert not plan.ambiguous
+
+
+def test_fused_projection_without_values_is_ambiguous_and_lists_interleaving() -> None:
+    sizes = {"q_proj": 8, "k_proj": 4, "v_proj": 4}
+    one = _side(
+        "torch", {n: ("torch.nn.Linear", {"weight": _random(k, 3)}) for n, k in sizes.items()}
+    )
+    two = _side("paddle", {"qkv_proj": ("paddle.nn.Linear", {"weight": _random(3, 16)})})
+
+    (pair,) = plan_weights(one, two).ambiguous
+
+    options = {str(option.rule) for option in pair.alternatives}
+    assert "interleave 2 | transpose" in options
+
+
+def test_written_plan_is_a_map_that_gives_the_same_plan() -> None:
+    names = ("aa", "bb")
+    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
+    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")})
+    plan = plan_weights(one, two)
+
+    again = plan_weights(one, two, map_file=MapFile.parse(plan_to_toml(plan, one, two)))
+
+    assert _shown(again, one, two) == _shown(plan, one, two)
+    assert {pair.paired_by for pair in again.pairs} == {PairedBy.MAP}
+    assert not again.ambiguous
+
+
+def test_kinds_of_one_size_that_cannot_stand_in_for_each_other_are_missing() -> None:
+    one = _side("torch", {"a": ("torch.nn.Embedding", {"weight": _random(4, 3)})})
+    two = _side("paddle", {"b": ("paddle.nn.Bilinear", {"weight": _random(3, 4)})})
+
+    assert len(plan_weights(one, two).missing) == 2
+
+
+def test_projections_of_a_users_attention_are_told_by_name_from_those_of_a_framework() -> None:
+    """Two layers of split projections with other names, as BERT's, against paddle's attention."""
+    names = {"self.query": "q", "self.key": "k", "self.value": "v", "output.dense": "out"}
+    builder = DumpBuilder(framework="torch").module("", "Net", class_path="user.Net")
+    builder.module("layer", "ModuleList", class_path="torch.nn.ModuleList")
+    for layer in range(2):
+        builder.module(f"layer.{layer}", "Layer", class_path="user.Layer")
+        for path in ("", ".self", ".output"):
+            builder.module(f"layer.{layer}.attention{path}", "Own", class_path="user.Own")
+        for name in names:
+            child = f"layer.{layer}.attention.{name}"
+            builder.module(child, "Linear", class_path="torch.nn.Linear")
+            builder.tensor(child, "weight", _random(4, 4))
+    one = builder.side()
+    builder = DumpBuilder(framework="paddle").module("", "Net", class_path="user.Net")
+    builder.module("layers", "LayerList", class_path="paddle.nn.LayerList")
+    for layer in range(2):
+        path = f"layers.{layer}.self_attn"
+        builder.module(f"layers.{layer}", "Layer", class_path="user.Layer")
+        builder.module(path, "MultiHeadAttention", class_path="paddle.nn.MultiHeadAttention")
+        for name in names.values():
+            child = f"{path}.{name}_proj"
+            builder.module(child, "Linear", class_path="paddle.nn.Linear")
+            builder.tensor(child, "weight", _random(4, 4))
+    two = builder.side()
+
+    plan = plan_weights(one, two)
+
+    assert not plan.ambiguous
+    assert _shown(plan, one, two) == {
+        f"layers.{layer}.self_attn.{other}_proj.weight": (
+            f"layer.{layer}.attention.{name}.weight: transpose"
+        )
+        for layer in range(2)
+        for name, other in names.items()
+    }
+
+
+def _normed(framework: str, shape: tuple[int, ...], dim: int | None) -> MemorySide:
+    attributes: dict[str, Any] = {} if dim is None else {"weight_norm_dim": dim}
+    builder = DumpBuilder(framework=framework).module("", "Net", class_path="user.Net")
+    name = f"{framework}.nn.Linear"
+    builder.module("fc", "Linear", class_path=name, attributes=attributes)
+    builder.tensor("fc", "weight_g", _random(*shape))
+    return builder.tensor("fc", "weight_v", _random(4, 4)).side()
+
+
+def test_weight_norm_along_the_same_axis_is_paired_also_when_square() -> None:
+    one, two = _normed("torch", (4, 1), 0), _normed("paddle", (4,), 1)
+
+    for sides in ((one, two), (two, one)):
+        plan = plan_weights(*sides)
+
+        assert len(plan.pairs) == 2
+        assert not plan.ambiguous
+
+
+def test_weight_norm_along_another_axis_is_refused_as_another_function() -> None:
+    one, two = _normed("torch", (4, 1), 0), _normed("paddle", (4,), 0)
+
+    missing = plan_weights(one, two).missing
+
+    assert len(missing) == 2
+    assert all("another function" in alone.reason for alone in missing)
+
+
+def test_weight_norm_of_a_square_matrix_is_ambiguous_where_nothing_states_the_axis() -> None:
+    one, two = _normed("torch", (4, 1), None), _normed("paddle", (4,), None)
+
+    (pair,) = plan_weights(one, two).ambiguous
+
+    assert "dim=1 is torch's dim=0" in pair.note

@@ -1,0 +1,150 @@
+"""Layout rules: what each word does, its text form, and its undoing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from padiff.dumpfile import ConfigError
+from padiff.pairing.rule import IDENTITY, Rule, joined
+
+MATRIX = np.arange(24.0).reshape(6, 4)
+
+TEXTS = [
+    "identity",
+    "transpose",
+    "reshape",
+    "reshape 3 -1",
+    "permute 0 2 3 1",
+    "rows 0/3",
+    "rows 4:8 | transpose",
+    "columns 1/2",
+    "concat 0 | transpose",
+    "interleave 2",
+    "interleave 2 1",
+    "groups 2 0:32",
+    "groups 2 0:32 1",
+    "take 5",
+    "stack",
+    "insert 2",
+    "squeeze 2",
+    "not",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_form_reads_back(text: str) -> None:
+    rule = Rule.parse(text)
+
+    assert str(rule) == text
+    assert Rule.parse(str(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "flip", "rows", "rows 3/3", "rows 2:2", "rows -1:2", "permute 0 0", "reshape -1 -1",
+        "concat", "groups 0 0:1", "transpose 1", "reshape | transpose", "rows 0/3 1/3", "take x",
+    ],
+)  # fmt: skip
+def test_wrong_text_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Rule.parse(text)
+
+
+def test_rows_take_a_block_of_the_first_axis() -> None:
+    np.testing.assert_array_equal(Rule.parse("rows 1/3").apply([MATRIX]), MATRIX[2:4])
+    np.testing.assert_array_equal(Rule.parse("rows 1:4").apply([MATRIX]), MATRIX[1:4])
+
+
+def test_columns_take_a_block_of_the_second_axis() -> None:
+    np.testing.assert_array_equal(Rule.parse("columns 1/2").apply([MATRIX]), MATRIX[:, 2:])
+
+
+def test_groups_take_the_block_of_each_group() -> None:
+    np.testing.assert_array_equal(Rule.parse("groups 2 1:3").apply([MATRIX]), MATRIX[[1, 2, 4, 5]])
+
+
+def test_interleave_joins_group_by_group() -> None:
+    q, k = np.arange(4.0), np.arange(10.0, 12.0)
+
+    made = Rule.parse("interleave 2").apply([q, k])
+
+    np.testing.assert_array_equal(made, [0, 1, 10, 2, 3, 11])
+
+
+def test_stack_and_take_are_each_others_undoing() -> None:
+    parts = [MATRIX, MATRIX + 100]
+
+    made = Rule.parse("stack").apply(parts)
+
+    np.testing.assert_array_equal(Rule.parse("take 1").apply([made]), parts[1])
+
+
+def test_views_are_given_where_numpy_can() -> None:
+    assert np.shares_memory(Rule.parse("rows 0/3 | transpose").apply([MATRIX]), MATRIX)
+
+
+def test_scalar_stays_a_scalar() -> None:
+    assert IDENTITY.apply([np.array(3)], ()).shape == ()
+    assert Rule.parse("reshape").apply([np.ones(1)], ()).shape == ()
+
+
+def test_shape_that_the_candidate_has_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        IDENTITY.apply([MATRIX], (4, 6))
+    with pytest.raises(ConfigError):
+        Rule.parse("rows 0/5").apply([MATRIX], (1, 4))
+
+
+def test_several_references_need_a_joining_step() -> None:
+    with pytest.raises(ConfigError, match="join"):
+        Rule.parse("transpose").apply([MATRIX, MATRIX])
+
+
+@pytest.mark.parametrize("text", ["transpose", "permute 2 0 1", "insert 1", "identity", "not"])
+def test_inverse_undoes(text: str) -> None:
+    rule = Rule.parse(text)
+    array = np.arange(24).reshape(2, 3, 4) % 2 == 0 if text != "transpose" else MATRIX
+
+    inverse = rule.inverse
+
+    assert inverse is not None
+    np.testing.assert_array_equal(inverse.apply([rule.apply([array])]), array)
+
+
+def test_then_cancels_what_undoes_itself() -> None:
+    transpose = Rule.parse("transpose")
+
+    assert transpose.then(transpose) == IDENTITY
+    assert str(Rule.parse("rows 0/3").then(transpose)) == "rows 0/3 | transpose"
+
+
+@pytest.mark.parametrize("text", ["concat 0", "transpose | interleave 2", "concat 0 | transpose"])
+def test_inverses_of_a_join_give_every_part_back(text: str) -> None:
+    rule = Rule.parse(text)
+    parts = [np.random.default_rng(n).normal(size=(4, 4)) for n in range(3)]
+    whole = rule.apply(parts)
+
+    rules = rule.inverses([part.shape for part in parts], whole.shape)
+
+    assert rules is not None
+    for one, part in zip(rules, parts, strict=True):
+        np.testing.assert_array_equal(one.apply([whole], part.shape), part)
+
+
+def test_joined_puts_the_parts_of_a_reference_together_again() -> None:
+    rules = [Rule.parse(f"rows {n}/3 | transpose") for n in (2, 0, 1)]
+    parts = [rule.apply([MATRIX]) for rule in rules]
+
+    found = joined(rules, MATRIX.shape, [part.shape for part in parts])
+
+    assert found is not None
+    order, rule = found
+    np.testing.assert_array_equal(rule.apply([parts[n] for n in order]), MATRIX)
+
+
+def test_parts_that_do_not_tile_the_reference_are_not_joined() -> None:
+    rules = [Rule.parse("rows 0/3"), Rule.parse("rows 2/3")]
+
+    assert joined(rules, MATRIX.shape, [(2, 4), (2, 4)]) is None
