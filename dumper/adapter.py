@@ -1,0 +1,189 @@
+"""What a framework must be able to do for padiff. One adapter per framework implements this.
+
+Nothing outside ``dumper/adapters/<framework>.py`` imports a framework: the recorder and the
+runner see models and tensors as opaque objects and ask the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from .trainer import Trainer
+
+Array = npt.NDArray[Any]
+Model = Any
+Module = Any
+Tensor = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTensor:
+    """A parameter or buffer that a module itself owns."""
+
+    name: str
+    """Local name, without the module's path: ``weight``, ``_mean``."""
+    tensor: Tensor
+    is_weight: bool
+    """True for what an optimizer could train; False for buffers and for parameters that the
+    framework uses as buffers (Paddle's BatchNorm statistics)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keywords:
+    """What a function accepts by keyword."""
+
+    names: tuple[str, ...]
+    """The parameters that have a name."""
+    takes_any: bool
+    """Whether it takes other names too (``**kwargs``)."""
+
+
+class Handle(Protocol):
+    """Something attached to the model that can be taken off again."""
+
+    def remove(self) -> None:
+        """Take it off; harmless when it is off already."""
+
+
+BeforeCall = Callable[[Module, tuple[Any, ...], dict[str, Any]], None]
+AfterCall = Callable[[Module, Any], None]
+
+
+class Adapter(Protocol):
+    """One framework, as padiff sees it."""
+
+    name: str
+    """``torch``, ``paddle``; what ``--framework`` takes and the manifest states."""
+    trainer: Trainer
+    """Its optimizers and schedules."""
+
+    def version(self) -> str:
+        """Give the framework's version."""
+
+    # -- recognising things
+
+    def is_model(self, thing: object) -> bool:
+        """Tell whether this is an instance of the framework's module class."""
+
+    def is_model_class(self, thing: object) -> bool:
+        """Tell whether this is the framework's module class or a subclass."""
+
+    def is_tensor(self, thing: object) -> bool:
+        """Tell whether this is one of the framework's tensors (parameters included)."""
+
+    def is_floating(self, tensor: Tensor) -> bool:
+        """Tell whether its dtype is real or complex floating point."""
+
+    # -- reading a model
+
+    def named_modules(self, model: Model) -> Iterator[tuple[str, Module]]:
+        """Yield every (dotted path, module), parents first, shared ones at each of their paths.
+
+        The root comes first with path ``""``. Wrappers (DataParallel, compiled modules) have
+        been taken off by ``unwrap`` before.
+        """
+
+    def unwrap(self, model: Model) -> Model:
+        """Give the user's module inside DataParallel, DDP or a compiled wrapper."""
+
+    def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
+        """Yield the parameters and buffers that the module itself owns, aliases folded."""
+
+    def class_bases(self, module: Module) -> Sequence[type]:
+        """Give the method resolution order from the module's class to the framework's base."""
+
+    def is_training(self, module: Module) -> bool:
+        """Give the module's training flag."""
+
+    # -- tensors
+
+    def snapshot(self, tensor: Tensor) -> Array:
+        """Copy the elements to host memory now, C-contiguous, in the tensor's own dtype.
+
+        bfloat16 and float8 come as ml_dtypes' types.
+        """
+
+    def content_key(self, tensor: Tensor) -> Hashable | None:
+        """Give a key that is equal only for equal content while both tensors live.
+
+        Built from storage address, offset, shape, strides, dtype and in-place version; None if the
+        framework cannot promise it. The recorder keeps the tensor alive while it uses the key.
+        """
+
+    def identity(self, tensor: Tensor) -> Hashable:
+        """Give a key that is equal for the same tensor object (tied parameters)."""
+
+    def requires_grad(self, tensor: Tensor) -> bool:
+        """Tell whether a gradient will flow into the tensor."""
+
+    def gradient(self, parameter: Tensor) -> Tensor | None:
+        """Give the accumulated gradient of a parameter (Paddle's ``main_grad`` first), or None."""
+
+    def in_backward(self) -> bool:
+        """Tell whether this thread is inside a backward pass: a call now is a recomputation."""
+
+    # -- hooks
+
+    def recording(self) -> AbstractContextManager[object]:
+        """Prepare the framework for a recording, and undo that: compiled code runs eagerly."""
+
+    def hook_calls(self, module: Module, before: BeforeCall, after: AfterCall) -> Handle:
+        """Call back around every execution of a module, with the user's own hooks outside.
+
+        ``before`` sees positional and keyword arguments, ``after`` the result; neither changes
+        them.
+        """
+
+    def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
+        """Call back once with the total gradient of a tensor that requires one, during backward.
+
+        The gradient is that of the tensor as it is now: a later in-place change does not move it.
+        """
+
+    # -- running a model
+
+    def seed(self, seed: int) -> None:
+        """Seed the framework's random generators on all devices."""
+
+    def set_training(self, model: Model, *, training: bool) -> None:
+        """Set the training flag of the model and everything in it."""
+
+    def place(self, model: Model, *, device: str | None, dtype: str | None) -> Model:
+        """Move and cast a model; floating parameters and buffers only. None leaves as is.
+
+        Raises:
+            ConfigError: The device or dtype is unknown or not available.
+        """
+
+    def model_dtype(self, model: Model) -> str:
+        """Name the most frequent dtype of the floating parameters, ``""`` without any."""
+
+    def model_device(self, model: Model) -> str:
+        """Name the device of the first parameter, ``cpu`` without any."""
+
+    def tensor(
+        self, array: Array, *, device: str, dtype: str | None, requires_grad: bool = False
+    ) -> Tensor:
+        """Make a tensor from host memory, cast to ``dtype`` if given; 0-d stays 0-d."""
+
+    def forward_keywords(self, model: Model) -> Keywords:
+        """Tell what ``forward`` accepts by keyword."""
+
+    def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Give PaDiff's default loss: each output's mean in float32, then the mean of the means."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Run the backward pass from a scalar."""
+
+    def assign(self, tensor: Tensor, array: Array) -> None:
+        """Overwrite a parameter or buffer in place; dtype and device stay, shapes must agree."""
+
+    def notes(self, model: Model) -> Sequence[str]:
+        """State what recording changes in this model, such as fused paths that hooks disable."""

@@ -1,0 +1,223 @@
+"""PaddlePaddle's optimizers and schedules, as padiff sees them.
+
+Paddle facts that shape this file: what an optimizer keeps is found by the parameter's unique name
+(``linear_0.w_0``); a group's ``learning_rate`` is a factor of the optimizer's; an optimizer made
+with ``grad_clip`` may clip ``parameter.grad`` in place, and clips each parameter group by itself;
+schedules live inside the optimizer.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import paddle
+from paddle import nn
+from paddle.optimizer.lr import LRScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from padiff.dumper.adapter import Handle, Model, Tensor
+    from padiff.dumper.trainer import Optimizer
+    from padiff.dumpfile import JSON
+
+__all__ = ["PaddleTrainer"]
+
+_UPDATES = ("step", "minimize")
+"""The methods by which an optimizer changes parameters."""
+
+_DROPOUTS = (nn.Dropout, nn.Dropout2D, nn.Dropout3D, nn.AlphaDropout)
+
+
+class _Wrapped:
+    """Methods of one optimizer that call back first; Paddle's optimizers have no hooks."""
+
+    def __init__(self, optimizer: Optimizer, before: Callable[[], None]) -> None:
+        self._optimizer = optimizer
+        self._busy = False
+        self._before = before
+        self._earlier = {
+            name: vars(optimizer)[name] for name in _UPDATES if name in vars(optimizer)
+        }
+        for name in _UPDATES:
+            setattr(optimizer, name, self._wrapped(getattr(optimizer, name)))
+
+    def remove(self) -> None:
+        for name in _UPDATES:
+            self._optimizer.__dict__.pop(name, None)
+        self._optimizer.__dict__.update(self._earlier)
+
+    def _wrapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            if self._busy:  # one of them calls the other
+                return method(*args, **kwargs)
+            self._busy = True
+            try:
+                self._before()
+                return method(*args, **kwargs)
+            finally:
+                self._busy = False
+
+        return called
+
+
+class PaddleTrainer:
+    """The training side of ``paddle``."""
+
+    def is_optimizer(self, thing: object) -> bool:
+        """Tell whether this is a ``paddle.optimizer.Optimizer``."""
+        return isinstance(thing, paddle.optimizer.Optimizer)
+
+    def is_optimizer_class(self, thing: object) -> bool:
+        """Tell whether this is an optimizer class."""
+        return isinstance(thing, type) and issubclass(thing, paddle.optimizer.Optimizer)
+
+    def make_optimizer(
+        self, kind: type[Any], parameters: Sequence[Tensor], arguments: Mapping[str, JSON]
+    ) -> Optimizer:
+        """Make an optimizer of a class for these parameters."""
+        return kind(parameters=list(parameters), **arguments)
+
+    def parameters(self, model: Model) -> list[Tensor]:
+        """List the parameters that require a gradient."""
+        return [parameter for parameter in model.parameters() if not parameter.stop_gradient]
+
+    def hook_update(self, optimizer: Optimizer, before: Callable[[], None]) -> Handle:
+        """Call back before each ``optimizer.step()`` and ``optimizer.minimize()``."""
+        return _Wrapped(optimizer, before)
+
+    def trained(self, optimizer: Optimizer) -> list[Tensor]:
+        """List the parameters of all groups."""
+        return [parameter for group in _groups(optimizer) for parameter in group["params"]]
+
+    def state_of(self, optimizer: Optimizer, parameter: Tensor) -> Iterator[tuple[str, Any]]:
+        """Yield ``moment1``, ``velocity`` …, and the float32 copy of a half-precision weight."""
+        for name, kept in optimizer._accumulators.items():
+            value = kept.get(parameter.name)
+            if value is not None:
+                yield str(name), value
+        master = getattr(optimizer, "_master_weights", {}).get(parameter.name)
+        if master is not None:
+            yield "master_weight", master
+
+    def learning_rates(self, optimizer: Optimizer) -> list[float]:
+        """Give the learning rate of each parameter group, its factor included."""
+        base = float(optimizer.get_lr())
+        return [base * _factor(group) for group in _groups(optimizer)]
+
+    def clipped(
+        self, optimizer: Optimizer, parameters: Sequence[Tensor]
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Give each parameter with its gradient after the optimizer's ``grad_clip``."""
+        wanted = {id(parameter) for parameter in parameters}
+        found: list[tuple[Tensor, Tensor]] = []
+        for group in _groups(optimizer):
+            clip = group.get("grad_clip", optimizer._grad_clip)
+            if clip is None:
+                continue
+            grads = [(parameter, _gradient(parameter)) for parameter in group["params"]]
+            with paddle.no_grad():  # copies: the clip may work in place
+                given = [(parameter, grad.clone()) for parameter, grad in grads if grad is not None]
+                found += [pair for pair in clip(given) if id(pair[0]) in wanted]
+        return found
+
+    def clip(self, parameters: Sequence[Tensor], largest_norm: float) -> None:
+        """Scale all gradients in place so that their total norm is at most this."""
+        nn.utils.clip_grad_norm_(parameters, largest_norm)
+
+    def update(self, optimizer: Optimizer) -> None:
+        """Change the parameters once."""
+        optimizer.step()
+
+    def clear(self, optimizer: Optimizer) -> None:
+        """Call ``clear_grad``."""
+        optimizer.clear_grad()
+
+    def clear_model(self, model: Model) -> None:
+        """Clear all gradients of a model."""
+        for parameter in model.parameters():
+            parameter.clear_gradient(set_to_zero=False)
+
+    def make_scheduler(
+        self, found: Callable[..., Any], optimizer: Optimizer, arguments: Mapping[str, JSON]
+    ) -> Any:  # noqa: ANN401 - a schedule, or whatever the function gave
+        """Call a function with the optimizer, and a class of Paddle's without."""
+        is_ours = isinstance(found, type) and issubclass(found, LRScheduler)
+        return found(**arguments) if is_ours else found(optimizer, **arguments)
+
+    def scheduler_of(self, optimizer: Optimizer, scheduler: Any) -> Any:  # noqa: ANN401
+        """Put a schedule into the optimizer, or give the one that is in it."""
+        inside = getattr(optimizer, "_learning_rate", None)
+        if scheduler is None:
+            return inside if isinstance(inside, LRScheduler) else None
+        if scheduler is not inside and isinstance(scheduler, LRScheduler):
+            optimizer.set_lr_scheduler(scheduler)
+        return scheduler
+
+    def forget_dropout(self, model: Model) -> list[str]:
+        """Set every dropout probability to 0, in attention and recurrent layers too."""
+        found = []
+        for path, layer in model.named_sublayers(include_self=True):
+            if isinstance(layer, _DROPOUTS) and layer.p:
+                layer.p = 0.0
+            elif isinstance(getattr(layer, "dropout", None), float) and layer.dropout:
+                layer.dropout = 0.0
+            else:
+                continue
+            found.append(path)
+        return found
+
+    def feed_output(self, module: Model, replace: Callable[[object], object]) -> Handle:
+        """Put another result in the place of each, after the hooks that record it."""
+
+        def post(_layer: object, _args: object, output: object) -> object:
+            return replace(output)
+
+        handle: Handle = module.register_forward_post_hook(post)
+        return handle
+
+    def fed(self, own: Tensor, wanted: Tensor, gradient: Tensor | None) -> Tensor:
+        """Give a tensor of the wanted value through which gradients reach the layer's own."""
+        if own.stop_gradient:
+            return wanted
+        if gradient is not None:
+            own.register_hook(lambda _: gradient)
+        return own + (wanted - own).detach()
+
+    def make_deterministic(self) -> None:
+        """Set Paddle's flags for deterministic kernels."""
+        flags = {"FLAGS_cudnn_deterministic": True, "FLAGS_embedding_deterministic": 1}
+        known = paddle.get_flags([name for name in flags if _has_flag(name)])
+        paddle.set_flags({name: flags[name] for name in known})
+
+
+def _has_flag(name: str) -> bool:
+    """Tell whether this build knows a flag; builds without CUDA lack some."""
+    try:
+        paddle.get_flags(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Give the parameter groups; a plain list of parameters is one."""
+    groups = optimizer._param_groups
+    if groups and isinstance(groups[0], dict):
+        return list(groups)
+    return [{"params": list(groups)}]
+
+
+def _factor(group: dict[str, Any]) -> float:
+    """Give a group's factor of the learning rate, which Paddle writes on its parameters."""
+    first = next(iter(group["params"]), None)
+    attributes = getattr(first, "optimize_attr", None) or {}
+    factor = attributes.get("learning_rate", 1.0)
+    return float(factor) if isinstance(factor, int | float) else 1.0
+
+
+def _gradient(parameter: Tensor) -> Tensor | None:
+    main = getattr(parameter, "main_grad", None)
+    return parameter.grad if main is None else main

@@ -1,0 +1,327 @@
+"""PyTorch, as padiff sees it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.nn.parameter import is_lazy
+
+from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
+from padiff.dumpfile import ConfigError
+
+from .signature import keywords_of
+from .torch_training import TorchTrainer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from padiff.dumper.adapter import Keywords
+    from padiff.dumper.trainer import Trainer
+
+__all__ = ["TorchAdapter"]
+
+_FLOAT8 = {
+    name: getattr(ml_dtypes, name)
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+}
+_AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
+    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
+    **{
+        getattr(torch, name): (torch.uint8, dtype)
+        for name, dtype in _FLOAT8.items()
+        if hasattr(torch, name)
+    },
+}
+"""Dtypes that numpy lacks: read as integers of the same width, then reinterpreted."""
+
+
+class TorchAdapter:
+    """The adapter for ``torch``."""
+
+    name = "torch"
+    trainer: Trainer = TorchTrainer()
+
+    def version(self) -> str:
+        """Give the framework's version."""
+        return str(torch.__version__)
+
+    # -- recognising things
+
+    def is_model(self, thing: object) -> bool:
+        """Tell whether this is a ``torch.nn.Module``."""
+        return isinstance(thing, torch.nn.Module)
+
+    def is_model_class(self, thing: object) -> bool:
+        """Tell whether this is ``torch.nn.Module`` or a subclass."""
+        return isinstance(thing, type) and issubclass(thing, torch.nn.Module)
+
+    def is_tensor(self, thing: object) -> bool:
+        """Tell whether this is a tensor or parameter that has elements of its own.
+
+        Tensors without memory (meta, inside ``vmap``) and ragged ones cannot be stored; where
+        one is met, the dump names its class.
+        """
+        return (
+            isinstance(thing, torch.Tensor)
+            and not thing.is_meta
+            and not thing.is_nested
+            and not torch._C._functorch.is_functorch_wrapped_tensor(thing)
+        )
+
+    def is_floating(self, tensor: torch.Tensor) -> bool:
+        """Tell whether its dtype is real or complex floating point."""
+        return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+    # -- reading a model
+
+    def named_modules(self, model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+        """Yield every (path, module), parents first, shared modules at each of their paths."""
+        yield from model.named_modules(remove_duplicate=False)
+
+    def unwrap(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Give the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
+        wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+        inner: Any = model
+        while True:
+            if isinstance(inner, wrappers):
+                inner = inner.module
+            elif isinstance(getattr(inner, "_orig_mod", None), torch.nn.Module):
+                inner = inner._orig_mod
+            else:
+                found: torch.nn.Module = inner
+                return found
+
+    def own_tensors(self, module: torch.nn.Module) -> Iterator[NamedTensor]:
+        """Yield the parameters, then the buffers; not lazy ones that have no shape yet."""
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if not is_lazy(parameter):
+                yield NamedTensor(name=name, tensor=parameter, is_weight=True)
+        for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
+            if not is_lazy(buffer):
+                yield NamedTensor(name=name, tensor=buffer, is_weight=False)
+
+    def class_bases(self, module: torch.nn.Module) -> Sequence[type]:
+        """Give the classes from the module's own up to ``torch.nn.Module``."""
+        order = type(module).__mro__
+        return order[: order.index(torch.nn.Module) + 1]
+
+    def is_training(self, module: torch.nn.Module) -> bool:
+        """Give the module's training flag."""
+        return module.training
+
+    # -- tensors
+
+    def snapshot(self, tensor: torch.Tensor) -> Array:
+        """Copy the elements to host memory now, C-contiguous, in their own dtype."""
+        with torch.no_grad():
+            plain = tensor.detach()
+            if plain.is_quantized:
+                plain = plain.dequantize()
+            if plain.layout is not torch.strided:
+                plain = plain.to_dense()
+            plain = plain.resolve_conj().resolve_neg()
+            bits = _AS_BITS.get(plain.dtype)
+            if bits is None:
+                return _copied(plain)
+            return _copied(plain.contiguous().view(bits[0])).view(bits[1])
+
+    def content_key(self, tensor: torch.Tensor) -> Hashable | None:
+        """Give storage address, place in it, dtype and in-place version; None where unknown."""
+        if tensor.layout is not torch.strided or tensor.is_inference():
+            return None
+        return (
+            tensor.data_ptr(),
+            tensor._version,
+            tensor.shape,
+            tensor.stride(),
+            tensor.dtype,
+            tensor.device.index,
+            tensor.is_conj() or tensor.is_neg(),
+        )
+
+    def identity(self, tensor: torch.Tensor) -> Hashable:
+        """Give the object's id; parameters are tied by being one object."""
+        return id(tensor)
+
+    def requires_grad(self, tensor: torch.Tensor) -> bool:
+        """Tell whether a gradient will flow into the tensor."""
+        return tensor.requires_grad
+
+    def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        """Give the accumulated gradient (``main_grad`` first, as Megatron keeps it), or None."""
+        main: torch.Tensor | None = getattr(parameter, "main_grad", None)
+        return parameter.grad if main is None else main
+
+    def in_backward(self) -> bool:
+        """Tell whether this thread is inside a backward pass (a checkpointed call runs again)."""
+        return torch._C._current_graph_task_id() != -1
+
+    # -- hooks
+
+    def recording(self) -> AbstractContextManager[object]:
+        """Run compiled models eagerly: inside a compiled graph no module calls back."""
+        if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):
+            return nullcontext()
+        stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+        return stance
+
+    def hook_calls(self, module: torch.nn.Module, before: BeforeCall, after: AfterCall) -> Handle:
+        """Call back around every execution: last before ``forward``, first after it."""
+
+        def pre(inner: torch.nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+            before(inner, args, kwargs)
+
+        def post(inner: torch.nn.Module, args: Any, output: Any) -> None:  # noqa: ANN401
+            after(inner, output)
+
+        return _Handles(
+            module.register_forward_pre_hook(pre, with_kwargs=True),
+            module.register_forward_hook(post, prepend=True),
+        )
+
+    def hook_gradient(
+        self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
+    ) -> Handle:
+        """Call back with the tensor's total gradient; its graph edge as of now is what counts."""
+
+        def arrived(gradient: torch.Tensor) -> None:
+            callback(gradient)
+
+        handle: Handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
+        return handle
+
+    # -- running a model
+
+    def seed(self, seed: int) -> None:
+        """Seed torch's generators on all devices."""
+        torch.manual_seed(seed)
+
+    def set_training(self, model: torch.nn.Module, *, training: bool) -> None:
+        """Set the training flag of the model and everything in it."""
+        model.train(training)
+
+    def place(
+        self, model: torch.nn.Module, *, device: str | None, dtype: str | None
+    ) -> torch.nn.Module:
+        """Move and cast a model; ``dtype`` touches floating parameters and buffers only."""
+        try:
+            return model.to(
+                device=None if device is None else torch.device(device),
+                dtype=None if dtype is None else _dtype(dtype),
+            )
+        except (RuntimeError, AssertionError, TypeError) as error:
+            first = str(error).partition("\n")[0]
+            raise ConfigError(
+                f"cannot place the model on device {device!r} with dtype {dtype!r}: {first}"
+            ) from error
+
+    def model_dtype(self, model: torch.nn.Module) -> str:
+        """Name the most frequent dtype of the floating parameters, ``""`` without any."""
+        counts: dict[str, int] = {}
+        for parameter in model.parameters():
+            if self.is_floating(parameter) and not is_lazy(parameter):
+                name = str(parameter.dtype).removeprefix("torch.")
+                counts[name] = counts.get(name, 0) + parameter.numel()
+        return max(counts, key=lambda name: counts[name]) if counts else ""
+
+    def model_device(self, model: torch.nn.Module) -> str:
+        """Name the device of the first parameter, ``cpu`` without any."""
+        first = next(model.parameters(), None)
+        return "cpu" if first is None else str(first.device)
+
+    def tensor(
+        self, array: Array, *, device: str, dtype: str | None, requires_grad: bool = False
+    ) -> torch.Tensor:
+        """Make a tensor that shares no memory with the array; 0-d stays 0-d."""
+        source = np.array(array, order="C", dtype=array.dtype.newbyteorder("="))
+        native = next((key for key, (_, to) in _AS_BITS.items() if source.dtype == to), None)
+        if native is None:
+            made = torch.from_numpy(source)
+        else:
+            bits = _AS_BITS[native][0]
+            width = np.int16 if bits is torch.int16 else np.uint8
+            made = torch.from_numpy(source.view(width)).view(native)
+        made = made.to(device=device, dtype=None if dtype is None else _dtype(dtype))
+        return made.requires_grad_(requires_grad)
+
+    def forward_keywords(self, model: torch.nn.Module) -> Keywords:
+        """Tell what ``forward`` accepts by keyword."""
+        return keywords_of(model.forward)
+
+    def mean_loss(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Give each output's mean in float32, then the mean of the means."""
+        means = []
+        for output in outputs:
+            real = torch.view_as_real(output) if output.dtype.is_complex else output
+            means.append(real.to(torch.float32).mean())
+        return torch.stack(means).mean()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Run the backward pass from a scalar."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def assign(self, tensor: torch.Tensor, array: Array) -> None:
+        """Overwrite a parameter or buffer in place; its dtype and device stay."""
+        with torch.no_grad():
+            source = self.tensor(array, device=str(tensor.device), dtype=None)
+            if source.shape != tensor.shape:
+                raise ConfigError(
+                    f"cannot assign a weight: expected shape {tuple(tensor.shape)}, "
+                    f"found {tuple(source.shape)}"
+                )
+            tensor.copy_(source)
+
+    def notes(self, model: torch.nn.Module) -> Sequence[str]:
+        """State the fused paths that hooks disable, and modules whose inside is not seen."""
+        fused = (
+            torch.nn.TransformerEncoderLayer,
+            torch.nn.TransformerEncoder,
+            torch.nn.MultiheadAttention,
+        )
+        found = sorted({type(m).__name__ for m in model.modules() if isinstance(m, fused)})
+        notes = []
+        if found:
+            notes.append(
+                f"recording hooks disable torch's fused inference path of {', '.join(found)}: "
+                "in eval mode without gradients the results may differ in the last bits from "
+                "those without recording"
+            )
+        if any(isinstance(m, torch.jit.ScriptModule) for m in model.modules()):
+            notes.append("calls inside scripted modules run without Python and are not recorded")
+        if any(is_lazy(item) for item in (*model.parameters(), *model.buffers())):
+            notes.append(
+                "lazy parameters get their shape in the first call: their values are not "
+                "recorded; call the model once before recording"
+            )
+        return notes
+
+
+class _Handles:
+    """Several hooks that come off together."""
+
+    def __init__(self, *handles: Handle) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+
+def _copied(plain: torch.Tensor) -> Array:
+    """Copy a plain tensor into an array of its own (``ascontiguousarray`` would make 0-d 1-d)."""
+    if plain.device.type == "cpu":
+        return np.array(plain.numpy(), order="C", copy=True)
+    array: Array = plain.cpu().contiguous().numpy()
+    return array
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ConfigError(f"cannot use dtype {name!r}: torch has no such dtype")
+    return found

@@ -1,0 +1,98 @@
+"""Which calls are running: one stack for each thread."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import JSON, CallInfo, SourceLine
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenCall:
+    """A call that has begun; becomes a ``CallInfo`` when the step is closed."""
+
+    id: int
+    module: int
+    index: int
+    parent: int | None
+    start: int
+    training: bool
+    site: SourceLine | None
+    end: int | None = None
+    literals: dict[str, JSON] = field(default_factory=dict)
+    containers: dict[str, str] = field(default_factory=dict)
+
+    def info(self) -> CallInfo:
+        """Give the finished row."""
+        return CallInfo(
+            id=self.id,
+            module=self.module,
+            index=self.index,
+            parent=self.parent,
+            start=self.start,
+            end=self.end,
+            training=self.training,
+            site=self.site,
+            literals=self.literals,
+            containers=self.containers,
+        )
+
+
+class CallStack:
+    """The running calls of every thread.
+
+    A call that ended by an exception gets no event. It is recognised because the frame that
+    ran it is no longer among the callers of the next call.
+    """
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def parent(self, frame: FrameType | None) -> OpenCall | None:
+        """Give the innermost running call around a frame, dropping calls that have died."""
+        entries = self._entries()
+        while entries:
+            call, runner = entries[-1]
+            if _is_inside(frame, runner):
+                return call
+            entries.pop()
+        return None
+
+    def push(self, call: OpenCall, frame: FrameType | None) -> None:
+        """Note that a call is run by a frame."""
+        self._entries().append((call, frame))
+
+    def pop(self, module: int) -> OpenCall | None:
+        """End the innermost call of a module; None if none is running in this thread."""
+        entries = self._entries()
+        if not any(call.module == module for call, _ in entries):
+            return None
+        while True:
+            call, _ = entries.pop()
+            if call.module == module:
+                return call
+
+    def clear(self) -> None:
+        """Forget all threads' calls and the frames that they hold."""
+        self._local = threading.local()
+
+    def _entries(self) -> list[tuple[OpenCall, FrameType | None]]:
+        entries: list[tuple[OpenCall, FrameType | None]] | None
+        entries = getattr(self._local, "entries", None)
+        if entries is None:
+            entries = self._local.entries = []
+        return entries
+
+
+def _is_inside(frame: FrameType | None, runner: FrameType | None) -> bool:
+    """Tell whether one frame was, directly or not, called by the other."""
+    while frame is not None:
+        if frame is runner:
+            return True
+        frame = frame.f_back
+    return False

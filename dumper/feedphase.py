@@ -1,0 +1,15 @@
+"""In which phases a candidate is fed what the reference recorded."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["FeedPhase"]
+
+
+class FeedPhase(StrEnum):
+    """In which phases calls are fed."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    BOTH = "both"

@@ -1,0 +1,85 @@
+"""A module tree made of parameter names, with the classes that names and shapes give away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ModuleInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["infer_modules"]
+
+Shape = tuple[int, ...]
+
+_CONVOLUTIONS = {3: ("Conv1d", "Conv1D"), 4: ("Conv2d", "Conv2D"), 5: ("Conv3d", "Conv3D")}
+_TABLE_WORDS = ("emb", "wte", "wpe", "token", "position", "word")
+_PRODUCT_WORDS = ("proj", "linear", "fc", "dense", "head", "query", "key", "value", "mlp", "lin")
+_MATRIX = 2
+
+
+def infer_modules(
+    shapes: Mapping[str, Shape], framework: str
+) -> tuple[tuple[ModuleInfo, ...], dict[str, tuple[int, str]]]:
+    """Build the modules that parameter names imply.
+
+    A module whose class the evidence does not give away has no class: its layout is unknown.
+
+    Args:
+        shapes: Shape by full name.
+        framework: Whose naming the file follows.
+
+    Returns:
+        The modules, parents first, and the owner (module id and local name) of each parameter.
+    """
+    owned: dict[str, dict[str, Shape]] = {"": {}}
+    for name, shape in shapes.items():
+        path, _, local = name.rpartition(".")
+        above = path
+        while above and above not in owned:
+            owned[above] = {}
+            above = above.rpartition(".")[0]
+        owned[path][local] = shape
+    order = sorted(owned, key=lambda path: (path.count(".") + bool(path), list(owned).index(path)))
+    ids = {path: number for number, path in enumerate(order)}
+    modules = tuple(
+        ModuleInfo(
+            id=number,
+            path=path,
+            class_name=(name := _class_of(path, owned[path], framework)),
+            class_path=f"{framework}.nn.{name}" if name else "",
+            parent=ids[path.rpartition(".")[0]] if path else None,
+        )
+        for path, number in ids.items()
+    )
+    owners = {name: (ids[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in shapes}
+    return modules, owners
+
+
+def _class_of(path: str, own: Mapping[str, Shape], framework: str) -> str:
+    """Name the class that the parameters of one module give away, empty if they do not."""
+    is_torch = framework != "paddle"
+    weight = own.get("weight", own.get("weight_v", ()))
+    found = ""
+    if "running_mean" in own or "_mean" in own:
+        found = "BatchNorm2d" if is_torch else "BatchNorm2D"
+    elif "in_proj_weight" in own and is_torch:
+        found = "MultiheadAttention"
+    elif "weight_ih_l0" in own and is_torch:
+        found = "LSTM"
+    elif len(weight) in _CONVOLUTIONS:
+        found = _CONVOLUTIONS[len(weight)][0 if is_torch else 1]
+    elif len(weight) == 1 and "bias" in own:
+        found = "LayerNorm"
+    elif len(weight) == _MATRIX:
+        found = _matrix(path.rpartition(".")[2].lower(), own)
+    return found
+
+
+def _matrix(leaf: str, own: Mapping[str, Shape]) -> str:
+    if "bias" in own:
+        return "Linear"
+    if any(word in leaf for word in _TABLE_WORDS):
+        return "Embedding"
+    return "Linear" if any(word in leaf for word in _PRODUCT_WORDS) else ""

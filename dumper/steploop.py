@@ -1,0 +1,113 @@
+"""Train a live model for some steps under the recorder: what ``auto_diff`` does to each side."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumpfile import ConfigError, Phase
+
+from . import adapters
+from .feedphase import FeedPhase
+from .losses import default_loss
+from .recorder import Recorder, RecordSettings
+from .usercode import UserCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from .adapter import Model, Tensor
+    from .feeder import Feeder
+    from .trainer import Optimizer
+
+__all__ = ["LiveRun", "record_steps"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRun:
+    """A model with what it is fed and trained by."""
+
+    model: Model
+    inputs: Mapping[str, Any]
+    """Keyword arguments of the model, ready as tensors."""
+    loss: Callable[[Any], Tensor] | None = None
+    """Takes the model's output; None takes the mean of it."""
+    optimizer: Optimizer | Callable[[], object] | None = None
+    """An optimizer, or a function that updates and clears the gradients itself."""
+    steps: int = 1
+    feed: Path | None = None
+    """A dump of one step of which each paired call hands the recorded output on."""
+    feed_phase: FeedPhase = FeedPhase.BOTH
+
+
+def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
+    """Run a live model step by step and give the dump.
+
+    Raises:
+        ConfigError: The model or the optimizer is of no known framework.
+        RecordError: The user's model, loss or optimizer raised.
+    """
+    adapter = adapters.find(run.model)
+    trainer = adapter.trainer
+    is_optimizer = trainer.is_optimizer(run.optimizer)
+    if run.optimizer is not None and not is_optimizer and not callable(run.optimizer):
+        raise ConfigError(
+            f"cannot update the weights by {run.optimizer!r}: expected an optimizer of "
+            f"{adapter.name} or a function without arguments"
+        )
+    watched = (run.optimizer,) if is_optimizer else ()
+    recorder = Recorder(run.model, settings, adapter, optimizers=watched)
+    feeder = None if run.feed is None else _feeder(run, run.feed)
+    recorder.describe(notes=() if feeder is None else feeder.notes())
+    with recorder, nullcontext() if feeder is None else feeder.feeding():
+        for _ in range(run.steps):
+            _step(run, recorder, settings.phase)
+            if run.steps > 1:
+                recorder.step()
+            if is_optimizer:
+                trainer.clear(run.optimizer)
+    return recorder.path
+
+
+def _step(run: LiveRun, recorder: Recorder, phase: Phase) -> None:
+    """Run forward, loss, backward and update once."""
+    adapter = adapters.find(run.model)
+    reason = None
+    with UserCode("cannot run forward"):
+        output = run.model(**run.inputs)
+    if run.loss is None:
+        loss, reason = default_loss(adapter, output)
+    else:
+        with UserCode("cannot compute the loss"):
+            loss = run.loss(output)
+    if loss is not None:
+        recorder.loss(loss)
+    if phase is Phase.BACKWARD and reason is None:
+        with UserCode("cannot run backward"):
+            adapter.backward(loss)
+        _update(run, recorder, is_optimizer=adapter.trainer.is_optimizer(run.optimizer))
+
+
+def _feeder(run: LiveRun, source: Path) -> Feeder:
+    """Run the model once to learn which of its calls is which of the source's."""
+    from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
+    from .rehearsal import rehearse  # noqa: PLC0415
+
+    adapter = adapters.find(run.model)
+    feeder = Feeder(adapter, adapter.unwrap(run.model), run.feed_phase)
+    with rehearse(run.model, adapter, lambda: run.model(**run.inputs)) as side:
+        feeder.learn(source, side)
+    return feeder
+
+
+def _update(run: LiveRun, recorder: Recorder, *, is_optimizer: bool) -> None:
+    if run.optimizer is None:
+        return
+    with UserCode("cannot update the weights"):
+        if is_optimizer:
+            adapters.find(run.model).trainer.update(run.optimizer)
+        else:
+            recorder.update_begins()
+            run.optimizer()

@@ -1,0 +1,51 @@
+"""A small part of benchmarks/localisation: faults are named, other correct forms are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.localisation.parts import FAULTS
+from benchmarks.localisation.trial import look, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS = ("padiff", "padiff --floor both")
+DEPTH = 3
+PLANTED = [
+    ("cnn", "doubled output"),
+    ("transformer", "no attention scale"),
+    ("transformer", "wrong gradient"),
+    ("rnn", "bias left out"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("localisation")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["cnn", "transformer"])
+def test_another_correct_form_is_no_divergence(kind: str, dtype: str, folder: Path) -> None:
+    reference = record(kind, dtype, folder, style="")
+
+    found = look(reference, record(kind, dtype, folder, style="all"), dtype)
+
+    assert {way: found[way].alarm for way in OURS} == dict.fromkeys(OURS, False)
+
+
+@pytest.mark.parametrize(("kind", "fault"), PLANTED)
+def test_a_planted_fault_is_named_first_and_with_its_cause(
+    kind: str, fault: str, folder: Path
+) -> None:
+    planted = FAULTS[kind][fault]
+    reference = record(kind, "float32", folder, style="")
+
+    found = look(reference, record(kind, "float32", folder, fault=fault, depth=DEPTH), "float32")
+
+    expected = f"blocks.{DEPTH}.{planted.where}".rstrip(".")
+    assert {way: found[way].named[0] for way in OURS} == dict.fromkeys(OURS, expected)
+    assert planted.cause in found["padiff"].evidence

@@ -1,0 +1,82 @@
+"""The pytest fixture in a pytest of its own: makes a baseline, passes, and fails on divergence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEST = """
+import os
+import {framework} as framework
+from {framework} import nn
+
+def test_port(padiff_compare):
+    {seed}(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6, {eps}=float(os.environ["EPS"])))
+    model.eval()
+    x = framework.ones([2, 4])
+    result = padiff_compare("baseline/net", model, x, atol=1e-5)
+    assert result is None or str(result.verdict) == "match"
+
+def test_backward(padiff_compare):
+    {seed}(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6, {eps}=float(os.environ["EPS"])))
+    x = framework.ones([2, 4])
+    padiff_compare("baseline/trained", model, (x,), loss=lambda y: y.pow(2).mean())
+"""
+WORDS = {
+    "torch": {"seed": "framework.manual_seed", "eps": "eps"},
+    "paddle": {"seed": "framework.seed", "eps": "epsilon"},
+}
+
+
+def run(folder: Path, *words: str, eps: float = 1e-5) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "padiff.pytest_plugin", *words]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"EPS": str(eps), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("framework", list(WORDS))
+def test_fixture_accepts_passes_and_fails(framework: str, tmp_path: Path) -> None:
+    test = TEST.format(framework=framework, **WORDS[framework])
+    (tmp_path / "test_it.py").write_text(test, encoding="utf-8")
+
+    missing = run(tmp_path)
+    accepted = run(tmp_path, "--padiff-accept", "first baseline")
+    passed = run(tmp_path)
+    failed = run(tmp_path, "--padiff-reports", "reports", eps=1e-3)
+
+    assert missing.returncode == 1
+    assert "DumpNotFoundError" in missing.stdout
+    assert accepted.returncode == 0, accepted.stdout
+    log = (tmp_path / "baseline" / "net.accepted.jsonl").read_text(encoding="ascii")
+    assert json.loads(log)["reason"] == "first baseline"
+    assert passed.returncode == 0, passed.stdout
+    assert failed.returncode == 1
+    assert "the model diverges from 'baseline/net'" in failed.stdout
+    assert "FIRST ORIGIN" in failed.stdout
+    results = sorted((tmp_path / "reports").iterdir())
+    assert [path.name for path in results] == ["test_backward-1.json", "test_port-1.json"]
+    assert json.loads(results[1].read_text(encoding="ascii"))["verdict"] == "diverged"
+
+
+def test_plugin_imports_nothing_heavy_until_it_is_used() -> None:
+    code = "import sys, padiff.pytest_plugin; print({'numpy', 'h5py', 'torch'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,51 @@
+"""Recording training scripts: what only torch has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+import padiff
+from padiff.dumpfile import Phase, Role, open_dump
+from tests.support.recording import Recorded
+from tests.support.torch_lab import TorchLab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def scaled_step(tmp_path: Path, scale: float, *, overflow: bool = False) -> Path:
+    lab = TorchLab()
+    torch.manual_seed(0)
+    model = lab.module(lambda self, x: self.f(x), f=torch.nn.Linear(3, 2))
+    optimizer = lab.optimizer(model, rate=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    with padiff.record(model, name=f"scale_{scale}", out=tmp_path, optimizer=optimizer) as recorder:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(torch.ones(4, 3)).float().mean()
+        scaler.scale(loss).backward()
+        if overflow:
+            model.f.weight.grad[0, 0] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        recorder.step(loss=loss)
+    return recorder.path
+
+
+def test_gradients_are_recorded_unscaled(tmp_path: Path) -> None:
+    one, two = (Recorded.read(scaled_step(tmp_path, scale)) for scale in (1.0, 1024.0))
+
+    for slot in (".weight", ".bias"):
+        gradients = [got.array(Role.WEIGHT_GRAD, "f", slot) for got in (one, two)]
+        assert np.array_equal(gradients[0], gradients[1])
+
+
+def test_step_that_the_scaler_skips_has_no_update(tmp_path: Path) -> None:
+    path = scaled_step(tmp_path, 2.0, overflow=True)
+
+    manifest = open_dump(path).manifest
+    assert manifest.phase is Phase.BACKWARD
+    assert any("the optimizer changed nothing" in note for note in manifest.notes)
