@@ -1,0 +1,217 @@
+"""Differences of configuration between two modules, in one vocabulary over the frameworks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.dumpfile import JSON, ModuleInfo
+
+__all__ = ["AttributeDifference", "attribute_differences", "canonical_attributes"]
+
+_NAMES = {
+    "activation_fn": "activation",
+    "axis": "dim",
+    "delta": "beta",
+    "divisor": "divisor_override",
+    "dropout_p": "p",
+    "dropout_prob": "p",
+    "end_axis": "end_dim",
+    "epsilon": "eps",
+    "layer_norm_eps": "eps",
+    "layer_norm_epsilon": "eps",
+    "norm_eps": "eps",
+    "rms_norm_eps": "eps",
+    "variance_epsilon": "eps",
+    "dilations": "dilation",
+    "filter_size": "kernel_size",
+    "kernel_sizes": "kernel_size",
+    "ksize": "kernel_size",
+    "head_size": "head_dim",
+    "attention_head_size": "head_dim",
+    "heads": "num_heads",
+    "n_head": "num_heads",
+    "n_heads": "num_heads",
+    "nhead": "num_heads",
+    "num_attention_heads": "num_heads",
+    "max": "max_val",
+    "min": "min_val",
+    "normalize_before": "norm_first",
+    "output_sizes": "output_size",
+    "paddings": "padding",
+    "return_mask": "return_indices",
+    "start_axis": "start_dim",
+    "stop_axis": "end_dim",
+    "strides": "stride",
+}
+"""Other words for one thing; torch's word is padiff's."""
+
+_IGNORED = frozenset(
+    {
+        "activation_relu_or_gelu", "bias_attr", "could_use_cudnn", "data_format", "data_layout",
+        "device", "dtype", "full_name", "fuse_with_relu", "in_place", "init", "inplace", "is_test",
+        "flat_weights_names", "name", "op_type", "param_attr", "reversed_padding_repeated_twice",
+        "sparse", "state_components", "track_running_stats", "trainable_statistics",
+        "updated_padding", "use_cudnn", "use_global_stats", "weight_attr", "weight_norm_dim",
+    }
+)  # fmt: skip
+"""What does not change a computation, or says what another attribute says already."""
+
+_PER_AXIS = frozenset(
+    {"kernel_size", "stride", "padding", "dilation", "output_padding", "output_size"}
+)
+_FLAGS: Mapping[str, tuple[str, JSON, JSON]] = {
+    "exclusive": ("count_include_pad", False, True),
+    "time_major": ("batch_first", False, True),
+    "approximate": ("approximate", "tanh", "none"),
+}
+"""Flags that the other side says in another way: its word, and what true and false mean there."""
+_PADDLE = "paddle"
+_ROUNDED = 1e-6
+"""Relative difference within which numbers are equal: frameworks keep some as float32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeDifference:
+    """One setting that differs."""
+
+    name: str
+    """In padiff's vocabulary."""
+    reference: JSON
+    candidate: JSON
+
+    def __str__(self) -> str:
+        """Give one line of evidence."""
+        return (
+            f"attribute {self.name}: {self.reference!r} on the reference, "
+            f"{self.candidate!r} on the candidate"
+        )
+
+
+def attribute_differences(
+    reference: ModuleInfo, candidate: ModuleInfo, *, frameworks: tuple[str, str]
+) -> tuple[AttributeDifference, ...]:
+    """List the settings that both modules state and that differ, by name.
+
+    Args:
+        reference: A module of the reference.
+        candidate: Its partner.
+        frameworks: The reference's and the candidate's.
+    """
+    known = canonical_attributes(reference, frameworks[0])
+    found = canonical_attributes(candidate, frameworks[1])
+    names = sorted(known.keys() & found.keys())
+    differences = [
+        AttributeDifference(name=name, reference=known[name], candidate=found[name])
+        for name in names
+        if not _equal(known[name], found[name])
+    ]
+    if reference.training != candidate.training:
+        differences.append(
+            AttributeDifference(
+                name="training", reference=reference.training, candidate=candidate.training
+            )
+        )
+    return tuple(differences)
+
+
+def canonical_attributes(module: ModuleInfo, framework: str) -> Mapping[str, JSON]:
+    """Give a module's settings under the names and in the sense of torch.
+
+    Paddle's BatchNorm momentum is 1 - torch's; its pooling says ``exclusive`` for not
+    ``count_include_pad``; its GELU's ``approximate`` is a bool, torch's ``"tanh"`` or ``"none"``.
+    Source: the two frameworks' documentation, measured in WEIGHT_RULES section 6.
+    """
+    found: dict[str, JSON] = {}
+    for raw, value in module.attributes.items():
+        stripped = raw.lstrip("_")
+        name = _NAMES.get(stripped, stripped)
+        if name not in _IGNORED:
+            found |= _canonical(name, value, is_paddle=framework == _PADDLE, module=module)
+    _derive(found)
+    return found
+
+
+def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -> dict[str, JSON]:
+    """Give one attribute in padiff's words."""
+    if isinstance(value, bool) and name in _FLAGS:
+        word, yes, no = _FLAGS[name]
+        return {word: yes if value else no}
+    kind = module.class_name.lower()
+    if name == "num_directions":
+        return {"bidirectional": value == 2}  # noqa: PLR2004
+    if name == "threshold" and "shrink" in kind:
+        return {"lambd": value}
+    if name == "momentum" and is_paddle and isinstance(value, int | float) and "norm" in kind:
+        return {name: 1 - value}
+    return {name: _one_if_equal(value) if name in _PER_AXIS else _function_name(value)}
+
+
+def _function_name(value: JSON) -> JSON:
+    """Let ``<torch.nn.functional.relu>`` be ``relu``."""
+    if isinstance(value, str) and value.startswith("<") and value.endswith(">"):
+        return value.strip("<>").rpartition(".")[2]
+    return value
+
+
+def _derive(found: dict[str, JSON]) -> None:
+    """Write out what a setting means beside the others of its module."""
+    if "kernel_size" in found and "stride" in found and found["stride"] is None:
+        found["stride"] = found["kernel_size"]
+    kernel = found.get("kernel_size")
+    if "padding" in found:
+        found["padding"] = _explicit(found["padding"], kernel, found.get("dilation", 1))
+    if found.get("padding") == 0 and not found.get("ceil_mode"):
+        found.pop("count_include_pad", None)
+
+
+def _explicit(padding: JSON, kernel: JSON, dilation: JSON) -> JSON:
+    """Give padding as elements on each side: one number, or one for each axis.
+
+    Paddle's ``[top, bottom, left, right]`` of a two-dimensional kernel is ``[top, left]`` where
+    both ends of an axis are alike. ``same`` is explicit only for odd kernels of one size, where
+    it does not depend on the input.
+    """
+    if isinstance(padding, str):
+        return _in_numbers(padding.lower(), kernel, dilation)
+    if not isinstance(padding, list):
+        return padding
+    parts = [_one_if_equal(part) for part in padding]
+    pairs = list(zip(parts[::2], parts[1::2], strict=False))
+    axes = len(kernel) if isinstance(kernel, list) else len(pairs)
+    is_both_ends = kernel is not None and len(parts) in {4, 6} and 2 * axes == len(parts)
+    if is_both_ends and all(first == last for first, last in pairs):
+        parts = [first for first, _ in pairs]
+    return _one_if_equal(parts)
+
+
+def _in_numbers(word: str, kernel: JSON, dilation: JSON) -> JSON:
+    if word == "valid":
+        return 0
+    if word == "same" and isinstance(kernel, int) and isinstance(dilation, int) and kernel % 2:
+        return dilation * (kernel - 1) // 2
+    return word
+
+
+def _one_if_equal(value: JSON) -> JSON:
+    """Let ``[3, 3]`` be 3: a size per axis that is the same for all."""
+    if isinstance(value, list) and value and all(axis == value[0] for axis in value):
+        return value[0]
+    return value
+
+
+def _equal(reference: JSON, candidate: JSON) -> bool:
+    """Compare settings; numbers up to float32 rounding; None and False as equally absent."""
+    numbers = (int, float)
+    if isinstance(reference, numbers) and isinstance(candidate, numbers):
+        return abs(reference - candidate) <= _ROUNDED * max(abs(reference), abs(candidate))
+    if isinstance(reference, list) and isinstance(candidate, list):
+        return len(reference) == len(candidate) and all(
+            _equal(one, other) for one, other in zip(reference, candidate, strict=True)
+        )
+    if isinstance(reference, str) and isinstance(candidate, str):
+        return reference.lower() == candidate.lower()
+    return reference == candidate or {repr(reference), repr(candidate)} == {"None", "False"}

@@ -1,0 +1,52 @@
+"""A likely cause of a divergence, with the numbers that support it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.dumpfile import JSON
+
+__all__ = ["Cause", "CauseName"]
+
+
+class CauseName(StrEnum):
+    """What the numbers look like."""
+
+    FACTOR = "factor"
+    SIGN = "sign"
+    OFFSET = "offset"
+    BIAS = "bias"
+    TRANSPOSED = "transposed"
+    TRANSPOSED_WEIGHT = "transposed_weight"
+    PERMUTED = "permuted"
+    BORDER = "border"
+    TAIL = "tail"
+    """From some index on."""
+    HEADS = "heads"
+    SOME = "some_indices"
+    PRECISION = "precision"
+    BATCH_STATISTICS = "batch_statistics"
+    """BatchNorm in the other mode."""
+    DROPOUT = "dropout"
+    RUNNING_VARIANCE = "running_variance"
+    """Biased against unbiased."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One explanation that fits the numbers."""
+
+    name: CauseName
+    text: str
+    """One line."""
+    numbers: Mapping[str, JSON] = field(default_factory=dict)
+    """What it rests on."""
+
+    def __str__(self) -> str:
+        """Give one line of evidence."""
+        return f"likely cause: {self.text}"

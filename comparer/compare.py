@@ -1,0 +1,279 @@
+"""Compare two dumps: align, measure, judge, locate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
+from padiff.pairing import pair
+
+from .calltree import CallTree
+from .causes import explain
+from .coverage import count_coverage
+from .judge import judge
+from .locate import locate
+from .narrow import narrow
+from .noise import Noise, read_noise
+from .result import Comparison, Coverage, PairedModules, StepComparison, Verdict
+from .sharing import excuse_shared
+from .steps import inherit_across, known_notes, random_notes
+from .threeway import ThreeWay, count_more_precise, measure_golden
+from .tolerance import TolerancePolicy
+from .tree import merge_trees
+from .updates import TrainingJudge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from padiff.pairing import Pairing
+
+    from .settings import CompareSettings
+
+__all__ = ["compare"]
+
+SAME_STRUCTURE_COVERAGE = 1.0
+OTHER_STRUCTURE_COVERAGE = 0.8
+"""What share of the distinct values must have been judged, unless the user says otherwise: all
+where both sides have the same calls; a port with another tree has calls of its own."""
+
+
+STALE = "had a gradient before recording began"
+"""What the recorder notes of gradients that were not cleared."""
+
+
+Scales = tuple[Noise | None, ThreeWay | None]
+"""What was measured of how far correct runs differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StepResult:
+    """One compared step with what the whole needs to know of it."""
+
+    step: StepComparison
+    used_rules: frozenset[int]
+    used_allowances: frozenset[str]
+    records: int
+
+
+def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comparison:
+    """Compare two dumps, step by step and rank by rank, in numeric order.
+
+    A step or rank that only one of them has is a divergence.
+
+    Args:
+        reference: Directory of the dump held to be right.
+        candidate: Directory of the dump to judge.
+        settings: What to compare and when a difference counts.
+
+    Raises:
+        DumpError: One of them cannot be read.
+        ConfigError: The settings select nothing.
+        CompareError: The dumps have nothing in common.
+    """
+    known, found = open_dump(reference), open_dump(candidate)
+    places = _places(known, settings), _places(found, settings)
+    common = sorted(places[0] & places[1])
+    _check_common(places, common, settings)
+    training = TrainingJudge(settings=settings)
+    threeway = None
+    if settings.golden is not None:
+        threeway = measure_golden((settings.golden, reference, candidate), settings, compare)
+    noise = read_noise(known, found, settings.floor, settings.floor_factor)
+    results = [
+        _compare_step(known, found, place, training, (noise.get(place), threeway))
+        for place in common
+    ]
+    if not any(result.records for result in results):
+        raise ConfigError(
+            "the selection of phases and modules holds no record of either dump",
+            hint="check --phase, --include and --exclude against `padiff show`",
+        )
+    steps = inherit_across([result.step for result in results])
+    reasons = [*_one_sided(places), *(line for step in steps for line in _reasons(step, settings))]
+    result = Comparison(
+        verdict=Verdict.DIVERGED if reasons else Verdict.MATCH,
+        reasons=tuple(reasons),
+        reference=known.manifest,
+        candidate=found.manifest,
+        steps=steps,
+        settings=settings.to_json(),
+        notes=_notes(known, found, results, settings),
+    )
+    return result if threeway is None else _with_precision(result)
+
+
+def _with_precision(result: Comparison) -> Comparison:
+    """Say how many records of the candidate are nearer to the golden run."""
+    count = count_more_precise(result)
+    note = f"the candidate is more precise than the reference in {count} records"
+    return replace(result, notes=(*result.notes, note)) if count else result
+
+
+def _places(dump: Dump, settings: CompareSettings) -> set[tuple[int, int]]:
+    """Give the (step, rank) that the user wants of a dump."""
+    return {
+        (info.step, info.rank)
+        for info in dump.files
+        if (settings.steps is None or info.step in settings.steps)
+        and (settings.ranks is None or info.rank in settings.ranks)
+    }
+
+
+def _check_common(
+    places: tuple[set[tuple[int, int]], set[tuple[int, int]]],
+    common: Sequence[tuple[int, int]],
+    settings: CompareSettings,
+) -> None:
+    if common:
+        return
+    if not any(places) and (settings.steps is not None or settings.ranks is not None):
+        raise ConfigError(
+            "neither dump has the steps and ranks that were asked for",
+            hint="see what there is with `padiff show`",
+        )
+    have = [", ".join(map(_name, sorted(side))) or "nothing" for side in places]
+    raise CompareError(
+        f"the dumps have no step and rank in common: expected {have[0]}, found {have[1]}"
+    )
+
+
+def _name(place: tuple[int, int]) -> str:
+    return f"step {place[0]}" + (f" rank {place[1]}" if place[1] else "")
+
+
+def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> list[str]:
+    lines = [f"{_name(place)} is only in the reference" for place in sorted(places[0] - places[1])]
+    lines += [f"{_name(place)} is only in the candidate" for place in sorted(places[1] - places[0])]
+    return lines
+
+
+def _compare_step(
+    reference: Dump,
+    candidate: Dump,
+    place: tuple[int, int],
+    training: TrainingJudge,
+    scales: Scales,
+) -> _StepResult:
+    with reference.open(*place) as known, candidate.open(*place) as found:
+        return _compare_files(known, found, training, scales)
+
+
+def _compare_files(
+    known: StepFile, found: StepFile, training: TrainingJudge, scales: Scales
+) -> _StepResult:
+    settings = training.settings
+    whole = pair(known, found, map_file=settings.map_file)
+    if not whole.records and (known.index.records or found.index.records):
+        raise CompareError(
+            f"{_name((known.index.step, known.index.rank))}: no record of the reference has a "
+            "counterpart in the candidate",
+            hint="are these dumps of the same model?",
+        )
+    pairing = narrow(whole, known.index, found.index, settings)
+
+    def release() -> None:
+        known.release_pages()
+        found.release_pages()
+
+    judgement = judge(known, found, pairing, settings, scales=scales, release=release)
+    judgement = training.settle(judgement, pairing, known, found)
+    judgement = excuse_shared(judgement, known.index, found.index)
+    tree = CallTree(judgement, pairing, known.index, found.index)
+    located = locate(tree, (known.framework, found.framework))
+    located = explain(located, tree, known, found)
+    coverages = count_coverage(judgement, known.index, found.index)
+    step = StepComparison(
+        step=known.index.step,
+        rank=known.index.rank,
+        pairs=located.pairs,
+        divergences=located.divergences,
+        tree=merge_trees(pairing, known.index, found.index, located.pairs, located.divergences),
+        coverage_reference=coverages[0],
+        coverage_candidate=coverages[1],
+        same_structure=pairing.same_structure,
+        notes=(
+            *pairing.notes,
+            *known_notes(located.pairs),
+            *random_notes(located.divergences, (known.index, found.index)),
+        ),
+        pairing=_pairing(pairing, known, found),
+        records=judgement.records,
+    )
+    return _StepResult(
+        step=step,
+        used_rules=judgement.used_rules,
+        used_allowances=judgement.used_allowances,
+        records=len(located.pairs),
+    )
+
+
+def _pairing(pairing: Pairing, known: StepFile, found: StepFile) -> tuple[PairedModules, ...]:
+    modules = found.index.modules
+    return tuple(
+        PairedModules(
+            reference=known.index.modules[one.reference].path,
+            candidate=modules[one.candidate].path,
+            paired_by=one.paired_by,
+            confidence=one.confidence,
+            alternatives=tuple(modules[other].path for other in one.alternatives),
+        )
+        for one in pairing.modules
+    )
+
+
+def _reasons(step: StepComparison, settings: CompareSettings) -> list[str]:
+    """Say why a step diverged, one line for each kind of trouble."""
+    where = _name((step.step, step.rank))
+    counts = Counter(pair.verdict for pair in step.pairs if pair.fatal)
+    words = {
+        Verdict.DIVERGED: "diverged",
+        Verdict.INCOMPARABLE: "cannot be compared (shape or dtype)",
+        Verdict.MISSING: "lack a counterpart",
+    }
+    lines = [
+        f"{where}: {counts[verdict]} {'record' if counts[verdict] == 1 else 'records'} {word}"
+        for verdict, word in words.items()
+        if counts[verdict]
+    ]
+    gate = settings.min_coverage
+    if gate is None:
+        gate = SAME_STRUCTURE_COVERAGE if step.same_structure else OTHER_STRUCTURE_COVERAGE
+    sides = (("reference", step.coverage_reference), ("candidate", step.coverage_candidate))
+    return lines + [
+        _gap(where, side, found, gate) for side, found in sides if found.fraction < gate
+    ]
+
+
+def _gap(where: str, side: str, found: Coverage, gate: float) -> str:
+    return (
+        f"{where}: only {found.judged} of {found.total} values of the {side} were judged, "
+        f"{found.fraction:.1%} of the required {gate:.0%}"
+    )
+
+
+def _notes(
+    reference: Dump, candidate: Dump, results: Sequence[_StepResult], settings: CompareSettings
+) -> tuple[str, ...]:
+    """Remark on options that had no effect and on runs that were set up differently."""
+    notes = []
+    policy = TolerancePolicy(rules=settings.rules)
+    used = [place for result in results for place in result.used_rules]
+    notes += [f"the tolerance rule {rule!r} named no pair" for rule in policy.unused(used)]
+    allowed = {pattern for result in results for pattern in result.used_allowances}
+    notes += [
+        f"--allow-missing {pattern!r} excused nothing"
+        for pattern in settings.allow_missing
+        if pattern not in allowed
+    ]
+    known, found = reference.manifest, candidate.manifest
+    for side, mine, other in (("reference", known, found), ("candidate", found, known)):
+        told = [note for note in mine.notes if STALE in note and note not in other.notes]
+        notes += [f"{side}: {note}" for note in told]
+    for name in ("training", "phase", "dtype", "seed"):
+        before, after = getattr(known, name), getattr(found, name)
+        if before != after:
+            notes.append(f"recorded differently: {name} {before} against {after}")
+    return tuple(notes)

@@ -1,0 +1,203 @@
+"""Take one module out of two dumps: its recorded tensors, and what is needed to run it alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.dumpfile import ConfigError, DumpFormatError, Role, open_dump
+from padiff.pairing import pair
+
+from .layer_script import script_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from padiff.dumpfile import JSON, CallInfo, Index, ModuleInfo, RecordInfo, StepFile
+    from padiff.pairing import MapFile
+
+__all__ = ["Extracted", "extract"]
+
+_CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
+_PARAMETER_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.BUFFER})
+_PLAIN = frozenset("biufc")
+"""Kinds of numpy dtypes that a .npz holds without help."""
+_KEY = re.compile(r"[^A-Za-z0-9_.\[\]'-]")
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What was written of one side."""
+
+    side: str
+    """``reference`` or ``candidate``."""
+    module: str
+    class_path: str
+    arrays: int
+    left_out: tuple[str, ...]
+    """Records whose elements are not in the dump."""
+
+
+def extract(
+    reference: Path,
+    candidate: Path,
+    module: str,
+    out: Path,
+    *,
+    call: int = 0,
+    place: tuple[int, int] = (0, 0),
+    map_file: MapFile | None = None,
+) -> tuple[Extracted, ...]:
+    """Write what both sides recorded of one module.
+
+    For each side ``<side>.npz`` with inputs, outputs, gradients and weights, ``<side>.json`` that
+    describes them, and ``<side>.py`` that runs the layer alone and compares.
+
+    Args:
+        reference: Directory of the dump held to be right.
+        candidate: Directory of the other dump.
+        module: Path of the module on the reference; ``""`` is the root.
+        out: Folder to write to; made if it does not exist.
+        call: Which execution of the module.
+        place: Step and rank.
+        map_file: What the user decided about which module is which.
+
+    Raises:
+        ConfigError: There is no such module or call.
+        DumpError: A dump cannot be read.
+    """
+    with (
+        open_dump(reference).open(*place) as known,
+        open_dump(candidate).open(*place) as found,
+    ):
+        mine = _module(known.index, module)
+        partners = {
+            one.reference: one.candidate for one in pair(known, found, map_file=map_file).modules
+        }
+        sides = [("reference", known, mine)]
+        if mine.id in partners:
+            sides.append(("candidate", found, found.index.modules[partners[mine.id]]))
+        _make(out)
+        return tuple(_write(out, side, file, info, call) for side, file, info in sides)
+
+
+def _module(index: Index, path: str) -> ModuleInfo:
+    for module in index.modules:
+        if path == module.path or path in module.aliases:
+            return module
+    near = [module.path for module in index.modules if path and path in module.path][:5]
+    hint = f"did you mean {', '.join(near)}?" if near else "see the paths with `padiff show`"
+    raise ConfigError(f"the reference has no module {path!r}", hint=hint)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
+
+
+def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int) -> Extracted:
+    index = file.index
+    call = _call(index, module, number, side)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    entries: list[JSON] = []
+    left_out: list[str] = []
+    for record, name in _records(index, module, call):
+        if record.value is None:
+            continue
+        try:
+            array = file.array(record)
+        except DumpFormatError:
+            left_out.append(f"{record.role}{name}")
+            continue
+        key = _unused(f"{record.role}{name}", arrays)
+        arrays[key] = array if array.dtype.kind in _PLAIN else array.astype(np.float32)
+        entries.append(
+            {
+                "key": key,
+                "role": str(record.role),
+                "name": name,
+                "dtype": index.values[record.value].dtype,
+                "shape": list(record.shape),
+            }
+        )
+    about = _about(module, call, file.framework, entries)
+    try:
+        np.savez(out / f"{side}.npz", **arrays)  # type: ignore[arg-type]
+        text = json.dumps(about, allow_nan=False, indent=1) + "\n"
+        (out / f"{side}.json").write_text(text, encoding="ascii")
+        script = script_for(side, file.framework, module.class_path)
+        (out / f"{side}.py").write_text(script, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write to {str(out)!r}: {error.strerror}") from error
+    return Extracted(
+        side=side,
+        module=module.path,
+        class_path=module.class_path,
+        arrays=len(arrays),
+        left_out=tuple(left_out),
+    )
+
+
+def _call(index: Index, module: ModuleInfo, number: int, side: str) -> CallInfo | None:
+    """Find an execution of the module; None for one that never ran but has weights."""
+    calls = [call for call in index.calls if call.module == module.id]
+    if not calls and number == 0:
+        return None
+    if number >= len(calls):
+        raise ConfigError(
+            f"the {side} has no call {number} of {module.path!r}: found {len(calls)} calls"
+        )
+    return calls[number]
+
+
+def _records(
+    index: Index, module: ModuleInfo, call: CallInfo | None
+) -> Iterator[tuple[RecordInfo, str]]:
+    """Give the records of the call and the parameters of the module and all inside it.
+
+    A parameter's name is relative to the module, as its own ``named_parameters`` gives it.
+    """
+    prefix = f"{module.path}." if module.path else ""
+    for record in index.records:
+        if record.role in _CALL_ROLES:
+            if call is not None and record.call == call.id:
+                yield record, record.slot
+        elif record.role in _PARAMETER_ROLES:
+            owner = index.modules[record.module].path
+            if record.module == module.id:
+                yield record, record.slot
+            elif owner.startswith(prefix) and owner:
+                yield record, f".{owner[len(prefix) :]}{record.slot}"
+
+
+def _unused(name: str, taken: dict[str, np.ndarray[Any, Any]]) -> str:
+    """Make a key that is a harmless file name inside the archive, and no other's."""
+    key = base = _KEY.sub("_", name)[:_LONGEST]
+    number = 1
+    while key in taken or key == "file":
+        number += 1
+        key = f"{base}~{number}"
+    return key
+
+
+def _about(
+    module: ModuleInfo, call: CallInfo | None, framework: str, entries: list[JSON]
+) -> dict[str, JSON]:
+    literals = {} if call is None else dict(call.literals)
+    return {
+        "module": module.path,
+        "class": module.class_path,
+        "framework": framework,
+        "training": module.training if call is None else call.training,
+        "attributes": dict(module.attributes),
+        "literals": {name: value for name, value in literals.items() if name.startswith("input")},
+        "arrays": entries,
+    }

@@ -1,0 +1,396 @@
+"""Turn a pairing into verdicts: read, measure and decide, once for each distinct pair of values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CompareError, Content, Index, RecordInfo, Role
+from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
+
+from .bystatistics import disagreement
+from .metrics import measure
+from .precision import model_dtype
+from .result import Endpoint, JudgedPair, Metrics, Tolerance, Verdict
+from .selection import matches
+from .settings import CompareSettings, Mode
+from .tolerance import GRADIENT_ROLES, GradientScale, TolerancePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .noise import Noise
+    from .threeway import ThreeWay
+
+__all__ = ["Judgement", "gradient_scale", "judge"]
+
+RELEASE_BYTES = 64 * 1024 * 1024
+BYTES_AT_MOST = 16
+"""Bytes of the widest element, complex128."""
+FATAL_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.LOSS})
+"""Without counterpart, these always make the comparison diverge; so do the root's outputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """All verdicts of one step and rank."""
+
+    pairs: tuple[JudgedPair, ...]
+    """Pairs in the reference's order, then the unmatched ones of the reference and candidate."""
+    records: tuple[tuple[tuple[int, ...], int | None], ...]
+    """Record ids (reference's, candidate's) of each pair, in the same order."""
+    used_rules: frozenset[int]
+    """Positions of the user's tolerance rules that named a pair."""
+    used_allowances: frozenset[str]
+    """Patterns of ``allow_missing`` that excused something."""
+
+
+def judge(
+    reference: Side,
+    candidate: Side,
+    pairing: Pairing,
+    settings: CompareSettings,
+    *,
+    scales: tuple[Noise | None, ThreeWay | None] = (None, None),
+    release: Callable[[], None] = lambda: None,
+) -> Judgement:
+    """Judge every pair and every unmatched record of a pairing.
+
+    Args:
+        reference: The side held to be right.
+        candidate: The side to judge.
+        pairing: What of the one is what of the other.
+        settings: When a difference counts.
+        scales: Measured noise floors, and errors against a golden run; None if not to be used.
+        release: Gives memory back that reading has filled; called every 64 MiB.
+
+    Raises:
+        DumpFormatError: Elements cannot be read.
+    """
+    judger = _Judger(
+        reference,
+        candidate,
+        settings,
+        same_structure=pairing.same_structure,
+        scales=scales,
+        release=release,
+    )
+    pairs = [judger.pair(pair) for pair in pairing.records]
+    records: list[tuple[tuple[int, ...], int | None]] = [
+        (pair.reference, pair.candidate) for pair in pairing.records
+    ]
+    for alone in pairing.unmatched:
+        pairs.append(judger.unmatched(alone))
+        is_reference = alone.side is SideName.REFERENCE
+        records.append(((alone.record,), None) if is_reference else ((), alone.record))
+    return Judgement(
+        pairs=tuple(pairs),
+        records=tuple(records),
+        used_rules=frozenset(judger.used_rules),
+        used_allowances=frozenset(judger.used_allowances),
+    )
+
+
+def gradient_scale(index: Index) -> GradientScale:
+    """Find the largest absolute gradients of a step, from the statistics alone."""
+    largest = {True: 0.0, False: 0.0}
+    for record in index.records:
+        if record.role in GRADIENT_ROLES and record.value is not None:
+            found = index.values[record.value].statistics
+            if found.minimum is not None and found.maximum is not None:
+                size = max(abs(found.minimum), abs(found.maximum))
+                is_weight = record.role is Role.WEIGHT_GRAD
+                largest[is_weight] = max(largest[is_weight], size)
+    return GradientScale(activations=largest[False], weights=largest[True])
+
+
+def endpoint(index: Index, record: RecordInfo) -> Endpoint:
+    """Describe a record as one side of a pair."""
+    value = None if record.value is None else index.values[record.value]
+    call = None if record.call is None else index.calls[record.call]
+    return Endpoint(
+        address=index.address(record),
+        order=record.order,
+        dtype="none" if value is None else value.dtype,
+        shape=record.shape,
+        statistics=None if value is None else value.statistics,
+        module_source=index.modules[record.module].source,
+        call_site=None if call is None else call.site,
+        call=record.call,
+        module=record.module,
+    )
+
+
+class _Judger:
+    """The verdicts of one step and rank; remembers what it has measured."""
+
+    def __init__(
+        self,
+        reference: Side,
+        candidate: Side,
+        settings: CompareSettings,
+        *,
+        same_structure: bool,
+        scales: tuple[Noise | None, ThreeWay | None],
+        release: Callable[[], None],
+    ) -> None:
+        self._reference = reference
+        self._candidate = candidate
+        self._settings = settings
+        self._same_structure = same_structure
+        self._policy = TolerancePolicy(
+            atol=settings.atol,
+            rtol=settings.rtol,
+            rules=settings.rules,
+            scale=gradient_scale(reference.index),
+            dtypes=(model_dtype(reference.index), model_dtype(candidate.index)),
+        )
+        self._noise, self._threeway = scales
+        self._release = release
+        self._read_bytes = 0
+        self._measured: dict[object, Metrics] = {}
+        self.used_rules: set[int] = set()
+        self.used_allowances: set[str] = set()
+
+    def pair(self, pair: RecordPair) -> JudgedPair:
+        """Judge a pair."""
+        references = tuple(self._reference.index.records[place] for place in pair.reference)
+        record = self._candidate.index.records[pair.candidate]
+        judged = JudgedPair(
+            reference=endpoint(self._reference.index, references[0]),
+            candidate=endpoint(self._candidate.index, record),
+            verdict=Verdict.MATCH,
+            paired_by=pair.paired_by,
+            layout="" if pair.rule.is_identity else str(pair.rule),
+        )
+        if record.value is None or any(known.value is None for known in references):
+            return self._judge_none(judged, references, record)
+        if self._is_bit_equal(references, record, pair.rule):
+            return replace(judged, equal_digest=True)
+        refusal = self._refusal(references, record, pair.rule)
+        if refusal:
+            return replace(judged, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
+        if self._lacks_elements(references, record):
+            return self._judge_statistics(judged, references, record)
+        return self._judge_values(judged, references, record, pair.rule)
+
+    def unmatched(self, alone: UnmatchedRecord) -> JudgedPair:
+        """Give the verdict on a record without partner."""
+        is_reference = alone.side is SideName.REFERENCE
+        index = self._reference.index if is_reference else self._candidate.index
+        record = index.records[alone.record]
+        found = endpoint(index, record)
+        verdict, reason = Verdict.SKIPPED, alone.reason
+        if alone.absence is Absence.MISSING:
+            allowance = self._allowance(found)
+            if allowance is None:
+                verdict = Verdict.MISSING
+            else:
+                reason = f"allowed to be missing by {allowance!r}"
+        is_root_output = (
+            record.role is Role.OUTPUT
+            and record.call is not None
+            and index.calls[record.call].parent is None
+        )
+        return JudgedPair(
+            reference=found if is_reference else None,
+            candidate=None if is_reference else found,
+            verdict=verdict,
+            fatal=verdict is Verdict.MISSING
+            and (self._same_structure or record.role in FATAL_ROLES or is_root_output),
+            reason=reason,
+            covered=alone.absence is Absence.COVERED,
+        )
+
+    def _judge_none(
+        self, judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo
+    ) -> JudgedPair:
+        absent = [known.value is None for known in references]
+        if record.value is None and all(absent):
+            return judged
+        lacking = "candidate" if record.value is None else "reference"
+        known = [reference.value for reference in references]
+        if record.role is not Role.WEIGHT_GRAD and (
+            self._are_zero(self._reference.index, known)
+            and self._are_zero(self._candidate.index, [record.value])
+        ):
+            # Paddle gives zeros for an unused output of an operator with several, torch None. Of a
+            # weight they are not the same: an optimizer skips None, but decays a weight of zeros.
+            return replace(judged, reason=f"None on the {lacking}, all zero on the other side")
+        reason = f"None on the {lacking}, a tensor on the other side"
+        return replace(judged, verdict=Verdict.DIVERGED, reason=reason, fatal=True)
+
+    @staticmethod
+    def _are_zero(index: Index, values: Sequence[int | None]) -> bool:
+        """Tell whether gradients are None or nothing but zeros."""
+        found = [index.values[value] for value in values if value is not None]
+        return all(value.statistics.zeros == value.size for value in found)
+
+    def _is_bit_equal(
+        self, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule
+    ) -> bool:
+        if not rule.is_identity or len(references) != 1 or references[0].shape != record.shape:
+            return False
+        known, found = references[0].value, record.value
+        if known is None or found is None:
+            return False
+        expected = self._reference.index.values[known]
+        value = self._candidate.index.values[found]
+        return (expected.digest, expected.dtype) == (value.digest, value.dtype)
+
+    def _refusal(self, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule) -> str:
+        shapes = [known.shape for known in references]
+        if not rule.fits(shapes, record.shape):
+            layout = "" if rule.is_identity else f" through the layout rule {str(rule)!r}"
+            expected = " and ".join(str(shape) for shape in shapes)
+            return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
+        values = self._candidate.index.values
+        found = values[record.value or 0].dtype
+        for known in references:
+            expected = self._reference.index.values[known.value or 0].dtype
+            if kind_of_name(expected) != kind_of_name(found):
+                return f"dtype {expected} on the reference, {found} on the candidate"
+        return ""
+
+    def _lacks_elements(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> bool:
+        values = [self._reference.index.values[known.value or 0] for known in references]
+        values.append(self._candidate.index.values[record.value or 0])
+        return any(value.content is not Content.FULL for value in values)
+
+    def _judge_statistics(
+        self, judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo
+    ) -> JudgedPair:
+        """Judge by statistics, where they are of the same elements in whatever order."""
+        size = math.prod(record.shape)
+        if len(references) != 1 or math.prod(references[0].shape) != size:
+            reason = "only statistics were recorded, of tensors that are cut differently"
+            return replace(judged, verdict=Verdict.SKIPPED, reason=reason)
+        if self._settings.mode is not Mode.STRICT:
+            reason = (
+                f"only statistics were recorded, which decide nothing in mode {self._settings.mode}"
+            )
+            return replace(judged, verdict=Verdict.SKIPPED, reason=reason)
+        tolerance = self._choose(judged, references, noise=self._noise_of(references, record))
+        known = self._reference.index.values[references[0].value or 0].statistics
+        found = self._candidate.index.values[record.value or 0].statistics
+        differs = disagreement(known, found, tolerance, size=size)
+        return replace(
+            judged,
+            verdict=Verdict.DIVERGED if differs else Verdict.MATCH,
+            tolerance=tolerance,
+            by_statistics=True,
+            fatal=bool(differs),
+            reason=differs,
+        )
+
+    def _judge_values(
+        self,
+        judged: JudgedPair,
+        references: tuple[RecordInfo, ...],
+        record: RecordInfo,
+        rule: Rule,
+    ) -> JudgedPair:
+        errors = None
+        if self._threeway is not None and judged.reference and judged.candidate:
+            addresses = judged.reference.address, judged.candidate.address
+            errors = self._threeway.errors(*addresses)
+        noise = None if errors is None else 0.0
+        if self._noise is not None:
+            noise = self._noise_of(references, record)
+        tolerance = self._choose(judged, references, noise=noise)
+        metrics = self._measure(references, record, rule, tolerance)
+        is_match = self._is_match(metrics, tolerance)
+        judged = replace(
+            judged,
+            verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
+            metrics=metrics,
+            tolerance=tolerance,
+            fatal=not is_match,
+        )
+        if errors is None or self._threeway is None or tolerance.rtol == 0:
+            return judged
+        return self._threeway.decide(judged, tolerance.atol, errors)
+
+    def _noise_of(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> float | None:
+        if self._noise is None:
+            return None
+        return self._noise.of([known.id for known in references], record.id)
+
+    def _choose(
+        self, judged: JudgedPair, references: tuple[RecordInfo, ...], *, noise: float | None
+    ) -> Tolerance:
+        """Choose the tolerance of a pair, and note which rules did."""
+        if judged.reference is None or judged.candidate is None:
+            raise CompareError("cannot judge a pair that lacks a side")
+        chosen = self._policy.choose(
+            judged.reference.address,
+            judged.candidate.address,
+            reference_dtype=judged.reference.dtype,
+            candidate_dtype=judged.candidate.dtype,
+            magnitude=max(self._magnitude(known) for known in references),
+            noise=noise,
+        )
+        self.used_rules.update(chosen.rules)
+        return chosen.tolerance
+
+    def _magnitude(self, record: RecordInfo) -> float:
+        found = self._reference.index.values[record.value or 0].statistics
+        return max(abs(found.minimum or 0.0), abs(found.maximum or 0.0))
+
+    def _account(self, size_bytes: int) -> None:
+        """Let go of mapped memory now and then, so that large dumps do not fill it."""
+        self._read_bytes += size_bytes
+        if self._read_bytes > RELEASE_BYTES:
+            self._read_bytes = 0
+            self._release()
+
+    def _measure(
+        self,
+        references: tuple[RecordInfo, ...],
+        record: RecordInfo,
+        rule: Rule,
+        tolerance: Tolerance,
+    ) -> Metrics:
+        known = tuple((reference.value, reference.shape) for reference in references)
+        key = (known, record.value, record.shape, rule, tolerance)
+        if key not in self._measured:
+            self._account(2 * math.prod(record.shape) * BYTES_AT_MOST)
+            arrays = [self._reference.array(reference) for reference in references]
+            expected = rule.apply(arrays, record.shape)
+            self._measured[key] = measure(
+                expected,
+                self._candidate.array(record),
+                tolerance,
+                mean=self._settings.mode is Mode.MEAN,
+            )
+        return self._measured[key]
+
+    def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
+        if metrics.mismatched == 0:
+            return True
+        if metrics.nonfinite_mismatched:
+            return False
+        if self._settings.mode is not Mode.MEAN:
+            return metrics.mismatched <= self._settings.allowed_share * metrics.size
+        mean, size = metrics.mean_abs, metrics.reference_mean_abs
+        is_inexact = tolerance.atol > 0 or tolerance.rtol > 0
+        if mean is None or size is None or not is_inexact:
+            return False
+        return mean <= tolerance.atol + tolerance.rtol * size
+
+    def _allowance(self, found: Endpoint) -> str | None:
+        address = found.address
+        for pattern in self._settings.allow_missing:
+            if matches(pattern, address.module, address.class_name, address.slot):
+                self.used_allowances.add(pattern)
+                return pattern
+        return None
+
+
+def kind_of_name(dtype: str) -> str:
+    """Name the kind of a dtype that a dump states; ``metrics.kind_of_dtype`` for names."""
+    for prefix in ("bool", "complex"):
+        if dtype.startswith(prefix):
+            return prefix
+    return "integer" if dtype.startswith(("int", "uint")) else "float"

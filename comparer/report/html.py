@@ -1,0 +1,128 @@
+"""The report as one self-contained page to explore in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError
+
+from .escape import printable
+from .page_data import page_data
+from .reading import read_report
+from .wording import measured
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from padiff.dumpfile import JSON
+
+    from .reading import Finding, Line, Report
+
+__all__ = ["to_html"]
+
+_SCRIPTS = ("uPlot.iife.min.js", "data.js", "tree.js", "panel.js", "plot.js", "main.js")
+_STYLES = ("uPlot.min.css", "page.css")
+_ORIGINS = 50
+_PRINTED = 300
+"""Diverged records that are printed."""
+_CELL = 300
+"""Characters of a name above the tree."""
+_BAD = ("diverged", "incomparable", "missing")
+
+
+def to_html(data: dict[str, JSON]) -> str:
+    """Give the page for a report.
+
+    It loads nothing, and its policy lets it run only its own script. All text of the dumps is
+    escaped by the template, or set as text by the script.
+
+    Args:
+        data: The result as JSON, as ``to_json`` gives it or a file holds it.
+
+    Raises:
+        ConfigError: The data are no report, or Jinja2 is not installed.
+    """
+    report = read_report(data)
+    origins = list(report.origins) or ([report.first] if report.first is not None else [])
+    bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
+    script = "\n".join(map(_resource, _SCRIPTS))
+    style = "\n".join(map(_resource, _STYLES))
+    environment = _environment()
+    from markupsafe import Markup  # noqa: PLC0415 -- comes with jinja2
+
+    return environment.from_string(_resource("page.html.j2")).render(
+        report=report,
+        origins=origins[:_ORIGINS],
+        bad=bad[:_PRINTED],
+        bad_left=max(0, len(bad) - _PRINTED),
+        policy=_policy(script, style),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(_embedded(report, data, origins[:_ORIGINS])),
+    )
+
+
+def _environment() -> Environment:
+    """Set the template engine up; escaping is always on."""
+    try:
+        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 -- an optional dependency
+    except ImportError as error:
+        raise ConfigError(
+            "an HTML report needs Jinja2, which is not installed",
+            hint="pip install 'padiff[html]'",
+        ) from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["shown"] = _shown
+    environment.filters["measured"] = _measured
+    environment.filters["measured_line"] = _measured_line
+    return environment
+
+
+def _measured(finding: Finding) -> str:
+    return _shown(measured(finding.line) or finding.line.verdict)
+
+
+def _measured_line(line: Line) -> str:
+    return _shown(measured(line))
+
+
+def _shown(text: str) -> str:
+    shown = printable(text, ascii_only=False)
+    return shown if len(shown) <= _CELL else f"{shown[:_CELL]}... ({len(shown)} characters)"
+
+
+def _embedded(report: Report, data: dict[str, JSON], origins: list[Finding]) -> str:
+    """Give the data as JSON that can stand inside a script element."""
+    text = json.dumps(
+        page_data(report, data, origins), allow_nan=False, ensure_ascii=True, separators=(",", ":")
+    )
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _policy(script: str, style: str) -> str:
+    """Forbid everything but the one script and the one style sheet of the page."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _resource(name: str) -> str:
+    place = resources.files("padiff.comparer.report").joinpath("page", name)
+    return place.read_text(encoding="utf-8")

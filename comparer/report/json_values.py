@@ -1,0 +1,62 @@
+"""The small values of a report as strict JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from padiff.comparer.result import Metrics, Tolerance
+    from padiff.dumpfile import JSON, SourceLine, Statistics
+
+__all__ = [
+    "metrics_to_json",
+    "source_to_json",
+    "statistics_to_json",
+    "strict",
+    "tolerance_to_json",
+]
+
+
+def strict(value: JSON | tuple[int, ...]) -> JSON:
+    """Replace nan and inf by their names.
+
+    >>> strict([1.5, float("inf"), (2, 3)])
+    [1.5, 'inf', [2, 3]]
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, tuple | list):
+        return [strict(part) for part in value]
+    if isinstance(value, dict):
+        return {name: strict(part) for name, part in value.items()}
+    return value
+
+
+def metrics_to_json(metrics: Metrics | None) -> dict[str, JSON] | None:
+    """Give all that was measured."""
+    if metrics is None:
+        return None
+    names = [field.name for field in fields(metrics) if field.name != "hull"]
+    found = {name: strict(getattr(metrics, name)) for name in names}
+    return {**found, "mismatched_share": metrics.mismatched_share}
+
+
+def tolerance_to_json(tolerance: Tolerance | None) -> dict[str, JSON] | None:
+    """Give both tolerances."""
+    if tolerance is None:
+        return None
+    return {"atol": strict(tolerance.atol), "rtol": strict(tolerance.rtol)}
+
+
+def statistics_to_json(statistics: Statistics | None) -> dict[str, JSON] | None:
+    """Give the summary of one side's elements."""
+    if statistics is None:
+        return None
+    return {field.name: strict(getattr(statistics, field.name)) for field in fields(statistics)}
+
+
+def source_to_json(place: SourceLine | None) -> dict[str, JSON] | None:
+    """Give a place in source code."""
+    return None if place is None else {"file": place.file, "line": place.line}

@@ -1,0 +1,156 @@
+"""The report as Markdown that fits a pull-request comment or GitHub's step summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .escape import printable
+from .numbers import number, share
+from .wording import measured, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .reading import Finding, Line, Report
+
+__all__ = ["LIMIT", "to_markdown"]
+
+LIMIT = 60_000
+"""Bytes that the text stays below: a comment may have 65 536 characters, a summary 1 MiB."""
+_CELL = 200
+"""Characters of a name in a table."""
+_ORIGINS = 10
+_BAD = ("diverged", "incomparable", "missing")
+_MARKS = {"match": "agrees", "diverged": "DIVERGED"}
+
+
+def to_markdown(report: Report) -> str:
+    """Give the text; what does not fit is counted, not listed."""
+    parts = [
+        *_head(report),
+        *_origins(report.origins or (() if not report.first else (report.first,))),
+    ]
+    parts += _counts(report)
+    text = "\n".join(parts) + "\n"
+    bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
+    if bad:
+        text += _table(bad, LIMIT - len(text.encode()) - 2000)
+    if report.notes:
+        text += _notes(report.notes, LIMIT - len(text.encode()) - 100)
+    return text
+
+
+def _head(report: Report) -> list[str]:
+    verdict = "match" if report.verdict == "match" else "DIVERGED"
+    return [
+        f"## padiff: {verdict}",
+        "",
+        f"reference {_code(report.reference)}, candidate {_code(report.candidate)}",
+        "",
+        *(f"- {_plain(reason)}" for reason in report.reasons[:_ORIGINS]),
+        "",
+    ]
+
+
+def _origins(found: Sequence[Finding]) -> list[str]:
+    lines: list[str] = []
+    for place, finding in enumerate(found[:_ORIGINS], start=1):
+        end = finding.line.candidate or finding.line.place
+        lines += [
+            (
+                f"### {'Origin' if finding.line.kind == 'origin' else 'Divergence'} {place}: "
+                f"{_code(finding.line.owners)} ({finding.phase})"
+            ),
+            "",
+            (
+                f"- {_code(end.class_name)} {_code(end.what)}: "
+                f"{_plain(measured(finding.line) or finding.line.verdict)}"
+            ),
+            *(f"- {_plain(evidence)}" for evidence in finding.evidence[:_ORIGINS]),
+        ]
+        if finding.suspects:
+            names = ", ".join(_code(path or "(root)") for path in finding.suspects[:_ORIGINS])
+            lines.append(f"- one of: {names}")
+        source = source_of(finding)
+        if source is not None:
+            lines.append(f"- candidate source: {_code(f'{source.file}:{source.line}')}")
+        lines.append("")
+    if len(found) > _ORIGINS:
+        lines += [f"{len(found) - _ORIGINS} more origins.", ""]
+    return lines
+
+
+def _counts(report: Report) -> list[str]:
+    words = [f"{count} {name}" for name, count in report.counts.items() if count]
+    covered = share(report.judged, report.total)
+    return [
+        "### Compared",
+        "",
+        f"- records: {', '.join(words) or 'none'}",
+        f"- coverage: {report.judged} of {report.total} values ({covered})",
+        "",
+    ]
+
+
+def _table(bad: Sequence[Line], room: int) -> str:
+    """List records while there is room."""
+    text = (
+        "### Diverged records\n\n"
+        "| module | record | verdict | kind | max abs | relative L2 |\n"
+        "|---|---|---|---|---:|---:|\n"
+    )
+    used = len(text.encode())
+    rows: list[str] = []
+    for line in bad:
+        row = _row(line)
+        used += len(row.encode())
+        if used > room:
+            break
+        rows.append(row)
+    left = len(bad) - len(rows)
+    return text + "".join(rows) + (f"\n{left} more records diverged.\n" if left else "") + "\n"
+
+
+def _row(line: Line) -> str:
+    cells = [
+        _code(line.owners),
+        _code(line.place.what),
+        line.verdict,
+        line.kind or "",
+        number(line.metrics.get("max_abs")),
+        number(line.metrics.get("relative_l2")),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _notes(notes: Iterable[str], room: int) -> str:
+    text = "### Notes\n\n"
+    for note in notes:
+        line = f"- {_plain(note)}\n"
+        if len((text + line).encode()) > room:
+            return text + "- (more notes left out)\n"
+        text += line
+    return text
+
+
+def _code(text: str) -> str:
+    """Set a name in code, in which nothing is markup, a mention or a link."""
+    return f"<code>{_plain(text)}</code>"
+
+
+def _plain(text: str) -> str:
+    """Write all but letters, digits, blanks and points as character references."""
+    shown = printable(text, ascii_only=False)
+    if len(shown) > _CELL:
+        shown = f"{shown[:_CELL]}... ({len(shown)} characters)"
+    return "".join(
+        char
+        if char.isalnum() or char in " ,()" or _is_inner_point(shown, place)
+        else f"&#{ord(char)};"
+        for place, char in enumerate(shown)
+    )
+
+
+def _is_inner_point(text: str, place: int) -> bool:
+    """Tell whether a point or minus stands before a digit, where it can be no markup."""
+    return text[place] in ".-" and text[place + 1 : place + 2].isdigit() and place > 0

@@ -1,0 +1,71 @@
+"""Numbers as a reader needs them: short, and never rounded into a lie."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from padiff.comparer.result import Tolerance
+
+__all__ = ["allowed", "count", "index", "number", "plural", "share"]
+
+
+def number(value: float | None) -> str:
+    """Give four significant digits, in scientific notation where needed; ``-`` for None.
+
+    >>> number(0.0000123456), number(0.25), number(None), number(float("nan"))
+    ('1.235e-05', '0.25', '-', 'nan')
+    """
+    if value is None:
+        return "-"
+    if math.isfinite(value) and float(value).is_integer() and abs(value) < 10**6:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def count(value: int) -> str:
+    """Group digits by thousands."""
+    return f"{value:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """Give a percentage that is 0 only for none and 100 only for all.
+
+    >>> share(1, 2001), share(1999999, 2000000), share(0, 5), share(5, 5)
+    ('0.05 %', '>99.9 %', '0 %', '100 %')
+    """
+    if whole <= 0 or part == whole:
+        return "100 %"
+    text = f"{100 * part / whole:.3g}"
+    return ">99.9 %" if text == "100" else f"{text} %"
+
+
+def plural(value: int, noun: str) -> str:
+    """Give a count with its noun.
+
+    >>> plural(1, "origin"), plural(2, "origin")
+    ('1 origin', '2 origins')
+    """
+    return f"{count(value)} {noun}" + ("" if value == 1 else "s")
+
+
+def allowed(tolerance: Tolerance | None, *, short: bool = False) -> str:
+    """Say how far a candidate may be from its reference.
+
+    >>> from padiff.comparer import Tolerance
+    >>> allowed(Tolerance(atol=1e-4, rtol=1e-5)), allowed(Tolerance(atol=0.0, rtol=0.0))
+    ('0.0001 + 1e-05 * |ref|', 'exact')
+    """
+    if tolerance is None:
+        return "-"
+    if tolerance.atol == 0 and tolerance.rtol == 0:
+        return "exact"
+    if short:
+        return f"{tolerance.atol:.3g}+{tolerance.rtol:.3g}|r|"
+    return f"{number(tolerance.atol)} + {number(tolerance.rtol)} * |ref|"
+
+
+def index(position: tuple[int, ...] | None) -> str:
+    """Say where an element is; empty for no or a 0-dimensional position."""
+    return f"at [{', '.join(map(str, position))}]" if position else ""

@@ -1,0 +1,251 @@
+"""The first origin in full, the others in a line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from padiff.comparer.result import (
+    Comparison,
+    Divergence,
+    Endpoint,
+    JudgedPair,
+    Kind,
+    Metrics,
+    Verdict,
+)
+from padiff.dumpfile import Phase
+
+from .numbers import allowed, count, index, number, plural, share
+from .style import DIM, HERE, Canvas, verdict_word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.dumpfile import Statistics
+
+__all__ = ["draw_origins", "names"]
+
+Facts = list[tuple[str, str | Text]]
+
+_FURTHER = 4
+"""Further origins that are described without ``verbose``."""
+
+_MARGIN = 16
+"""Columns left of a fact."""
+
+
+def place(endpoint: Endpoint) -> str:
+    """Give module path and call; ``(root)`` for the root, no call where it is the first."""
+    address = endpoint.address
+    return (address.module or "(root)") + ("" if not address.call else f"#{address.call}")
+
+
+def draw_origins(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the first origin, what else was found, and how much merely follows from it."""
+    origins = comparison.origins
+    first = origins[0] if origins else comparison.first_divergence
+    if first is None:
+        return
+    title = "FIRST ORIGIN" if first.kind is Kind.ORIGIN else "FIRST DIVERGENCE"
+    canvas.heading(title, _when(first, comparison))
+    canvas.facts(_first(canvas, first, by_mean=comparison.settings.get("mode") == "mean"))
+    if len(origins) > 1:
+        _further(canvas, origins[1:])
+
+
+def _further(canvas: Canvas, origins: Sequence[Divergence]) -> None:
+    """Give each further origin its place and what tells most, on two or three lines."""
+    canvas.heading("FURTHER ORIGINS", "what goes into them agrees too")
+    limit = len(origins) if canvas.verbose else _FURTHER
+    for position, found in enumerate(origins[:limit], start=2):
+        label = f"#{position} {found.phase}"
+        rows: Facts = [
+            (
+                label,
+                Text(canvas.broken(canvas.safe(names(found.pair)), margin=_MARGIN), style="bold"),
+            )
+        ]
+        rows.append(("", _short(canvas, found.pair)))
+        if found.evidence:
+            rows.append(("", Text(canvas.safe(found.evidence[0]), style=DIM)))
+        canvas.facts(rows)
+    if len(origins) > limit:
+        canvas.line(f"  ... {len(origins) - limit} more (--verbose lists all)", DIM)
+
+
+def _short(canvas: Canvas, pair: JudgedPair) -> str:
+    """Give what was measured on one line."""
+    end = pair.reference or pair.candidate
+    what = "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
+    if pair.metrics is None:
+        return f"{what}  {verdict_word(pair.verdict)}  {canvas.safe(pair.reason)}".rstrip()
+    limit = allowed(pair.tolerance, short=True)
+    return f"{what}  max abs {number(pair.metrics.max_abs)}  allowed {limit}"
+
+
+def _when(found: Divergence, comparison: Comparison) -> str:
+    """Say in which phase, step and rank."""
+    words: list[str] = [str(found.phase)]
+    end = found.pair.reference or found.pair.candidate
+    if end is not None and len(comparison.steps) > 1:
+        words.append(f"step {end.address.step}, rank {end.address.rank}")
+    if found.kind is Kind.INHERITED:
+        words.append("inherited: what it came from was not recorded")
+    return ", ".join(words)
+
+
+def _first(canvas: Canvas, found: Divergence, *, by_mean: bool) -> Facts:
+    """List all that is known of one divergence."""
+    pair = found.pair
+    rows: Facts = [
+        ("reference", _side(canvas, pair.reference)),
+        ("candidate", _side(canvas, pair.candidate)),
+    ]
+    if found.suspects:
+        names = ", ".join(canvas.safe(path or "(root)") for path in found.suspects)
+        rows.append(("one of", Text(f"{names} (the evidence cannot tell them apart)")))
+    rows.append(("inputs" if found.phase is not Phase.BACKWARD else "gradients in", _inputs(found)))
+    rows += [
+        ("evidence" if not position else "", Text(canvas.safe(line), style="bold"))
+        for position, line in enumerate(found.evidence)
+    ]
+    if pair.reason:
+        rows.append(("reason", canvas.safe(pair.reason)))
+    rows += _tensors(canvas, pair)
+    if pair.metrics is not None:
+        rows += _metrics(pair, pair.metrics, by_mean=by_mean)
+    return rows
+
+
+def _side(canvas: Canvas, end: Endpoint | None) -> Text:
+    """Give where a record is in its own model and source."""
+    if end is None:
+        return Text("nothing here", style="yellow")
+    address = end.address
+    text = Text(canvas.safe(address.module or "(root)"), style=HERE)
+    text.append(f"  {canvas.safe(address.class_name)}", style="bold")
+    if address.call is not None:
+        text.append(f"  call {address.call}", style="not bold default")
+    text.append(f"  {address.role}{canvas.safe(address.slot)}", style="not bold default")
+    where = []
+    if end.call_site is not None:
+        function = f" in {end.call_site.function}" if end.call_site.function else ""
+        where.append(f"called at {end.call_site}{function}")
+    if end.module_source is not None:
+        where.append(f"class at {end.module_source}")
+    if where:
+        line = canvas.safe("   ".join(where))
+        if len(line) > canvas.width - _MARGIN:
+            line = "\n".join(map(canvas.safe, where))
+        text.append(f"\n{line}", style="not bold default")
+    return text
+
+
+def _inputs(found: Divergence) -> Text:
+    """Say whether what went in agrees."""
+    if found.inputs_agree is None:
+        return Text("none recorded", style="yellow")
+    if found.inputs_agree:
+        return Text("all agree: the fault is here", style="green")
+    return Text("DISAGREE: the fault may lie before", style="yellow")
+
+
+def _tensors(canvas: Canvas, pair: JudgedPair) -> Facts:
+    """Compare form and statistics."""
+    reference, candidate = pair.reference, pair.candidate
+    rows: Facts = []
+    forms = [_form(end) for end in (reference, candidate) if end is not None]
+    rows.append(("tensor", " | ".join(dict.fromkeys(forms))))
+    if pair.layout:
+        rows.append(("layout", f"candidate = reference, {canvas.safe(pair.layout)}"))
+    if reference is not None and candidate is not None:
+        rows += _values(reference.statistics, candidate.statistics)
+    return rows
+
+
+def _form(end: Endpoint) -> str:
+    """Give dtype and shape."""
+    return f"{end.dtype} ({', '.join(map(str, end.shape))}{',' if len(end.shape) == 1 else ''})"
+
+
+def _values(reference: Statistics | None, candidate: Statistics | None) -> Facts:
+    """Give what the two tensors hold, on a line each."""
+    if reference is None or candidate is None:
+        return []
+    lines = [
+        f"{name}  mean {number(side.mean)}  min {number(side.minimum)}  "
+        f"max {number(side.maximum)}  L2 {number(side.l2)}"
+        for name, side in (("reference", reference), ("candidate", candidate))
+    ]
+    return [("values", "\n".join(lines))]
+
+
+def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
+    """Give what was measured, what was judged first and beside what was allowed."""
+    largest = Text(number(metrics.max_abs), style="" if by_mean else HERE)
+    largest.append(f" {index(metrics.max_abs_index)}".rstrip(), style="not bold default")
+    mean = Text(number(metrics.mean_abs), style=HERE if by_mean else "")
+    judged = mean if by_mean else largest
+    limit = allowed(pair.tolerance).replace("|ref|", "mean |ref|" if by_mean else "|ref|")
+    judged.append(f"   allowed {limit}", style="bold default")
+    rows: Facts = [
+        ("max abs", largest),
+        ("max rel", f"{number(metrics.max_rel)} {index(metrics.max_rel_index)}".rstrip()),
+        ("mean abs", mean),
+        (
+            "overall",
+            f"relative L2 {number(metrics.relative_l2)}   cosine {_cosine(metrics.cosine)}",
+        ),
+        (
+            "mismatched",
+            (
+                f"{count(metrics.mismatched)} of {count(metrics.size)} elements "
+                f"({share(metrics.mismatched, metrics.size)})"
+            ),
+        ),
+    ]
+    if metrics.nan_reference or metrics.nan_candidate or _infinite(metrics):
+        rows.append(
+            (
+                "non-finite",
+                (
+                    f"reference {count(metrics.nan_reference)} nan, {count(metrics.inf_reference)} "
+                    f"inf; candidate {count(metrics.nan_candidate)} nan, "
+                    f"{count(metrics.inf_candidate)} inf; "
+                    f"{plural(metrics.nonfinite_mismatched, 'position')} disagree"
+                ),
+            )
+        )
+    if pair.tolerance is not None and pair.verdict is Verdict.DIVERGED:
+        rows.append(("would pass", _would_pass(metrics)))
+    return rows
+
+
+def _infinite(metrics: Metrics) -> bool:
+    """Tell whether there is an infinity anywhere."""
+    return bool(metrics.inf_reference or metrics.inf_candidate)
+
+
+def _cosine(value: float | None) -> str:
+    """Give a cosine, by its distance from 1 where it is close to it."""
+    if value is not None and 0.9995 < value < 1:  # noqa: PLR2004 -- four digits would show 1
+        return f"1 - {1 - value:.3g}"
+    return number(value)
+
+
+def _would_pass(metrics: Metrics) -> str:
+    """Give the tolerances that would have been enough."""
+    ways = [
+        f"{option} {value:.4g}"
+        for option, value in (("--atol", metrics.needed_atol), ("--rtol", metrics.needed_rtol))
+        if value is not None
+    ]
+    return f"with {' or '.join(ways)}" if ways else "at no tolerance"
+
+
+def names(pair: JudgedPair) -> str:
+    """Give the place of a pair, on both sides where they differ, on one where it is alone."""
+    sides = [place(end) for end in (pair.reference, pair.candidate) if end is not None]
+    return " = ".join(dict.fromkeys(sides))

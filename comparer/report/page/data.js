@@ -1,0 +1,104 @@
+"use strict";
+// The result, unpacked from the page's tables. Nothing from it ever becomes markup: only text.
+const packed = JSON.parse(document.getElementById("data").textContent);
+const text = packed.strings;
+const BAD = ["diverged", "incomparable", "missing"];
+const SIGNS = { match: "✓", diverged: "✗", incomparable: "≠", missing: "∅", skipped: "–", covered: "≈" };
+
+function end(row) {
+  if (!row) return null;
+  const [module, className, call, role, slot, order, dtype, shape, statistics] = row;
+  return {
+    module: text[module], className: text[className], call, role: text[role], slot: text[slot],
+    order, dtype: text[dtype], shape, statistics,
+  };
+}
+
+const records = packed.records.map((row, id) => {
+  const [step, phase, reference, candidate, verdict, kind, reason, metrics, tolerance, pairedBy, layout, restsOn] = row;
+  const record = {
+    id, step, phase: text[phase], reference: end(reference), candidate: end(candidate),
+    verdict: text[verdict], kind: text[kind], reason: text[reason], metrics, tolerance,
+    pairedBy: text[pairedBy], layout: text[layout], restsOn: text[restsOn],
+  };
+  record.place = record.reference || record.candidate;
+  record.what = record.place.role + record.place.slot;
+  return record;
+});
+
+const steps = packed.steps.map((step, number) => {
+  const nodes = step.rows.map((row, id) => {
+    const [parent, reference, candidate, referenceClass, candidateClass, pairedBy, worst, flags, sources] = row;
+    return {
+      id, parent, reference: reference === null ? null : text[reference],
+      candidate: candidate === null ? null : text[candidate],
+      classes: [text[referenceClass], text[candidateClass]], pairedBy: text[pairedBy],
+      worst: Object.fromEntries(worst.map(([phase, verdict]) => [text[phase], text[verdict]])),
+      origin: Boolean(flags & 1), inherited: Boolean(flags & 2),
+      sources: sources.map((place) => (place === null ? null : text[place])),
+      children: [], records: [], level: 1, open: false, bad: false, step: number,
+    };
+  });
+  const sides = [new Map(), new Map()];
+  for (const node of nodes) {
+    if (node.parent !== null) {
+      node.level = nodes[node.parent].level + 1;
+      nodes[node.parent].children.push(node);
+    }
+    if (node.reference !== null) sides[0].set(node.reference, node);
+    if (node.candidate !== null) sides[1].set(node.candidate, node);
+  }
+  for (let place = nodes.length - 1; place >= 0; place -= 1) {
+    const node = nodes[place];
+    node.bad = node.bad || node.origin || Object.values(node.worst).some((verdict) => BAD.includes(verdict));
+    node.hasOrigin = node.hasOrigin || node.origin;
+    if (node.parent === null) continue;
+    const parent = nodes[node.parent];
+    parent.bad = parent.bad || node.bad;
+    parent.hasOrigin = parent.hasOrigin || node.hasOrigin;
+  }
+  return { step: step.step, rank: step.rank, nodes, roots: nodes.filter((node) => node.parent === null), sides };
+});
+
+for (const record of records) {
+  const { sides } = steps[record.step];
+  const node = record.reference ? sides[0].get(record.reference.module) : sides[1].get(record.candidate.module);
+  record.node = node || null;
+  if (node) node.records.push(record);
+}
+
+function make(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties || {})) {
+    if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  for (const child of children) if (child !== null && child !== undefined) element.append(child);
+  return element;
+}
+
+// Escape sequences, directions and the like are shown, not obeyed.
+function shown(value) {
+  return String(value).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
+}
+
+function short(value) {
+  if (value === null || value === undefined) return "-";
+  if (typeof value === "string") return value;
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  const size = Math.abs(value);
+  return size < 1e-3 || size >= 1e6 ? value.toExponential(3) : String(Number(value.toPrecision(4)));
+}
+
+function verdictWord(verdict, inherited) {
+  const word = inherited || !BAD.includes(verdict) ? verdict : verdict.toUpperCase();
+  return make("span", { class: `v-${inherited ? "inherited" : verdict}` }, `${SIGNS[verdict] || ""} ${word}`);
+}
+
+function bothNames(node) {
+  const one = node.reference === null ? null : node.reference || "(root)";
+  const two = node.candidate === null ? null : node.candidate || "(root)";
+  if (one === null || two === null || one === two) return one === null ? two : one;
+  return `${one} = ${two}`;
+}

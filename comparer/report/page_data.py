@@ -1,0 +1,195 @@
+"""What the script of the page works on: the report in flat tables, each string once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .fields import Fields
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import JSON
+
+    from .reading import Finding, Line, Place, Report
+
+__all__ = ["page_data"]
+
+_METRICS = (
+    *("max_abs", "max_rel", "mean_abs", "relative_l2", "cosine", "mismatched", "size"),
+    *("needed_atol", "needed_rtol", "nan_reference", "nan_candidate"),
+    *("inf_reference", "inf_candidate", "nonfinite_mismatched"),
+)
+_STATISTICS = ("minimum", "maximum", "mean", "l2", "nan", "posinf", "neginf", "zeros")
+_MANY = 50_000
+"""Records from which on those that agree have no statistics on the page."""
+_DIGITS = 9
+
+
+class _Strings:
+    """A table that holds each string once."""
+
+    def __init__(self) -> None:
+        self.texts: list[JSON] = []
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str | None) -> int:
+        """Give the number of a string; None is the empty one."""
+        found = self._places.setdefault(text or "", len(self._places))
+        if found == len(self.texts):
+            self.texts.append(text or "")
+        return found
+
+
+def page_data(report: Report, data: dict[str, JSON], origins: list[Finding]) -> dict[str, JSON]:
+    """Give the tables.
+
+    Args:
+        report: The report, read.
+        data: The same as JSON; trees, statistics and details are taken from it.
+        origins: The divergences that the page shows, which the tables refer to.
+    """
+    top = Fields(data, "report")
+    strings = _Strings()
+    steps = top.inners("steps")
+    numbers = {
+        (step.integer("step"), step.integer("rank")): place for place, step in enumerate(steps)
+    }
+    raw = (*top.inners("pairs"), *_alone(top.inner("unmatched")))
+    is_brief = len(report.lines) > _MANY
+    records = [
+        _record(line, fields, numbers, strings, is_brief=is_brief)
+        for line, fields in zip(report.lines, raw, strict=True)
+    ]
+    details = top.maybe("details")
+    return {
+        "records": list(records),
+        "steps": [_step(step, strings) for step in steps],
+        "details": {} if details is None else _details(details),
+        "attributes": {} if details is None else _attributes(details),
+        "origins": _places_of(report, origins),
+        "noise": None,
+        "strings": strings.texts,
+    }
+
+
+def _alone(unmatched: Fields) -> tuple[Fields, ...]:
+    return (*unmatched.inners("reference"), *unmatched.inners("candidate"))
+
+
+def _record(
+    line: Line,
+    fields: Fields,
+    numbers: dict[tuple[int, int], int],
+    strings: _Strings,
+    *,
+    is_brief: bool,
+) -> list[JSON]:
+    is_pair = line.reference is not None and line.candidate is not None
+    plain = is_brief and line.verdict == "match"
+    ends: list[JSON] = []
+    for name, place in (("reference", line.reference), ("candidate", line.candidate)):
+        source = fields.inner(name) if is_pair and place is not None else fields
+        ends.append(None if place is None else _end(place, source, strings, is_brief=plain))
+    texts = ("covered" if line.covered else line.verdict, line.kind, line.reason)
+    metrics: list[JSON] = [
+        # A cosine is shown by its distance from 1.
+        _short(line.metrics.get(name), digits=17 if name == "cosine" else _DIGITS)
+        for name in _METRICS
+    ]
+    tolerance: list[JSON] = [_short(line.tolerance.get(name)) for name in ("atol", "rtol")]
+    return [
+        numbers.get((line.place.step, line.place.rank), 0),
+        strings.place(line.place.phase),
+        *ends,
+        *map(strings.place, texts),
+        metrics if line.metrics else None,
+        tolerance if line.tolerance else None,
+        strings.place(line.paired_by),
+        strings.place(line.layout),
+        strings.place(line.rests_on),
+    ]
+
+
+def _end(place: Place, fields: Fields, strings: _Strings, *, is_brief: bool) -> list[JSON]:
+    statistics = None if is_brief else fields.maybe("statistics")
+    found: JSON = None
+    if statistics is not None:
+        found = [_short(statistics.number(name)) for name in _STATISTICS]
+    return [
+        strings.place(place.module),
+        strings.place(place.class_name),
+        place.call,
+        strings.place(place.role),
+        strings.place(place.slot),
+        place.order,
+        strings.place(place.dtype),
+        list(place.shape),
+        found,
+    ]
+
+
+def _step(step: Fields, strings: _Strings) -> dict[str, JSON]:
+    return {
+        "step": step.integer("step"),
+        "rank": step.integer("rank"),
+        "rows": [_row(row, strings) for row in step.inners("tree")],
+    }
+
+
+def _row(row: Fields, strings: _Strings) -> JSON:
+    worst = row.inner("worst")
+    paths = [row.maybe_text(name) for name in ("reference", "candidate")]
+    return [
+        row.maybe_integer("parent"),
+        *(None if path is None else strings.place(path) for path in paths),
+        strings.place(row.maybe_text("reference_class")),
+        strings.place(row.maybe_text("candidate_class")),
+        strings.place(row.maybe_text("paired_by")),
+        [[strings.place(phase), strings.place(worst.text(phase))] for phase in worst.names],
+        int(row.flag("origin")) + 2 * int(row.flag("inherited")),
+        list(_sources(row.inner("source"), strings)),
+    ]
+
+
+def _sources(source: Fields, strings: _Strings) -> list[int | None]:
+    found: list[int | None] = []
+    for side in ("reference", "candidate"):
+        both = source.maybe(side)
+        for what in ("module", "call"):
+            place = None if both is None else both.maybe(what)
+            text = None if place is None else f"{place.text('file')}:{place.integer('line')}"
+            found.append(None if text is None else strings.place(text))
+    return found
+
+
+def _details(details: Fields) -> dict[str, JSON]:
+    return {
+        str(found.integer("pair")): {
+            name: found.raw(name)
+            for name in ("stride", "histogram", "heat", "profiles", "mismatches")
+        }
+        for found in details.inners("records")
+    }
+
+
+def _attributes(details: Fields) -> dict[str, JSON]:
+    return {
+        f"{found.integer('step')}:{found.integer('row')}": [
+            found.raw("reference"),
+            found.raw("candidate"),
+        ]
+        for found in details.inners("attributes")
+    }
+
+
+def _places_of(report: Report, origins: list[Finding]) -> list[JSON]:
+    """Find the record of each divergence."""
+    places = {(line.reference, line.candidate): place for place, line in enumerate(report.lines)}
+    return [places.get((found.line.reference, found.line.candidate)) for found in origins]
+
+
+def _short(value: float | None, *, digits: int = _DIGITS) -> JSON:
+    if value is None or isinstance(value, int):
+        return value
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 -- nan
+        return str(value)
+    return float(f"{value:.{digits}g}")

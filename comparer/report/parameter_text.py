@@ -1,0 +1,139 @@
+"""The weights, buffers and gradients that do not agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
+from padiff.dumpfile import Role
+
+from .numbers import allowed, number, plural, share
+from .style import Canvas, verdict_style, verdict_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["draw_parameters"]
+
+_ROLES = (Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD)
+_NUMBERS_WIDTH = 72
+"""Columns that all but the name may take."""
+_WIDE = 100
+_BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
+
+
+def draw_parameters(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the table of diverged parameters; one line of counts where there is none."""
+    found = list(_parameters(comparison))
+    bad = [pair for pair in found if pair.verdict in _BAD]
+    if not found:
+        return
+    canvas.heading("WEIGHTS AND GRADIENTS", _summary(found))
+    if not bad:
+        return
+    longest = max(len(canvas.safe(_name(pair))) for pair in bad)
+    header = ["parameter", "role", "verdict", "max abs", "allowed", "mismatched"]
+    if longest + _NUMBERS_WIDTH <= canvas.width:
+        canvas.table(header, [_row(canvas, pair) for pair in bad], wrapping=("parameter",))
+    else:
+        _draw_stacked(canvas, bad)
+
+
+def _draw_stacked(canvas: Canvas, bad: list[JudgedPair]) -> None:
+    """Give each parameter a line for its long name and one for its numbers."""
+    limit = canvas.max_rows or len(bad)
+    for pair in bad[:limit]:
+        _, role, verdict, largest, limits, mismatched = _row(canvas, pair)
+        canvas.line("  " + canvas.broken(canvas.safe(_name(pair))).replace("\n", "\n    "))
+        numbers = Text(f"      {role} ")
+        numbers.append_text(verdict if isinstance(verdict, Text) else Text(verdict))
+        if pair.metrics is None:
+            numbers.append(f"  {canvas.safe(_why(pair))}")
+        else:
+            numbers.append(f"  max abs {largest}, allowed {limits}")
+        if pair.metrics is not None and canvas.width >= _WIDE:
+            numbers.append(f", mismatched {mismatched}")
+        canvas.line(numbers)
+    if len(bad) > limit:
+        canvas.line(f"  ... {len(bad) - limit} more (--max-rows 0: all)", "dim")
+
+
+def _parameters(comparison: Comparison) -> Iterator[JudgedPair]:
+    """Yield the pairs whose record belongs to a module and not to a call."""
+    for step in comparison.steps:
+        for pair in step.pairs:
+            end = pair.reference or pair.candidate
+            if end is not None and end.address.role in _ROLES:
+                yield pair
+
+
+def _summary(found: list[JudgedPair]) -> str:
+    """Count by role what agrees and what does not."""
+    parts: list[str] = []
+    for role in _ROLES:
+        pairs = [pair for pair in found if _role(pair) is role]
+        if not pairs:
+            continue
+        bad = sum(pair.verdict in _BAD for pair in pairs)
+        noun = {Role.WEIGHT: "weight", Role.BUFFER: "buffer"}.get(role, "gradient")
+        differ = f"{bad} of {len(pairs)} {noun}s differ"
+        parts.append(differ if bad else _agree(pairs, noun))
+    return "; ".join(parts)
+
+
+def _agree(pairs: list[JudgedPair], noun: str) -> str:
+    """Say that nothing of this kind differs."""
+    skipped = sum(pair.verdict is Verdict.SKIPPED for pair in pairs)
+    rest = f", {skipped} skipped" if skipped else ""
+    return f"{plural(len(pairs) - skipped, noun)} match{rest}"
+
+
+def _role(pair: JudgedPair) -> Role | None:
+    """Give the role of a pair."""
+    end = pair.reference or pair.candidate
+    return None if end is None else end.address.role
+
+
+def _name(pair: JudgedPair) -> str:
+    """Give the full parameter name, both where they differ."""
+    names = [
+        None if end is None else (end.address.module + end.address.slot).removeprefix(".")
+        for end in (pair.reference, pair.candidate)
+    ]
+    if names[0] is None:
+        return f"{names[1]} (candidate only)"
+    if names[1] is None:
+        return f"{names[0]} (reference only)"
+    return names[0] if names[0] == names[1] else f"{names[0]} = {names[1]}"
+
+
+def _row(canvas: Canvas, pair: JudgedPair) -> list[str | Text]:
+    """Give one parameter."""
+    inherited = pair.kind is Kind.INHERITED
+    verdict = Text(
+        verdict_word(pair.verdict, inherited=inherited),
+        style=verdict_style(pair.verdict, inherited=inherited),
+    )
+    name = Text(canvas.safe(_name(pair)))
+    role = str(_role(pair) or "")
+    if pair.metrics is None:
+        name.append(f"\n{canvas.safe(_why(pair))}", style="dim")
+        return [name, role, verdict, "-", "-", "-"]
+    metrics = pair.metrics
+    return [
+        name,
+        role,
+        verdict,
+        number(metrics.max_abs),
+        allowed(pair.tolerance, short=True),
+        share(metrics.mismatched, metrics.size),
+    ]
+
+
+def _why(pair: JudgedPair) -> str:
+    """Say why nothing was measured."""
+    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
+    forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in ends)
+    return pair.reason or forms

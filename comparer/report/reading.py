@@ -1,0 +1,264 @@
+"""Read a report back from JSON, checking every field that a format uses.
+
+All formats but the terminal's are made from what this gives, so that a report can be rendered long
+after the comparison and without the dumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError
+
+from .fields import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.dumpfile import JSON
+
+__all__ = ["SCHEMA", "Finding", "Line", "Place", "Report", "SourcePlace", "read_report"]
+
+SCHEMA = "padiff-report/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePlace:
+    """A line of somebody's source."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One side of a line."""
+
+    step: int
+    rank: int
+    module: str
+    class_name: str
+    call: int | None
+    phase: str
+    role: str
+    slot: str
+    order: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def owner(self) -> str:
+        """Give module path and call; ``(root)`` for the root, no call where it is the first."""
+        return (self.module or "(root)") + (f"#{self.call}" if self.call else "")
+
+    @property
+    def what(self) -> str:
+        """Give role and slot."""
+        return f"{self.role}{self.slot}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One judged record: a pair, or what has no counterpart."""
+
+    reference: Place | None
+    candidate: Place | None
+    verdict: str
+    kind: str | None
+    reason: str
+    fatal: bool
+    covered: bool
+    rests_on: str
+    layout: str
+    paired_by: str | None
+    metrics: Mapping[str, float | None]
+    """Empty where nothing was measured."""
+    tolerance: Mapping[str, float | None]
+
+    @property
+    def place(self) -> Place:
+        """Give the reference's side, or the candidate's where there is no other."""
+        found = self.reference or self.candidate
+        if found is None:
+            raise ConfigError("the report has a record that is on neither side")
+        return found
+
+    @property
+    def owners(self) -> str:
+        """Give the module and call of both sides, once where they are called the same."""
+        sides = [end.owner for end in (self.reference, self.candidate) if end is not None]
+        return " = ".join(dict.fromkeys(sides))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A divergence that is nobody else's consequence, or the first one."""
+
+    line: Line
+    phase: str
+    inputs_agree: bool | None
+    evidence: tuple[str, ...]
+    suspects: tuple[str, ...]
+    sources: Mapping[str, SourcePlace | None]
+    """By ``reference call``, ``reference module``, ``candidate call``, ``candidate module``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A result as a report says it."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+    reference: str
+    candidate: str
+    padiff_version: str
+    judged: int
+    total: int
+    counts: Mapping[str, int]
+    inherited: int
+    origins: tuple[Finding, ...]
+    first: Finding | None
+    """The first divergence, an origin or not."""
+    lines: tuple[Line, ...]
+    """All records: pairs in execution order, then those of one side only."""
+    notes: tuple[str, ...]
+
+
+def read_report(data: JSON) -> Report:
+    """Check and take over a parsed report.
+
+    Raises:
+        ConfigError: It is no padiff report, or one of another schema.
+    """
+    top = Fields(data, "report")
+    schema = top.text("schema")
+    if schema != SCHEMA:
+        raise ConfigError(f"cannot read the report: expected schema {SCHEMA!r}, found {schema!r}")
+    first = top.maybe("first_divergence")
+    coverage, counts = top.inner("coverage"), top.inner("counts")
+    alone = top.inner("unmatched")
+    return Report(
+        verdict=top.text("verdict"),
+        reasons=top.texts("reasons"),
+        reference=_dump(top.inner("reference")),
+        candidate=_dump(top.inner("candidate")),
+        padiff_version=top.inner("reference").text("padiff_version"),
+        judged=coverage.integer("judged"),
+        total=coverage.integer("total"),
+        counts={name: counts.integer(name) for name in counts.names},
+        inherited=top.integer("inherited"),
+        origins=tuple(map(_finding, top.inners("origins"))),
+        first=None if first is None else _finding(first),
+        lines=(
+            *map(_pair, top.inners("pairs")),
+            *(_alone(entry, is_reference=True) for entry in alone.inners("reference")),
+            *(_alone(entry, is_reference=False) for entry in alone.inners("candidate")),
+        ),
+        notes=top.texts("notes"),
+    )
+
+
+def _dump(fields: Fields) -> str:
+    """Describe a dump on one line."""
+    words = ("name", "framework", "framework_version", "device", "dtype")
+    return " ".join(filter(None, (fields.text(word) for word in words)))
+
+
+def _place(fields: Fields | None) -> Place | None:
+    if fields is None:
+        return None
+    return Place(
+        step=fields.integer("step"),
+        rank=fields.integer("rank"),
+        module=fields.text("module"),
+        class_name=fields.text("class"),
+        call=fields.maybe_integer("call"),
+        phase=fields.text("phase"),
+        role=fields.text("role"),
+        slot=fields.text("slot"),
+        order=fields.integer("order"),
+        dtype=fields.text("dtype"),
+        shape=fields.integers("shape"),
+    )
+
+
+def _pair(fields: Fields) -> Line:
+    return Line(
+        reference=_place(fields.maybe("reference")),
+        candidate=_place(fields.maybe("candidate")),
+        verdict=fields.text("verdict"),
+        kind=fields.maybe_text("kind"),
+        reason=fields.text("reason"),
+        fatal=fields.flag("fatal"),
+        covered=False,
+        rests_on=fields.text("rests_on"),
+        layout=fields.text("layout"),
+        paired_by=fields.maybe_text("paired_by"),
+        metrics=_numbers(fields.maybe("metrics")),
+        tolerance=_numbers(fields.maybe("tolerance")),
+    )
+
+
+def _alone(fields: Fields, *, is_reference: bool) -> Line:
+    place = _place(fields)
+    return Line(
+        reference=place if is_reference else None,
+        candidate=None if is_reference else place,
+        verdict=fields.text("verdict"),
+        kind=None,
+        reason=fields.text("reason"),
+        fatal=fields.flag("fatal"),
+        covered=fields.flag("covered"),
+        rests_on="description",
+        layout="",
+        paired_by=None,
+        metrics={},
+        tolerance={},
+    )
+
+
+def _finding(fields: Fields) -> Finding:
+    line = Line(
+        reference=_place(fields.maybe("reference")),
+        candidate=_place(fields.maybe("candidate")),
+        verdict=fields.text("verdict"),
+        kind=fields.text("kind"),
+        reason=fields.text("reason"),
+        fatal=True,
+        covered=False,
+        rests_on="elements" if fields.maybe("metrics") is not None else "description",
+        layout="",
+        paired_by=None,
+        metrics=_numbers(fields.maybe("metrics")),
+        tolerance=_numbers(fields.maybe("tolerance")),
+    )
+    return Finding(
+        line=line,
+        phase=fields.text("phase"),
+        inputs_agree=fields.maybe_flag("inputs_agree"),
+        evidence=fields.texts("evidence"),
+        suspects=fields.texts("suspects"),
+        sources=_sources(fields.inner("source")),
+    )
+
+
+def _sources(fields: Fields) -> dict[str, SourcePlace | None]:
+    found: dict[str, SourcePlace | None] = {}
+    for side in ("reference", "candidate"):
+        both = fields.maybe(side)
+        for what in ("call", "module"):
+            place = None if both is None else both.maybe(what)
+            found[f"{side} {what}"] = (
+                None
+                if place is None
+                else SourcePlace(file=place.text("file"), line=place.integer("line"))
+            )
+    return found
+
+
+def _numbers(fields: Fields | None) -> dict[str, float | None]:
+    """Take all entries that are numbers; indexes are left out."""
+    if fields is None:
+        return {}
+    return {name: fields.number(name) for name in fields.names if not name.endswith("_index")}

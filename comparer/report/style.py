@@ -1,0 +1,129 @@
+"""How verdicts look. Colour only repeats what the words say already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from padiff.comparer.result import Verdict
+
+from .escape import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["DIM", "HERE", "Canvas", "verdict_style", "verdict_word"]
+
+DIM = "dim"
+HERE = "bold red"
+
+_STYLES = {
+    Verdict.MATCH: "green",
+    Verdict.DIVERGED: "bold red",
+    Verdict.INCOMPARABLE: "bold red",
+    Verdict.MISSING: "yellow",
+    Verdict.SKIPPED: DIM,
+}
+_WORDS = {
+    Verdict.MATCH: "match",
+    Verdict.DIVERGED: "DIVERGED",
+    Verdict.INCOMPARABLE: "INCOMPARABLE",
+    Verdict.MISSING: "MISSING",
+    Verdict.SKIPPED: "skipped",
+}
+
+
+def verdict_style(verdict: Verdict, *, inherited: bool = False) -> str:
+    """Give the colour of a verdict."""
+    return DIM if inherited else _STYLES[verdict]
+
+
+def verdict_word(verdict: Verdict, *, inherited: bool = False) -> str:
+    """Give the word of a verdict; capitals only for what is nobody else's consequence."""
+    word = _WORDS[verdict]
+    return word.lower() if inherited else word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canvas:
+    """The console that a report is drawn on, and the user's choices about it."""
+
+    console: Console
+    max_rows: int = 40
+    """Rows of each table, 0 for all."""
+    verbose: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether only ASCII can be shown."""
+        return not self.console.encoding.startswith("utf")
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.console.width
+
+    def safe(self, text: str) -> str:
+        """Escape text that came out of a dump."""
+        return printable(text, ascii_only=self.plain)
+
+    def broken(self, name: str, *, margin: int = 4) -> str:
+        """Break a name of two sides between them where it is too long for a line.
+
+        Args:
+            name: The name, harmless already.
+            margin: Columns that the line has besides.
+        """
+        return name if len(name) + margin <= self.width else name.replace(" = ", "\n= ", 1)
+
+    def line(self, text: str | Text = "", style: str = "") -> None:
+        """Print one line, wrapped between words where it is too long."""
+        self.console.print(Text(text, style=style) if isinstance(text, str) else text)
+
+    def heading(self, text: str, remark: str = "") -> None:
+        """Begin a section."""
+        self.line()
+        line = Text(text, style="bold")
+        if remark:
+            line.append(f"  {remark}", style=DIM)
+        self.line(line)
+
+    def facts(self, rows: list[tuple[str, str | Text]]) -> None:
+        """Print labelled values, indented, the label only where it changes."""
+        table = Table.grid(padding=(0, 2), pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, value in rows:
+            table.add_row(
+                "", Text(label, style=DIM), Text(value) if isinstance(value, str) else value
+            )
+        self.console.print(table)
+
+    def table(
+        self,
+        header: list[str],
+        rows: list[list[str | Text]],
+        *,
+        wrapping: tuple[str, ...] = (),
+    ) -> None:
+        """Print a table without lines, at most ``max_rows`` rows, and say how many were left.
+
+        Args:
+            header: Titles of the columns.
+            rows: A cell for each column.
+            wrapping: The columns that may wrap in a narrow terminal; numbers should not.
+        """
+        limit = self.max_rows or len(rows)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=DIM)
+        table.add_column("")
+        for title in header:
+            table.add_column(Text(title), overflow="fold", no_wrap=title not in wrapping)
+        for row in rows[:limit]:
+            table.add_row("", *(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        self.console.print(table)
+        if len(rows) > limit:
+            self.line(f"  ... {len(rows) - limit} more (--max-rows 0: all)", style=DIM)

@@ -1,0 +1,237 @@
+"""How much was compared, what was not, and under which rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Comparison, Coverage, JudgedPair, StepComparison, Verdict
+
+from .numbers import allowed, count, number, plural, share
+from .origin_text import names
+from .style import DIM, Canvas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.dumpfile import Manifest
+
+__all__ = ["draw_header", "draw_summary"]
+
+
+def draw_header(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the verdict, why, and what was compared with what."""
+    origins = len(comparison.origins)
+    inherited = len(comparison.divergences) - origins
+    if comparison.verdict is Verdict.MATCH:
+        canvas.line("MATCH: the candidate computes what the reference computes", "bold green")
+    else:
+        found = f": {plural(origins, 'origin')}, {count(inherited)} inherited" if origins else ""
+        canvas.line(f"DIVERGED{found}", "bold red")
+        limit = 3 if not canvas.verbose else len(comparison.reasons)
+        for reason in comparison.reasons[:limit]:
+            canvas.line(f"  {canvas.safe(reason)}")
+        if len(comparison.reasons) > limit:
+            canvas.line(f"  and {plural(len(comparison.reasons) - limit, 'more reason')}", DIM)
+    canvas.facts(
+        [
+            ("reference", canvas.safe(_manifest(comparison.reference))),
+            ("candidate", canvas.safe(_manifest(comparison.candidate))),
+        ]
+    )
+
+
+def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw counts, coverage, what was not compared, notes and settings."""
+    canvas.heading("COMPARED")
+    pairs = [pair for step in comparison.steps for pair in step.pairs]
+    facts = [("pairs", _counts(pairs)), ("coverage", _coverage(comparison.steps))]
+    worst = _worst(pairs)
+    if comparison.verdict is Verdict.MATCH and worst is not None and worst.metrics is not None:
+        where = f"{canvas.safe(names(worst))} {_what(canvas, worst)}"
+        facts.append(
+            (
+                "largest",
+                (
+                    f"max abs {number(worst.metrics.max_abs)} at {where}, "
+                    f"allowed {allowed(worst.tolerance)}"
+                ),
+            )
+        )
+    if len(comparison.steps) > 1:
+        facts.append(("steps", "\n".join(_step(step) for step in comparison.steps)))
+    facts.append(("settings", canvas.safe(_settings(comparison))))
+    canvas.facts([(label, value) for label, value in facts])
+    _draw_left_out(canvas, comparison, pairs)
+    notes = [*comparison.notes, *(note for step in comparison.steps for note in step.notes)]
+    if notes:
+        canvas.heading("NOTES")
+        _list(canvas, [canvas.safe(note) for note in dict.fromkeys(notes)])
+
+
+def _manifest(manifest: Manifest) -> str:
+    """Describe a dump on one line."""
+    words = [
+        manifest.name,
+        f"{manifest.framework} {manifest.framework_version}".strip(),
+        f"{manifest.device} {manifest.dtype}".strip(),
+        "train" if manifest.training else "eval",
+        manifest.created,
+    ]
+    return "  ".join(word for word in words if word)
+
+
+def _counts(pairs: list[JudgedPair]) -> str:
+    """Count the pairs by verdict."""
+    by_verdict = Counter(pair.verdict for pair in pairs if not pair.covered)
+    words = [f"{count(by_verdict[v])} {v}" for v in Verdict if by_verdict[v]]
+    equal = sum(pair.equal_digest for pair in pairs)
+    if equal:
+        words[0] += f" ({count(equal)} bit-equal)"
+    weak = sum(pair.by_statistics and pair.verdict is Verdict.MATCH for pair in pairs)
+    if weak:
+        words[0] += f" ({count(weak)} by statistics only, which prove no match)"
+    text = ", ".join(words) or "none"
+    covered = sum(pair.covered for pair in pairs)
+    if covered:
+        text += f"; {plural(covered, 'record')} covered (value judged at another address)"
+    return text
+
+
+def _coverage(steps: tuple[StepComparison, ...]) -> str:
+    """Give coverage per side, over all steps."""
+    sides = (
+        ("reference", [step.coverage_reference for step in steps]),
+        ("candidate", [step.coverage_candidate for step in steps]),
+    )
+    return "\n".join(f"{side}  {_covered(parts)}" for side, parts in sides)
+
+
+def _covered(parts: list[Coverage]) -> str:
+    """Give one side's coverage."""
+    judged, total = sum(part.judged for part in parts), sum(part.total for part in parts)
+    return f"{count(judged)} of {count(total)} values ({share(judged, total)})"
+
+
+def _worst(pairs: list[JudgedPair]) -> JudgedPair | None:
+    """Find the matching pair that is nearest to its tolerance."""
+    measured = [
+        pair
+        for pair in pairs
+        if pair.verdict is Verdict.MATCH
+        and pair.metrics
+        and pair.metrics.max_abs
+        and not pair.reason
+    ]
+    return max(measured, key=_pressure, default=None)
+
+
+def _pressure(pair: JudgedPair) -> float:
+    """Give the part of its absolute tolerance that a pair needs."""
+    if pair.metrics is None or pair.metrics.needed_atol is None or pair.tolerance is None:
+        return 0.0
+    return pair.metrics.needed_atol / pair.tolerance.atol if pair.tolerance.atol else 0.0
+
+
+def _what(canvas: Canvas, pair: JudgedPair) -> str:
+    """Give role and slot."""
+    end = pair.reference or pair.candidate
+    return "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
+
+
+def _step(step: StepComparison) -> str:
+    """Sum up one step."""
+    found = len(step.divergences)
+    verdict = plural(found, "divergence") if found else "match"
+    return f"step {step.step} rank {step.rank}: {plural(len(step.pairs), 'pair')}, {verdict}"
+
+
+def _settings(comparison: Comparison) -> str:
+    """Give the options that decided."""
+    words = []
+    if comparison.settings.get("atol") is None and comparison.settings.get("rtol") is None:
+        words.append("tolerances by dtype")
+    for key, value in comparison.settings.items():
+        if value is None or value in ([], "", {}):
+            continue
+        words.append(f"{key} {number(value) if isinstance(value, float) else value}")
+    return ", ".join(words) or "defaults"
+
+
+def _draw_left_out(canvas: Canvas, comparison: Comparison, pairs: list[JudgedPair]) -> None:
+    """List what got no verdict."""
+    missing = [p for p in pairs if p.verdict is Verdict.MISSING]
+    skipped = [p for p in pairs if p.verdict is Verdict.SKIPPED and not p.covered]
+    phases = list(_phases(comparison))
+    if not (missing or skipped or phases):
+        return
+    canvas.heading("NOT COMPARED")
+    _list(canvas, phases)
+    if missing:
+        canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
+        canvas.table(
+            ["only on", "what", "reason"],
+            [
+                [
+                    _only(p),
+                    f"{canvas.safe(names(p))} {_what(canvas, p)}",
+                    canvas.safe(p.reason),
+                ]
+                for p in missing
+            ],
+            wrapping=("what", "reason"),
+        )
+    _draw_skipped(canvas, skipped)
+
+
+def _draw_skipped(canvas: Canvas, skipped: list[JudgedPair]) -> None:
+    """Count what was skipped by side and reason; list it only when asked."""
+    if canvas.verbose and skipped:
+        canvas.line(f"  {plural(len(skipped), 'record')} skipped:")
+        canvas.table(
+            ["side", "what", "reason"],
+            [
+                [
+                    _only(p),
+                    f"{canvas.safe(names(p))} {_what(canvas, p)}",
+                    canvas.safe(p.reason),
+                ]
+                for p in skipped
+            ],
+            wrapping=("what", "reason"),
+        )
+        return
+    counts = Counter((_only(pair), pair.reason) for pair in skipped)
+    _list(
+        canvas,
+        [
+            f"{plural(number_, 'record')} skipped ({side}): {canvas.safe(reason)}"
+            for (side, reason), number_ in counts.most_common()
+        ],
+    )
+
+
+def _phases(comparison: Comparison) -> Iterator[str]:
+    """Say what the dumps do not hold at all."""
+    for side, manifest in (
+        ("reference", comparison.reference),
+        ("candidate", comparison.candidate),
+    ):
+        if manifest.phase == "forward":
+            yield f"backward: the {side} was recorded forward only"
+
+
+def _only(pair: JudgedPair) -> str:
+    """Give the side that has it."""
+    if pair.reference is None:
+        return "candidate"
+    return "reference" if pair.candidate is None else "both"
+
+
+def _list(canvas: Canvas, lines: list[str]) -> None:
+    """Print lines, indented, at most ``max_rows``."""
+    limit = canvas.max_rows or len(lines)
+    for line in lines[:limit]:
+        canvas.line(f"  {line}")
+    if len(lines) > limit:
+        canvas.line(f"  ... {len(lines) - limit} more (--max-rows 0: all)", DIM)

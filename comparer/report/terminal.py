@@ -1,0 +1,137 @@
+"""The report for a person at a terminal: what matters most comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Comparison, JudgedPair, Verdict
+
+from .numbers import number
+from .origin_text import draw_origins, names
+from .parameter_text import draw_parameters
+from .style import Canvas, verdict_word
+from .summary_text import draw_header, draw_summary
+from .tree_text import draw_trees
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from padiff.comparer.result import StepComparison
+
+__all__ = ["render"]
+
+
+def render(
+    comparison: Comparison,
+    console: Console,
+    *,
+    max_rows: int = 40,
+    verbose: bool = False,
+    explain_pairing: bool = False,
+) -> None:
+    """Draw a comparison.
+
+    Order: the verdict and why; the first origin with all its evidence, further ones in a line
+    each; both module trees as one; the weights and gradients that differ; counts, coverage, what
+    was not compared, and notes. Every text that came out of a dump is escaped.
+
+    Args:
+        comparison: What was found.
+        console: Where to draw. An encoding other than UTF makes the drawing plain ASCII; its
+            width decides where lines wrap. It should have markup, highlighting and emoji off.
+        max_rows: Rows of each table, 0 for all.
+        verbose: Fold nothing, draw every step's tree, list every diverged and skipped pair.
+        explain_pairing: Also say for each module and tensor how its partner was found.
+    """
+    canvas = Canvas(console=console, max_rows=max_rows, verbose=verbose)
+    draw_header(canvas, comparison)
+    draw_origins(canvas, comparison)
+    draw_trees(canvas, comparison)
+    draw_parameters(canvas, comparison)
+    if verbose:
+        _draw_diverged(canvas, comparison)
+    if explain_pairing:
+        _draw_pairing(canvas, comparison)
+    draw_summary(canvas, comparison)
+
+
+def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
+    """List every diverged tensor in execution order."""
+    rows = [
+        [
+            canvas.safe(names(pair)),
+            _what(canvas, pair),
+            verdict_word(pair.verdict),
+            "" if pair.kind is None else str(pair.kind),
+            "-" if pair.metrics is None else number(pair.metrics.max_abs),
+            "-" if pair.metrics is None else number(pair.metrics.relative_l2),
+        ]
+        for step in comparison.steps
+        for pair in step.pairs
+        if pair.verdict in (Verdict.DIVERGED, Verdict.INCOMPARABLE)
+    ]
+    if rows:
+        canvas.heading("ALL DIVERGED TENSORS", "in execution order")
+        canvas.table(
+            ["module", "what", "verdict", "kind", "max abs", "rel L2"],
+            [list(row) for row in rows],
+            wrapping=("module", "what"),
+        )
+
+
+def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
+    """Say how partners were found."""
+    for step in comparison.steps:
+        _draw_modules(canvas, step)
+        canvas.heading("PAIRING OF TENSORS", "those not paired by name, or with a layout")
+        canvas.table(
+            ["tensor", "what", "by", "layout"],
+            [
+                [
+                    canvas.safe(names(pair)),
+                    _what(canvas, pair),
+                    str(pair.paired_by),
+                    canvas.safe(pair.layout) or "identity",
+                ]
+                for pair in step.pairs
+                if pair.paired_by is not None and (pair.paired_by != "name" or pair.layout)
+            ],
+            wrapping=("tensor", "what", "layout"),
+        )
+
+
+def _draw_modules(canvas: Canvas, step: StepComparison) -> None:
+    """Say which module was compared with which, why, how sure that is, and what else it may be."""
+    known = {pair.reference: pair for pair in step.pairing}
+    rows: list[list[str | Text]] = []
+    doubtful = 0
+    for row in step.tree:
+        pair = None if row.reference is None else known.get(row.reference)
+        names = [
+            "-" if path is None else canvas.safe(path or "(root)")
+            for path in (row.reference, row.candidate)
+        ]
+        if pair is None or row.candidate is None:
+            rows.append([" ~ ".join(names), "unmatched", "", ""])
+            continue
+        doubtful += pair.confidence < 1
+        others = ", ".join(canvas.safe(path or "(root)") for path in pair.alternatives)
+        shown = f"{pair.confidence:.2f}"
+        rows.append([" ~ ".join(names), str(pair.paired_by), shown, others or "-"])
+    canvas.heading(
+        "PAIRING OF MODULES",
+        f"step {step.step} rank {step.rank}: {len(step.pairing)} pairs, {doubtful} with a "
+        "confidence below 1",
+    )
+    canvas.table(
+        ["reference ~ candidate", "by", "confidence", "alternatives"],
+        rows,
+        wrapping=("reference ~ candidate", "alternatives"),
+    )
+
+
+def _what(canvas: Canvas, pair: JudgedPair) -> str:
+    """Give role and slot."""
+    end = pair.reference or pair.candidate
+    return "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")

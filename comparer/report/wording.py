@@ -1,0 +1,37 @@
+"""Sentences about one record that several formats share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .numbers import number
+
+if TYPE_CHECKING:
+    from .reading import Finding, Line, SourcePlace
+
+__all__ = ["headline", "measured", "source_of"]
+
+
+def measured(line: Line) -> str:
+    """Say what was measured and allowed, or why nothing was; not escaped."""
+    if not line.metrics:
+        return line.reason
+    parts = [f"max abs {number(line.metrics.get('max_abs'))}"]
+    if line.tolerance:
+        atol, rtol = line.tolerance.get("atol"), line.tolerance.get("rtol")
+        parts.append(f"allowed {number(atol)} + {number(rtol)} * |ref|")
+    mismatched, size = line.metrics.get("mismatched"), line.metrics.get("size")
+    parts.append(f"{number(mismatched)} of {number(size)} elements mismatched")
+    return ", ".join(parts)
+
+
+def headline(finding: Finding) -> str:
+    """Name an origin and what tells most; not escaped."""
+    line = finding.line
+    text = f"{line.owners} {line.place.what} ({finding.phase}): {measured(line) or line.verdict}"
+    return text + "".join(f"; {evidence}" for evidence in finding.evidence[:3])
+
+
+def source_of(finding: Finding) -> SourcePlace | None:
+    """Give where to look in the candidate's source: the call's line, else the class."""
+    return finding.sources["candidate call"] or finding.sources["candidate module"]

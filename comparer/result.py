@@ -1,0 +1,267 @@
+"""What a comparison finds: judged pairs, divergences, coverage; rendered elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.dumpfile import JSON, Address, Manifest, Phase, SourceLine, Statistics
+    from padiff.pairing import PairedBy
+
+    from .cause import Cause
+    from .profile import AxisProfile
+
+
+class Verdict(StrEnum):
+    """The judgement on a pair, or on the whole."""
+
+    MATCH = "match"
+    DIVERGED = "diverged"
+    INCOMPARABLE = "incomparable"
+    """Shape or dtype kind differ."""
+    MISSING = "missing"
+    """Only one side has it."""
+    SKIPPED = "skipped"
+    """Not judged, for a stated reason."""
+
+
+class Kind(StrEnum):
+    """Whose fault a diverged pair is."""
+
+    ORIGIN = "origin"
+    """What went into it agrees."""
+    INHERITED = "inherited"
+    """Something that went into it, or that runs inside it, had diverged already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """Elements agree iff ``|candidate - reference| <= atol + rtol * |reference|``."""
+
+    atol: float
+    """In the unit of the tensor, >= 0."""
+    rtol: float
+    """Dimensionless, >= 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """How far a candidate is from its reference.
+
+    All over the positions at which both are finite, except the counts of nan and inf. Complex
+    values by magnitude of the difference. None where there is no such position.
+    """
+
+    size: int
+    """Number of elements compared."""
+    mismatched: int
+    """Elements that do not agree, those with nan or inf included."""
+    max_abs: float | None
+    """Largest absolute difference."""
+    max_abs_index: tuple[int, ...] | None
+    """Index of it in the candidate, the first one in C order."""
+    max_rel: float | None
+    """Largest ``|c - r| / |r|``; inf where only r is 0."""
+    max_rel_index: tuple[int, ...] | None
+    mean_abs: float | None
+    """Mean absolute difference."""
+    relative_l2: float | None
+    """``||c - r|| / ||r||``."""
+    cosine: float | None
+    """``<c, r> / (||c|| ||r||)``, in [-1, 1]; None where either norm is 0."""
+    needed_atol: float | None
+    """Smallest atol that would pass at the rtol in force; None if none would."""
+    needed_rtol: float | None
+    """Smallest rtol that would pass at the atol in force; None if none would."""
+    reference_mean_abs: float | None = None
+    """Mean of ``|r|``, which mean mode takes rtol of; None unless asked for."""
+    nan_reference: int = 0
+    nan_candidate: int = 0
+    inf_reference: int = 0
+    inf_candidate: int = 0
+    nonfinite_mismatched: int = 0
+    """Positions at which nan or inf stands on one side only, or inf with the other sign."""
+    hull: tuple[tuple[float, float], ...] = ()
+    """Vertices (``|r|``, ``|c - r|``) of the upper convex hull: they decide at any tolerance."""
+
+    @property
+    def mismatched_share(self) -> float:
+        """Give the mismatched elements as a share of all, in [0, 1]; 0 for an empty tensor."""
+        return self.mismatched / self.size if self.size else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One side of a judged pair."""
+
+    address: Address
+    order: int
+    """Execution order on its own side."""
+    dtype: str
+    """``none`` where the framework had None."""
+    shape: tuple[int, ...]
+    statistics: Statistics | None
+    module_source: SourceLine | None
+    """Where the module's class is defined."""
+    call_site: SourceLine | None
+    """The line of the user's model code that made the call."""
+    call: int | None
+    """Call id in its side's index."""
+    module: int
+    """Module id in its side's index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPair:
+    """One record of the candidate against what the reference says it should be."""
+
+    reference: Endpoint | None
+    """None where only the candidate has it."""
+    candidate: Endpoint | None
+    """None where only the reference has it."""
+    verdict: Verdict
+    kind: Kind | None = None
+    """Set iff the verdict is diverged, incomparable or a fatal missing one."""
+    metrics: Metrics | None = None
+    """None if the digests are equal (``equal_digest``) or nothing could be measured."""
+    tolerance: Tolerance | None = None
+    paired_by: PairedBy | None = None
+    layout: str = ""
+    """The rule from reference to candidate, as text; empty for identity."""
+    equal_digest: bool = False
+    """Bit-equal: known from the digests, without reading."""
+    fatal: bool = False
+    """Whether it makes the whole comparison diverge."""
+    reason: str = ""
+    """Why it is missing, skipped or incomparable."""
+    by_statistics: bool = False
+    """Judged by statistics, as elements are not recorded: a divergence is certain, a match not."""
+    covered: bool = False
+    """Skipped because its value is judged at another address: nothing is left unjudged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """A diverged call, with the pair that shows it first."""
+
+    pair: JudgedPair
+    phase: Phase
+    kind: Kind
+    inputs_agree: bool | None
+    """Whether all that went into the call agrees; None if nothing recorded went in."""
+    evidence: tuple[str, ...] = ()
+    """One line each: ``weight '.eps' differs``, ``3 of 3 inputs agree``, ``attribute eps: …``."""
+    suspects: tuple[str, ...] = ()
+    """Reference module paths that the evidence cannot tell apart, empty where there is one."""
+    causes: tuple[Cause, ...] = ()
+    """What the numbers of an origin look like; each is a line of the evidence, too."""
+    profile: tuple[AxisProfile, ...] = ()
+    """Where along each axis the pair is off; only of origins."""
+    amplification: float | None = None
+    """Relative error of the outputs over that of the inputs; inf if the inputs are equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Distinct values that got a verdict, of one side."""
+
+    judged: int
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        """Give the share in [0, 1]; 1 where there is nothing to judge."""
+        return self.judged / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One row of the paired module tree, parents before children in execution-friendly order."""
+
+    id: int
+    """Position in ``StepComparison.tree``."""
+    parent: int | None
+    reference: str | None
+    """Module path, None where only the candidate has it."""
+    candidate: str | None
+    reference_class: str | None
+    candidate_class: str | None
+    paired_by: PairedBy | None
+    worst: Mapping[Phase, Verdict]
+    """The worst verdict of its own records per phase, a phase without record absent."""
+    origin: bool
+    """Whether one of the origins is here."""
+    inherited: bool
+    """Whether everything that diverged here is inherited."""
+    covered: frozenset[Phase] = frozenset()
+    """Phases in which every own record is covered: its value is judged at another address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedModules:
+    """Two modules that were compared with each other, and how sure that is."""
+
+    reference: str
+    """Module path."""
+    candidate: str
+    paired_by: PairedBy
+    confidence: float
+    """In (0, 1], as in ``padiff.pairing.ModulePair``."""
+    alternatives: tuple[str, ...] = ()
+    """Paths of the candidate's modules that it could have been instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepComparison:
+    """One step and rank of both dumps, compared."""
+
+    step: int
+    rank: int
+    pairs: tuple[JudgedPair, ...]
+    """All that was judged or is missing, in the reference's execution order."""
+    divergences: tuple[Divergence, ...]
+    """One for each diverged call or module-level record, in execution order, forward first."""
+    tree: tuple[NodeRow, ...]
+    coverage_reference: Coverage
+    coverage_candidate: Coverage
+    same_structure: bool
+    notes: tuple[str, ...] = ()
+    pairing: tuple[PairedModules, ...] = ()
+    """The pairs of modules, in the reference's definition order."""
+    records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
+    """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The whole result of comparing two dumps."""
+
+    verdict: Verdict
+    """``match`` or ``diverged``."""
+    reasons: tuple[str, ...]
+    """Why it diverged, one line each; empty on a match."""
+    reference: Manifest
+    candidate: Manifest
+    steps: tuple[StepComparison, ...]
+    settings: Mapping[str, JSON]
+    """The options that decided the verdicts."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def divergences(self) -> tuple[Divergence, ...]:
+        """Give the divergences of all steps, earliest step first."""
+        return tuple(found for step in self.steps for found in step.divergences)
+
+    @property
+    def origins(self) -> tuple[Divergence, ...]:
+        """Give the divergences that are no other's consequence."""
+        return tuple(found for found in self.divergences if found.kind is Kind.ORIGIN)
+
+    @property
+    def first_divergence(self) -> Divergence | None:
+        """Give the earliest divergence, None on agreement."""
+        return self.divergences[0] if self.divergences else None

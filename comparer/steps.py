@@ -1,0 +1,102 @@
+"""Several steps of one run: what diverged in a step explains the steps after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, Role
+
+from .result import Kind, StepComparison
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.dumpfile import Index, ModuleInfo
+
+    from .result import Divergence, JudgedPair
+
+__all__ = ["inherit_across", "known_notes", "random_notes"]
+
+RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
+"""Parts of the names of classes that draw random numbers while training."""
+MOST_NAMES = 4
+
+
+def inherit_across(steps: Sequence[StepComparison]) -> tuple[StepComparison, ...]:
+    """Make the divergences of a step inherited where training had diverged before.
+
+    Steps are connected by the weights that one leaves to the next, so this holds only where
+    updates were recorded. A learning rate diverges by itself at any step.
+    """
+    diverged: set[int] = set()
+    found = []
+    for step in steps:
+        has_update = any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
+        kept = step
+        if step.rank in diverged:
+            kept = replace(step, divergences=tuple(map(_inherited, step.divergences)))
+        if has_update and step.divergences:
+            diverged.add(step.rank)
+        found.append(kept)
+    return tuple(found)
+
+
+def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
+    """Give one line for each known difference that a step's pairs show, with where."""
+    where: dict[str, list[str]] = {}
+    for pair in pairs:
+        if pair.reason.startswith("known difference") and pair.reference is not None:
+            address = pair.reference.address
+            names = where.setdefault(pair.reason, [])
+            name = f"{address.module}{address.slot}".lstrip(".")
+            if name not in names:
+                names.append(name)
+    return tuple(f"{reason}: {', '.join(names)}" for reason, names in where.items())
+
+
+def random_notes(divergences: Sequence[Divergence], sides: tuple[Index, Index]) -> tuple[str, ...]:
+    """Warn of active random layers that ran before the first divergence.
+
+    The two frameworks draw other numbers, so that such a layer makes all that follows diverge.
+    """
+    first = next((found.pair for found in divergences), None)
+    if first is None:
+        return ()
+    notes = []
+    ends = ("reference", first.reference), ("candidate", first.candidate)
+    for (side, end), index in zip(ends, sides, strict=True):
+        order = end.order if end is not None else 0
+        ran = {call.module for call in index.calls if call.training and call.start <= order}
+        names = [
+            module.path or "(root)"
+            for module in index.modules
+            if module.id in ran and _is_random(module)
+        ]
+        if names:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            notes.append(
+                f"random layers were active on the {side} before the first divergence: "
+                f"{', '.join(names[:MOST_NAMES])}{more}; --no-dropout switches them off"
+            )
+    return tuple(notes)
+
+
+def _is_random(module: ModuleInfo) -> bool:
+    name = module.class_name.lower()
+    share = module.attributes.get("p", module.attributes.get("drop_prob"))
+    return any(part in name for part in RANDOM) and share != 0
+
+
+def _inherited(divergence: Divergence) -> Divergence:
+    end = divergence.pair.reference or divergence.pair.candidate
+    if end is not None and end.address.role is Role.LR:
+        return divergence
+    return replace(
+        divergence, kind=Kind.INHERITED, pair=replace(divergence.pair, kind=Kind.INHERITED)
+    )
+
+
+def _is_update(end: object) -> bool:
+    address = getattr(end, "address", None)
+    return address is not None and address.phase is Phase.UPDATE

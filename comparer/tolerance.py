@@ -1,0 +1,252 @@
+"""How large a difference may be: by dtype, by the user's options, and for gradients by scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Address, ConfigError, Phase, Role
+
+from .result import Tolerance
+from .selection import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "GRADIENT_ROLES",
+    "ChosenTolerance",
+    "GradientScale",
+    "TolerancePolicy",
+    "ToleranceRule",
+    "default_of",
+    "epsilon_of",
+]
+
+GRADIENT_ROLES = frozenset({Role.GRAD_INPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD})
+"""The roles whose records are gradients."""
+
+STATE_ROLES = frozenset({Role.WEIGHT, Role.BUFFER})
+"""The roles whose records are loaded, not computed."""
+
+ROUNDING_FACTOR = 3.0
+"""Times the dtype's default rtol and the largest element: what rounding may add up to in a correct
+port. Measured (docs/decisions/0004-rounding.md): 19 epsilons of the largest element on correct
+float32 ports of up to 50 layers; this allows 33."""
+
+EXACT = Tolerance(atol=0.0, rtol=0.0)
+"""For integers and booleans: token ids, masks and counters are right or wrong."""
+
+_DEFAULTS = {
+    "float16": Tolerance(atol=1e-5, rtol=1e-3),
+    "bfloat16": Tolerance(atol=1e-5, rtol=1.6e-2),
+    "float32": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "float64": Tolerance(atol=1e-7, rtol=1e-7),
+    "complex64": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "complex128": Tolerance(atol=1e-7, rtol=1e-7),
+    # Not in torch's table. Its bfloat16 row is two units in the last place; so are these.
+    "float8_e4m3fn": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e4m3fnuz": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e5m2": Tolerance(atol=1e-5, rtol=0.5),
+    "float8_e5m2fnuz": Tolerance(atol=1e-5, rtol=0.5),
+}
+"""Source: ``_DTYPE_PRECISIONS`` in torch/testing/_comparison.py, torch 2.13."""
+
+_EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+"""Spacing of 1.0 by dtype (IEEE 754)."""
+
+
+def epsilon_of(dtype: str) -> float:
+    """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
+    return _EPSILONS.get(dtype, 0.0)
+
+
+def default_of(dtype: str) -> Tolerance:
+    """Give the tolerance that a dtype has without any option."""
+    return _DEFAULTS.get(dtype, EXACT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToleranceRule:
+    """An exception to the tolerance for some modules."""
+
+    pattern: str
+    """Glob over module paths or weights, or ``type:ClassName``."""
+    atol: float | None = None
+    """None leaves what holds without the rule."""
+    rtol: float | None = None
+    role: Role | None = None
+    """None takes all roles."""
+
+    @classmethod
+    def parse(cls, text: str) -> ToleranceRule:
+        """Read ``PATTERN:atol=1e-3,rtol=1e-2,role=weight_grad``.
+
+        Raises:
+            ConfigError: The text is no rule.
+
+        >>> ToleranceRule.parse("type:LayerNorm:atol=1e-3").pattern
+        'type:LayerNorm'
+        """
+        pattern, _, options = text.rpartition(":")
+        fields: dict[str, str] = {}
+        for option in options.split(","):
+            name, equals, value = (part.strip() for part in option.partition("="))
+            if name not in {"atol", "rtol", "role"} or not equals or name in fields:
+                raise _refuse_rule(text)
+            fields[name] = value
+        if not pattern or not fields.keys() & {"atol", "rtol"}:
+            raise _refuse_rule(text)
+        role = fields.get("role")
+        if role is not None and role not in set(Role):
+            raise ConfigError(
+                f"cannot read the rule {text!r}: unknown role {role!r}",
+                hint="roles are " + ", ".join(Role),
+            )
+        return cls(
+            pattern=pattern,
+            atol=_number(text, fields.get("atol")),
+            rtol=_number(text, fields.get("rtol")),
+            role=None if role is None else Role(role),
+        )
+
+    def __str__(self) -> str:
+        """Give the text form, which ``parse`` reads back."""
+        fields = (("atol", self.atol), ("rtol", self.rtol), ("role", self.role))
+        options = ",".join(f"{name}={value}" for name, value in fields if value is not None)
+        return f"{self.pattern}:{options}"
+
+    def applies_to(self, *addresses: Address | None) -> bool:
+        """Tell whether the rule names one of the two sides of a pair."""
+        return any(
+            address is not None
+            and (self.role is None or self.role is address.role)
+            and matches(self.pattern, address.module, address.class_name, address.slot)
+            for address in addresses
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientScale:
+    """The largest absolute gradients of the reference in one step; 0 where there are none."""
+
+    activations: float = 0.0
+    weights: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTolerance:
+    """A tolerance and where it is from."""
+
+    tolerance: Tolerance
+    rules: tuple[int, ...] = ()
+    """Positions of the user's rules that took part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TolerancePolicy:
+    """Finds the tolerance of a pair."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    rules: tuple[ToleranceRule, ...] = ()
+    scale: GradientScale = GradientScale()
+    dtypes: tuple[str, ...] = ()
+    """The dtypes of the two models: what floats in them is no more precise than they are."""
+
+    def choose(
+        self,
+        reference: Address,
+        candidate: Address,
+        *,
+        reference_dtype: str,
+        candidate_dtype: str,
+        magnitude: float = 0.0,
+        noise: float | None = None,
+    ) -> ChosenTolerance:
+        """Find the tolerance of a pair.
+
+        The looser default of the two dtypes, and of what was computed also of the models' dtypes;
+        ``atol`` and ``rtol`` in place of it; then the rules that name either side, later ones
+        winning. Integers and booleans are exact unless a rule
+        names them.
+
+        A gradient's size is that of the loss, which may be anything, so the default atol of a
+        gradient is the dtype's, times the largest gradient of the model. An atol that the user
+        gave holds as it is, but never below that floor: gradients that are zero mathematically (a
+        key projection's bias, a convolution's bias before a training BatchNorm) hold nothing but
+        rounding noise of about that size.
+
+        Rounding errors of sums scale with what was summed, not with what is left: an element near
+        zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user
+        gave an rtol, the atol of what was computed is at least ``ROUNDING_FACTOR`` times the
+        default rtol times ``magnitude``.
+
+        Args:
+            reference: Address on the reference.
+            candidate: Address on the candidate.
+            reference_dtype: Name of the dtype on the reference.
+            candidate_dtype: Name of the dtype on the candidate.
+            magnitude: Largest absolute finite element of the reference, >= 0.
+            noise: Measured noise floor of the pair, >= 0: stands in for the default atol, and the
+                atol is at least that. None if it was not measured or is not to be used.
+        """
+        names = [reference_dtype, candidate_dtype]
+        if reference.role not in STATE_ROLES and all(name in _DEFAULTS for name in names):
+            names += self.dtypes
+        defaults = [_DEFAULTS.get(name, EXACT) for name in names]
+        atol = max(default.atol for default in defaults)
+        rtol = max(default.rtol for default in defaults)
+        if rtol > 0:
+            is_measured = noise is not None and reference.role not in STATE_ROLES
+            atol = 0.0 if is_measured else atol
+            floor = None
+            if reference.role in GRADIENT_ROLES:
+                floor = self._floor(reference.role, atol, reference_dtype, candidate_dtype)
+                atol = atol if floor is None else floor
+            if self.atol is not None:
+                atol = max(self.atol, floor or 0.0)
+            if self.rtol is not None:
+                rtol = self.rtol
+            elif reference.role not in STATE_ROLES or reference.phase is Phase.UPDATE:
+                atol = max(atol, ROUNDING_FACTOR * rtol * magnitude)
+            atol = max(atol, noise or 0.0) if is_measured else atol
+        used: list[int] = []
+        for place, rule in enumerate(self.rules):
+            if rule.applies_to(reference, candidate):
+                used.append(place)
+                atol = atol if rule.atol is None else rule.atol
+                rtol = rtol if rule.rtol is None else rule.rtol
+        return ChosenTolerance(tolerance=Tolerance(atol=atol, rtol=rtol), rules=tuple(used))
+
+    def _floor(self, role: Role, atol: float, *dtypes: str) -> float | None:
+        """Give the noise that a gradient of zero may hold; None where the scale is unknown."""
+        scale = self.scale.weights if role is Role.WEIGHT_GRAD else self.scale.activations
+        if scale <= 0:
+            return None
+        return scale * max(atol, *(_EPSILONS.get(name, 0.0) for name in dtypes))
+
+    def unused(self, used: Iterable[int]) -> tuple[str, ...]:
+        """Give the rules that named no pair."""
+        places = set(used)
+        return tuple(str(rule) for place, rule in enumerate(self.rules) if place not in places)
+
+
+def _number(text: str, value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        raise _refuse_rule(text) from None
+    if not (math.isfinite(number) and number >= 0):
+        raise _refuse_rule(text)
+    return number
+
+
+def _refuse_rule(text: str) -> ConfigError:
+    return ConfigError(
+        f"cannot read the rule {text!r}: expected PATTERN:atol=NUMBER,rtol=NUMBER[,role=ROLE]",
+        hint="for example 'encoder.*.norm1:atol=1e-3' or 'type:LayerNorm:rtol=1e-4,role=output'",
+    )

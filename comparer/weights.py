@@ -1,0 +1,84 @@
+"""Compare the values of two sets of weights, pair by pair, through a weight plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Address, CompareError, Phase, dtype_name
+
+from .metrics import measure
+from .result import Metrics, Tolerance, Verdict
+from .tolerance import TolerancePolicy
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing import Side
+    from padiff.pairing.weight_plan import WeightPair, WeightPlan
+
+__all__ = ["JudgedWeight", "WeightTolerance", "compare_weights"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightTolerance:
+    """What the user asked for; None takes the default of the dtypes."""
+
+    atol: float | None = None
+    rtol: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedWeight:
+    """A pair of the plan with its verdict."""
+
+    pair: WeightPair
+    verdict: Verdict
+    tolerance: Tolerance
+    metrics: Metrics | None = None
+    """None where the two could not be compared."""
+
+    @property
+    def is_match(self) -> bool:
+        """Tell whether the candidate holds what it should."""
+        return self.verdict is Verdict.MATCH
+
+
+def compare_weights(
+    reference: Side, candidate: Side, plan: WeightPlan, tolerance: WeightTolerance
+) -> tuple[JudgedWeight, ...]:
+    """Judge every pair of the plan, in the plan's order."""
+    policy = TolerancePolicy(atol=tolerance.atol, rtol=tolerance.rtol)
+    judged = []
+    for pair in plan.pairs:
+        target = candidate.index.records[pair.candidate]
+        sources = [reference.index.records[one] for one in pair.reference]
+        found = candidate.array(target)
+        expected = pair.rule.apply([reference.array(one) for one in sources], target.shape)
+        chosen = policy.choose(
+            _address(reference, sources[0]),
+            _address(candidate, target),
+            reference_dtype=dtype_name(expected.dtype),
+            candidate_dtype=dtype_name(found.dtype),
+        ).tolerance
+        try:
+            metrics = measure(expected, found, chosen)
+        except CompareError:
+            judged.append(JudgedWeight(pair=pair, verdict=Verdict.INCOMPARABLE, tolerance=chosen))
+            continue
+        verdict = Verdict.DIVERGED if metrics.mismatched else Verdict.MATCH
+        judged.append(JudgedWeight(pair=pair, verdict=verdict, tolerance=chosen, metrics=metrics))
+    return tuple(judged)
+
+
+def _address(side: Side, record: RecordInfo) -> Address:
+    module = side.index.modules[record.module]
+    return Address(
+        step=side.index.step,
+        rank=side.index.rank,
+        module=module.path,
+        class_name=module.class_name,
+        call=None,
+        phase=Phase.FORWARD,
+        role=record.role,
+        slot=record.slot,
+    )

@@ -1,0 +1,102 @@
+"""The hull decides at any tolerance as the elements themselves do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from padiff.comparer import Tolerance, measure
+from padiff.comparer.hull import passes
+
+Array = npt.NDArray[Any]
+
+DYADIC = st.integers(-64, 64).map(lambda number: number / 8)
+"""Few bits, so that sums and products are exact and ties are ties."""
+PLAIN = st.floats(-1e6, 1e6, width=32)
+
+
+def arrays(elements: st.SearchStrategy[float]) -> st.SearchStrategy[tuple[Array, Array]]:
+    return st.integers(1, 60).flatmap(
+        lambda size: st.tuples(
+            hnp.arrays(np.float64, size, elements=elements),
+            hnp.arrays(np.float64, size, elements=elements),
+        )
+    )
+
+
+def directly(reference: Array, candidate: Array, tolerance: Tolerance) -> bool:
+    allowed = tolerance.atol + tolerance.rtol * np.abs(reference)
+    return bool((np.abs(candidate - reference) <= allowed).all())
+
+
+@given(arrays(DYADIC), DYADIC.map(abs), DYADIC.map(abs))
+def test_ties_and_zeros_are_decided_exactly(
+    pair: tuple[Array, Array], atol: float, rtol: float
+) -> None:
+    tolerance = Tolerance(atol=atol, rtol=rtol)
+
+    hull = measure(*pair, Tolerance(atol=0.0, rtol=0.0)).hull
+
+    assert passes(hull, tolerance) is directly(*pair, tolerance)
+
+
+@given(arrays(PLAIN), st.floats(0, 1e3), st.floats(0, 10))
+def test_random_data_are_decided_alike(pair: tuple[Array, Array], atol: float, rtol: float) -> None:
+    tolerance = Tolerance(atol=atol, rtol=rtol)
+    allowed = atol + rtol * np.abs(pair[0])
+    distance = np.abs(pair[1] - pair[0])
+    assume(bool((np.abs(distance - allowed) > 4e-15 * (distance + allowed)).all()))
+
+    hull = measure(*pair, Tolerance(atol=1e-5, rtol=1e-6)).hull
+
+    assert passes(hull, tolerance) is directly(*pair, tolerance)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from(["relative", "absolute", "mixed", "one", "zeros"]),
+    st.floats(-9, 0),
+    st.floats(-9, 0),
+)
+def test_many_blocks_are_decided_alike(seed: int, form: str, atol: float, rtol: float) -> None:
+    random = np.random.default_rng(seed)
+    reference = random.standard_normal(150_000).astype(np.float32)
+    noise = random.standard_normal(reference.size).astype(np.float32) * np.float32(1e-4)
+    candidate = {
+        "relative": reference * (1 + noise),
+        "absolute": reference + noise,
+        "mixed": reference * (1 + noise) + np.where(random.random(reference.size) < 1e-3, 1, 0),
+        "one": np.where(np.arange(reference.size) == seed * 149, reference + 1, reference),
+        "zeros": np.where(random.random(reference.size) < 0.5, 0, reference + noise),
+    }[form].astype(np.float32)
+    tolerance = Tolerance(atol=10**atol, rtol=10**rtol)
+
+    hull = measure(reference, candidate, Tolerance(atol=1e-5, rtol=1.3e-6)).hull
+
+    wide = reference.astype(np.float64), candidate.astype(np.float64)
+    assert passes(hull, tolerance) is directly(*wide, tolerance)
+    for place in range(40):  # tolerances that are just enough, and just not
+        rtol_tried = 10.0 ** (-place / 6)
+        excess = np.abs(wide[1] - wide[0]) - rtol_tried * np.abs(wide[0])
+        needed = max(float(excess.max()), 0.0)
+        for atol_tried in (needed * (1 + 1e-9) + 1e-300, needed * (1 - 1e-9)):
+            tried = Tolerance(atol=atol_tried, rtol=rtol_tried)
+            assert passes(hull, tried) is directly(*wide, tried)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_nan_and_inf_are_counted_apart(special: float) -> None:
+    reference = np.array([1.0, special, 2.0])
+
+    same = measure(reference, np.array([1.5, special, 2.0]), Tolerance(atol=1.0, rtol=0.0))
+    other = measure(reference, np.array([1.5, 3.0, 2.0]), Tolerance(atol=1.0, rtol=0.0))
+
+    assert same.hull == other.hull == ((1.0, 0.5),)
+    assert (same.nonfinite_mismatched, other.nonfinite_mismatched) == (0, 1)

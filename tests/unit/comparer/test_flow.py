@@ -1,0 +1,85 @@
+"""What went through a call: error growth, feeders, nan, and calls that only move data."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer import CompareSettings, Comparison, compare
+from tests.support.dumps import DumpBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+X = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def two(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> DumpBuilder:
+    """Two calls in a row, what they gave, and glue between them."""
+    built = DumpBuilder().module("", "Net").module("a", "A").module("b", "B")
+    built.enter("", inputs=[X]).call("a", inputs=[X], outputs=[first])
+    built.call("b", inputs=[first], outputs=[second])
+    return built.leave(outputs=[second])
+
+
+def compared(known: DumpBuilder, found: DumpBuilder, tmp_path: Path) -> Comparison:
+    return compare(
+        known.write(tmp_path / "known"), found.write(tmp_path / "found"), CompareSettings()
+    )
+
+
+def test_a_step_is_told_from_a_drift(tmp_path: Path) -> None:
+    small = np.float32(1 + 1e-6)
+    known, drifted = two(X, X * 100), two(X * small, X * 100 * np.float32(1 + 6e-6))
+    stepped = two(X * small, X * 100 * np.float32(1.5))
+
+    drift = compared(known, drifted, tmp_path).origins[0]
+    step = compared(known, stepped, tmp_path).origins[0]
+
+    assert drift.amplification is not None
+    assert drift.amplification < 10
+    assert any("drifted" in line for line in drift.evidence)
+    assert step.amplification is not None
+    assert step.amplification > 1000
+    assert any("a step" in line for line in step.evidence)
+
+
+def test_equal_inputs_amplify_without_bound(tmp_path: Path) -> None:
+    found = compared(two(X, X * 2), two(X, X * 3), tmp_path)
+
+    assert found.origins[0].amplification == math.inf
+
+
+def test_the_origin_says_who_fed_it(tmp_path: Path) -> None:
+    found = compared(two(X + 1, X * 2), two(X + 1, X * 3), tmp_path)
+
+    assert any("input[0] is step 0 a#0 output" in line for line in found.origins[0].evidence)
+
+
+def test_the_first_producer_of_nan_is_named(tmp_path: Path) -> None:
+    broken = (X * 2).copy()
+    broken[1, 1] = np.nan
+
+    found = compared(two(X + 1, X * 2), two(X + 1, broken), tmp_path)
+
+    assert found.origins[0].evidence[0].startswith("makes nan or inf out of finite inputs on the c")
+
+
+def test_a_call_that_only_moves_data_is_looked_through(tmp_path: Path) -> None:
+    def moved(size: float) -> DumpBuilder:
+        made = X * np.float32(size)
+        built = DumpBuilder().module("", "Net").module("a", "A").module("move", "Move")
+        built.enter("", inputs=[X]).call("a", inputs=[X], outputs=[made + 1])
+        other = made if size == 1 else made.reshape(4, 3)
+        built.call("move", inputs=[other], outputs=[made[::-1].copy()])
+        return built.leave(outputs=[made])
+
+    found = compared(moved(1), moved(2), tmp_path)
+
+    named = [one.pair.reference.address.module for one in found.origins if one.pair.reference]
+    assert "a" in named
+    assert "move" not in named

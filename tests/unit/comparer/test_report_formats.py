@@ -1,0 +1,425 @@
+"""Every format can be parsed back, says the same, and lets no name out of its place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from padiff.comparer.report.csv_report import to_csv
+from padiff.comparer.report.github import to_github
+from padiff.comparer.report.html import to_html
+from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.junit import to_junit
+from padiff.comparer.report.markdown import LIMIT, to_markdown
+from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.sarif import to_sarif
+from padiff.comparer.result import Comparison, Kind, Verdict
+from padiff.dumpfile import ConfigError, SourceLine
+from tests.support.comparisons import (
+    comparison,
+    divergence,
+    endpoint,
+    metrics,
+    pair,
+    resnet_like,
+    tree,
+)
+
+if TYPE_CHECKING:
+    from padiff.comparer.report.reading import Report
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8")
+)
+NASTY = (
+    "<script>alert(1)</script>",
+    "a\x1b[31mred\x1b[0m",
+    "]]><x/>&amp;",
+    "a\n::error::owned\r\n::set-output name=x::y",
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "@SUM(A1)",
+    "x" * 10_000,
+    "lone\ud800surrogate\ufffe\x00",
+    "\u202egnp.exe",
+    "](javascript:alert(1)) | `code` @everyone https://example.org",
+)
+
+
+def named(name: str) -> Comparison:
+    """Give a diverged comparison in which everything is called ``name``."""
+    place = SourceLine(file=name, line=3)
+    ends = [
+        replace(endpoint(name, name, slot=name), call_site=place, module_source=place)
+        for _ in range(2)
+    ]
+    bad = pair(ends[0], ends[1], Verdict.DIVERGED, kind=Kind.ORIGIN, measured=metrics())
+    alone = pair(endpoint(name, slot=".other"), None, Verdict.MISSING, reason=name)
+    rows = tuple(
+        replace(row, reference=name, candidate=name, reference_class=name, origin=True)
+        for row in tree([""], {"": Verdict.DIVERGED})
+    )
+    return comparison([bad, alone], rows, [divergence(bad, name)], reasons=(name,), notes=(name,))
+
+
+def read(result: Comparison) -> Report:
+    """Take the way of all formats: through JSON text."""
+    return read_report(json.loads(json.dumps(to_json(result), allow_nan=False)))
+
+
+def validate(data: object) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("result", [resnet_like(), *map(named, NASTY)], ids=lambda _: "report")
+def test_json_follows_the_published_schema(result: Comparison) -> None:
+    validate(json.loads(json.dumps(to_json(result), allow_nan=False)))
+
+
+def test_schema_refuses_what_the_report_never_says() -> None:
+    data = to_json(resnet_like())
+
+    with pytest.raises(jsonschema.ValidationError):
+        validate({**data, "verdict": "failed"})
+    with pytest.raises(jsonschema.ValidationError):
+        validate({name: value for name, value in data.items() if name != "pairs"})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "expected an object"),
+        ({"schema": "other/1"}, "padiff-report/1"),
+        ({"schema": "padiff-report/1"}, "no such entry"),
+        ({**to_json(resnet_like()), "pairs": [7]}, "pairs"),
+        ({**to_json(resnet_like()), "inherited": "1"}, "inherited"),
+    ],
+)
+def test_what_is_no_report_is_refused(data: Any, message: str) -> None:  # noqa: ANN401 -- any JSON
+    with pytest.raises(ConfigError, match=message):
+        read_report(data)
+
+
+def test_junit_has_a_suite_per_phase_and_a_case_per_call() -> None:
+    root = ET.fromstring(to_junit(read(resnet_like())))
+
+    suites = {suite.get("name"): suite for suite in root}
+    assert list(suites) == ["comparison", "forward", "backward"]
+    forward = {case.get("name"): case for case in suites["forward"]}
+    assert forward["conv1"].find("failure") is None
+    failure = forward["layer2.0.bn1"].find("failure")
+    assert failure is not None
+    assert failure.get("type") == "origin"
+    assert "max abs 0.01235" in (failure.text or "")
+    assert forward["relu"].find("skipped") is None  # covered: judged elsewhere
+    assert suites["backward"].find("testcase/failure[@type='inherited']") is not None
+
+
+def test_junit_counts_are_those_of_its_cases() -> None:
+    root = ET.fromstring(to_junit(read(resnet_like())))
+
+    for suite in root:
+        assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
+        assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
+        assert int(suite.get("skipped", "")) == len(suite.findall("testcase/skipped"))
+    assert int(root.get("tests", "")) == len(root.findall("testsuite/testcase"))
+
+
+def test_junit_fails_for_reasons_that_belong_to_no_module() -> None:
+    result = comparison([], tree([""], {}), reasons=("only 1 of 2 values were judged",))
+
+    root = ET.fromstring(to_junit(read(result)))
+
+    assert root.get("failures") == "1"
+
+
+SARIF = {
+    "type": "object",
+    "required": ["$schema", "version", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["tool", "results"],
+                "additionalProperties": False,
+                "properties": {
+                    "tool": {
+                        "type": "object",
+                        "required": ["driver"],
+                        "properties": {
+                            "driver": {
+                                "type": "object",
+                                "required": ["name"],
+                                "additionalProperties": False,
+                                "properties": {
+                                    "name": {"type": "string"},
+                                    "version": {"type": "string"},
+                                    "rules": {
+                                        "type": "array",
+                                        "uniqueItems": True,
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["id"],
+                                            "properties": {"id": {"type": "string"}},
+                                        },
+                                    },
+                                },
+                            }
+                        },
+                    },
+                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                    "properties": {"type": "object"},
+                    "results": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["message"],
+                            "additionalProperties": False,
+                            "properties": {
+                                "ruleId": {"type": "string"},
+                                "ruleIndex": {"type": "integer", "minimum": -1},
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "message": {
+                                    "type": "object",
+                                    "required": ["text"],
+                                    "properties": {"text": {"type": "string"}},
+                                },
+                                "partialFingerprints": {
+                                    "type": "object",
+                                    "additionalProperties": {"type": "string"},
+                                },
+                                "locations": {
+                                    "type": "array",
+                                    "items": {
+                                        "type": "object",
+                                        "additionalProperties": False,
+                                        "properties": {
+                                            "logicalLocations": {
+                                                "type": "array",
+                                                "uniqueItems": True,
+                                                "items": {
+                                                    "type": "object",
+                                                    "additionalProperties": False,
+                                                    "properties": {
+                                                        "name": {"type": "string"},
+                                                        "fullyQualifiedName": {"type": "string"},
+                                                        "kind": {"type": "string"},
+                                                    },
+                                                },
+                                            },
+                                            "physicalLocation": {
+                                                "type": "object",
+                                                "required": ["artifactLocation"],
+                                                "additionalProperties": False,
+                                                "properties": {
+                                                    "artifactLocation": {
+                                                        "type": "object",
+                                                        "additionalProperties": False,
+                                                        "properties": {
+                                                            "uri": {
+                                                                "type": "string",
+                                                                "pattern": "^[!-~]+$",
+                                                            }
+                                                        },
+                                                    },
+                                                    "region": {
+                                                        "type": "object",
+                                                        "additionalProperties": False,
+                                                        "properties": {
+                                                            "startLine": {
+                                                                "type": "integer",
+                                                                "minimum": 1,
+                                                            }
+                                                        },
+                                                    },
+                                                },
+                                            },
+                                        },
+                                    },
+                                },
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+"""The parts of the SARIF 2.1.0 schema (OASIS) that a report uses, with its names and limits."""
+
+
+@pytest.mark.parametrize("result", [resnet_like(), *map(named, NASTY)], ids=lambda _: "report")
+def test_sarif_has_the_structure_of_the_standard(result: Comparison) -> None:
+    log: Any = json.loads(json.dumps(to_sarif(read(result)), allow_nan=False))
+
+    jsonschema.Draft202012Validator(SARIF).validate(log)
+
+    run = log["runs"][0]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"]
+    assert all(rules[found["ruleIndex"]] == found["ruleId"] for found in run["results"])
+
+
+def test_sarif_points_at_the_candidates_source() -> None:
+    log: Any = to_sarif(read(resnet_like()))
+
+    found = log["runs"][0]["results"]
+    assert len(found) == 1
+    physical = found[0]["locations"][0]["physicalLocation"]
+    assert physical["artifactLocation"]["uri"] == "models/resnet.py"
+    assert physical["region"]["startLine"] == 93
+    assert "attribute eps" in found[0]["message"]["text"]
+
+
+def test_sarif_of_a_divergence_without_origin_is_not_empty() -> None:
+    log: Any = to_sarif(read(comparison([], tree([""], {}), reasons=("step 1 is missing",))))
+
+    assert [found["message"]["text"] for found in log["runs"][0]["results"]] == [
+        "step 1 is missing"
+    ]
+
+
+def test_markdown_leads_with_verdict_and_origin() -> None:
+    lines = to_markdown(read(resnet_like())).splitlines()
+
+    assert lines[0] == "## padiff: DIVERGED"
+    text = "\n".join(lines)
+    assert "layer2.0.bn1" in text.replace("&#46;", ".")
+    assert "1 covered" in text
+
+
+def test_markdown_stays_below_its_limit_and_says_what_it_left_out() -> None:
+    bad = pair(endpoint("m" * 150), endpoint("m" * 150), Verdict.DIVERGED, measured=metrics())
+    result = comparison(
+        [bad] * 5000, tree([""], {}), reasons=("r" * 1000,), notes=("n" * 500,) * 500
+    )
+
+    text = to_markdown(read(result))
+
+    assert len(text.encode()) < LIMIT
+    assert re.search(r"\d+ more records diverged", text)
+
+
+def test_csv_has_a_row_for_each_record() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(read(resnet_like())))))
+
+    assert [row["verdict"] for row in rows] == [
+        "match", "diverged", "diverged", "diverged", "covered",
+    ]  # fmt: skip
+    assert rows[1]["reference_module"] == "layer2.0.bn1"
+    assert float(rows[1]["max_abs"]) == 0.0123456
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_csv_cell_starts_a_formula(name: str) -> None:
+    table = to_csv(read(named(name)))
+    rows = list(csv.reader(io.StringIO(table)))
+
+    assert len(table.splitlines()) == len(rows) == 3
+    for cell in (cell for row in rows for cell in row):
+        assert not cell.startswith(("=", "+", "@", "\t", "\r", "|", "%"))
+        assert not re.match(r"-(?!\d)", cell)
+        table.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_breaks_out_of_an_annotation(name: str) -> None:
+    text = to_github(read(named(name)))
+
+    assert text.isprintable() or text.count("\n") == 1
+    assert len(text.splitlines()) == 1
+    command = re.fullmatch(r"::error ((?:\w+=[^,:]*,?)+)::(.*)\n", text)
+    assert command is not None
+    assert set(re.findall(r"(\w+)=", re.sub(r"=[^,]*", "=", command[1]))) == {
+        "file", "line", "title",
+    }  # fmt: skip
+
+
+def test_annotation_of_a_match_is_a_notice() -> None:
+    fine = comparison([pair(endpoint("fc"), endpoint("fc"))], tree([""], {}))
+
+    assert to_github(read(fine)).startswith("::notice title=padiff::padiff%3A".replace("%3A", ":"))
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_breaks_junit(name: str) -> None:
+    text = to_junit(read(named(name)))
+
+    root = ET.fromstring(text.encode("utf-8"))
+    assert {child.tag for child in root.iter()} == {
+        "testsuites", "testsuite", "testcase", "failure",
+    }  # fmt: skip
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_becomes_markdown(name: str) -> None:
+    text = to_markdown(read(named(name)))
+
+    text.encode("utf-8")
+    assert "\x1b" not in text
+    for bad in ("<script", "<x/>", "](javascript", "@everyone", "https://", "`"):
+        assert bad not in text
+    assert not [line for line in text.splitlines() if line.startswith("::")]
+
+
+class _Page(HTMLParser):
+    """Collects what is in a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_becomes_markup_in_the_page(name: str) -> None:
+    text = to_html(to_json(named(name)))
+
+    page = _Page()
+    page.feed(text)
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 2
+    assert not [tag for tag, _ in page.tags if tag in ("x", "img", "iframe", "a") and tag != "a"]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    text.encode("utf-8")
+
+
+def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
+    page = _Page()
+    page.feed(to_html(to_json(resnet_like())))
+
+    loads = [(tag, found) for tag, found in page.tags if {"src", "href", "srcset"} & set(found)]
+    assert [found.get("href") for _, found in loads] == ["#tree"]
+    assert not [found for _, found in page.tags if any(name.startswith("on") for name in found)]
+    policy = next(found["content"] for tag, found in page.tags if found.get("http-equiv"))
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_page_needs_nothing_but_the_json() -> None:
+    data = to_json(resnet_like())
+
+    assert to_html(json.loads(json.dumps(data))) == to_html(data)

@@ -1,0 +1,319 @@
+"""The terminal report says what a reader needs, in order, and nothing dangerous."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from padiff.comparer.result import Kind, Verdict
+from padiff.dumpfile import Phase, Role
+from tests.support.comparisons import (
+    comparison,
+    divergence,
+    endpoint,
+    metrics,
+    pair,
+    resnet_like,
+    tree,
+)
+from tests.support.drawing import draw
+
+if TYPE_CHECKING:
+    from padiff.comparer.result import Comparison
+
+
+def match() -> Comparison:
+    """Give a comparison in which all agrees, one pair not bit for bit."""
+    near = pair(endpoint("fc"), endpoint("fc"), measured=metrics(3.21e-6))
+    return comparison(
+        [pair(endpoint("conv1"), endpoint("conv1")), near], tree(["", "conv1", "fc"], {})
+    )
+
+
+def test_first_screen_has_verdict_origin_and_evidence() -> None:
+    screen = "\n".join(draw(resnet_like(), width=80).splitlines()[:24])
+
+    assert screen.startswith("DIVERGED: 1 origin, 1 inherited")
+    assert "layer2.0.bn1  BatchNorm2d" in screen
+    assert "layer2.0.bn1  BatchNorm2D" in screen
+    assert "models/resnet.py:93" in screen
+    assert "all agree" in screen
+    assert "attribute eps: 1e-05 | 0.001" in screen
+    assert re.search(r"0\.01235 at \[0, 2\] +allowed 0\.0001 \+ 1\.3e-06 \* \|ref\|", screen)
+
+
+def test_sections_come_in_order_of_importance() -> None:
+    text = draw(resnet_like())
+    titles = [line.split("  ")[0] for line in text.splitlines() if line[:2].isupper()]
+
+    assert titles == [
+        "DIVERGED: 1 origin, 1 inherited",
+        "FIRST ORIGIN",
+        "MODULE TREE",
+        "WEIGHTS AND GRADIENTS",
+        "COMPARED",
+    ]
+
+
+def test_covered_records_are_counted_as_compared() -> None:
+    text = " ".join(draw(resnet_like()).split())
+
+    assert "3 diverged; 1 record covered (value judged at another address)" in text
+    assert "NOT COMPARED" not in text
+
+
+def test_module_whose_records_are_all_covered_is_not_called_skipped() -> None:
+    both = frozenset({Phase.FORWARD, Phase.BACKWARD})
+    rows = tree([("", ""), ("relu", None), ("drop", None)], {})
+    rows = tuple(replace(row, covered=both) if row.reference == "relu" else row for row in rows)
+
+    lines = draw(comparison([pair(endpoint(""), endpoint(""))], rows)).splitlines()
+
+    assert re.search(r"covered +covered", next(line for line in lines if "relu" in line))
+    assert re.search(r"skipped +skipped", next(line for line in lines if "drop" in line))
+
+
+def test_here_marks_exactly_the_origin() -> None:
+    marked = [line for line in draw(resnet_like()).splitlines() if "<--- HERE" in line]
+
+    assert len(marked) == 1
+    assert "bn1  Bn" in marked[0]
+    assert "DIVERGED" in marked[0]
+
+
+def test_verdicts_are_words_so_that_colour_is_not_needed() -> None:
+    text = draw(resnet_like())
+
+    assert "\x1b" not in text
+    assert re.search(r"relu .*diverged .*inherited", text)
+    assert re.search(r"relu .*reference only", text)
+    assert re.search(r"head_dropout .*candidate only", text)
+
+
+def test_matching_and_inherited_subtrees_fold_with_counts() -> None:
+    text = draw(resnet_like())
+
+    assert "layer1  Layer  (+12 modules)" in text
+    assert re.search(r"layer4  Layer  \(\+12 modules\) +diverged +diverged +inherited", text)
+
+
+def test_long_runs_of_siblings_share_a_line() -> None:
+    paths = ["", *(f"block{n}" for n in range(40))]
+
+    text = draw(comparison([], tree(paths, {"block30": Verdict.DIVERGED}, origins=["block30"])))
+
+    assert "block0 ... block29  30 siblings" in text
+    assert "block31 ... block39  9 siblings" in text
+    assert re.search(r"- block30 .*<--- HERE", text)
+
+
+def test_wrappers_of_one_side_are_not_drawn_but_counted() -> None:
+    rows = tree(
+        ["", ("body", None), ("body.fc", "fc"), ("body.drop", None)],
+        {"body.fc": Verdict.DIVERGED},
+        origins=["body.fc"],
+    )
+
+    text = draw(comparison([], rows))
+    everything = draw(comparison([], rows), verbose=True)
+
+    assert re.search(r"\|- body\.fc = fc +Fc +DIVERGED", text)
+    assert "1 module around paired ones, on one side only" in text
+    assert re.search(r"- body  Body +skipped +skipped +reference only", everything)
+
+
+def test_verbose_gives_every_module_a_line() -> None:
+    result = resnet_like()
+
+    text = draw(result, verbose=True, max_rows=0)
+
+    tree_part = text.partition("MODULE TREE")[2].partition("WEIGHTS")[0]
+    assert len(tree_part.strip().splitlines()) == len(result.steps[0].tree) + 2
+    assert "(+" not in tree_part
+
+
+def test_max_rows_never_cuts_the_way_to_the_origin() -> None:
+    text = draw(resnet_like(), max_rows=4)
+
+    tree_part = text.partition("MODULE TREE")[2].partition("WEIGHTS")[0]
+    assert "<--- HERE" in tree_part
+    assert "left out (--max-rows 0: all)" in tree_part
+    assert len([line for line in tree_part.splitlines() if "verged" in line]) <= 5
+
+
+def test_match_states_how_close_it_was_and_draws_the_tree() -> None:
+    text = draw(match())
+
+    assert text.startswith("MATCH")
+    assert "ORIGIN" not in text
+    assert "HERE" not in text
+    assert "max abs 3.21e-06 at fc output, allowed 0.0001" in text
+    assert "2 match (1 bit-equal)" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, draw(resnet_like(), width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "[red]bold[/red]",
+        "a\x1b[31mb",
+        "a\nDIVERGED",
+        "a\rb",
+        "\u202eevil",
+        ":smile:",
+        "\ud800",
+        "[/]",
+        "[link=http://x]y",
+    ],
+)
+def test_hostile_names_are_printed_and_not_obeyed(name: str) -> None:
+    judged = pair(
+        endpoint(name, name),
+        endpoint(name, name),
+        Verdict.DIVERGED,
+        kind=Kind.ORIGIN,
+        measured=metrics(),
+    )
+    alone = pair(endpoint(name, name), None, Verdict.MISSING, reason=f"no {name}")
+    rows = tree(["", name], {name: Verdict.DIVERGED}, origins=[name])
+    result = comparison([judged, alone], rows, [divergence(judged, name)], notes=(name,))
+
+    text = draw(result, encoding="utf-8", verbose=True, explain_pairing=True)
+
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+    assert text.splitlines()[0] == "DIVERGED: 1 origin, 0 inherited"
+    if name.isprintable():
+        assert name in text
+
+
+def test_plain_output_is_ascii_whatever_the_names() -> None:
+    judged = pair(endpoint("couché"), endpoint("層"), measured=metrics())
+    result = comparison([judged], tree(["", ("couché", "層")], {}))
+
+    text = draw(result, encoding="ascii", explain_pairing=True)
+
+    assert text.isascii()
+    assert "couch\\xe9 = \\u5c64" in text
+
+
+def test_unicode_terminal_gets_lines_and_names_as_they_are() -> None:
+    result = comparison([], tree(["", "couché"], {}))
+
+    assert "└─ couché" in draw(result, encoding="utf-8")
+
+
+def test_origin_in_backward_does_not_claim_the_forward() -> None:
+    gradient = pair(
+        endpoint("fc", role=Role.GRAD_INPUT, phase=Phase.BACKWARD),
+        endpoint("fc", role=Role.GRAD_INPUT, phase=Phase.BACKWARD),
+        Verdict.DIVERGED,
+        kind=Kind.ORIGIN,
+        measured=metrics(),
+    )
+    rows = tree(["", "fc"], {}, origins=["fc"])
+    worst = {Phase.FORWARD: Verdict.MATCH, Phase.BACKWARD: Verdict.DIVERGED}
+    rows = (rows[0], replace(rows[1], worst=worst))
+
+    text = draw(comparison([gradient], rows, [divergence(gradient)]))
+
+    assert "FIRST ORIGIN  backward" in text
+    assert re.search(r"fc +Fc +match +DIVERGED +<--- HERE", text)
+
+
+def test_further_origins_are_numbered_in_table_and_tree() -> None:
+    pairs = [
+        pair(endpoint(n), endpoint(n), Verdict.DIVERGED, kind=Kind.ORIGIN, measured=metrics())
+        for n in ("a", "b")
+    ]
+    bad = {"a": Verdict.DIVERGED, "b": Verdict.DIVERGED}
+    rows = tree(["", "a", "b"], bad, origins=["a", "b"])
+
+    text = draw(comparison(pairs, rows, [divergence(p) for p in pairs]))
+
+    assert text.startswith("DIVERGED: 2 origins, 0 inherited")
+    assert "FURTHER ORIGINS" in text
+    assert "<--- HERE #2" in text
+
+
+def test_suspects_are_all_named() -> None:
+    judged = pair(endpoint("b"), endpoint("b"), Verdict.DIVERGED, kind=Kind.ORIGIN)
+    found = replace(divergence(judged), suspects=("b.q", "b.k", ""))
+    rows = tree(["", "b"], {"b": Verdict.DIVERGED}, origins=["b"])
+
+    text = draw(comparison([judged], rows, [found]))
+
+    assert "b.q, b.k, (root) (the evidence cannot tell them apart)" in text
+
+
+def test_nan_and_inf_are_always_told() -> None:
+    judged = pair(
+        endpoint("a"),
+        endpoint("a"),
+        Verdict.DIVERGED,
+        kind=Kind.ORIGIN,
+        measured=metrics(nan_candidate=7),
+    )
+    rows = tree(["", "a"], {"a": Verdict.DIVERGED}, origins=["a"])
+
+    text = draw(comparison([judged], rows, [divergence(judged)]))
+
+    assert "candidate 7 nan" in text
+    assert "7 positions disagree" in text
+
+
+def test_missing_root_output_without_any_divergence_says_why() -> None:
+    alone = pair(endpoint(""), None, Verdict.MISSING, reason="no such output on the candidate")
+    rows = tree([""], {"": Verdict.MISSING})
+
+    text = draw(comparison([alone], rows, reasons=("the root output has no counterpart",)))
+
+    assert text.startswith("DIVERGED\n  the root output has no counterpart")
+    assert "no such output on the candidate" in text
+
+
+def test_what_was_not_compared_is_listed() -> None:
+    skipped = pair(endpoint("a"), None, Verdict.SKIPPED, reason="excluded by the user")
+    missing = pair(None, endpoint("b"), Verdict.MISSING, reason="no call of 'b'")
+    base = comparison([skipped, missing], tree(["", "a", "b"], {}))
+    result = replace(base, candidate=replace(base.candidate, phase=Phase.FORWARD))
+
+    text = draw(result).partition("NOT COMPARED")[2]
+
+    assert "1 record skipped (reference): excluded by the user" in text
+    assert re.search(r"candidate +b +output +no call of 'b'", text)
+    assert "the candidate was recorded forward only" in text
+
+
+def test_tree_deeper_than_python_recurses_is_drawn() -> None:
+    paths = [""]
+    for _ in range(1500):
+        paths.append(f"{paths[-1]}.x".removeprefix("."))
+    origin = paths[-1]
+
+    text = draw(comparison([], tree(paths, {origin: Verdict.DIVERGED}, origins=[origin])))
+
+    assert "[depth 1500]" in text
+
+
+def test_long_lists_of_reasons_are_cut_with_a_count() -> None:
+    reasons = tuple(f"reason {n}" for n in range(10))
+
+    text = draw(comparison([], tree([""], {}), reasons=reasons))
+
+    assert "and 7 more reasons" in text
+
+
+def test_mean_mode_puts_the_allowed_value_beside_the_mean() -> None:
+    result = resnet_like()
+
+    text = draw(replace(result, settings={"mode": "mean"}))
+
+    assert re.search(r"mean abs +1\.235e-07   allowed 0\.0001 \+ 1\.3e-06 \* mean", text)
+    assert re.search(r"max abs +0\.01235 at \[0, 2\]$", text, re.MULTILINE)

@@ -1,0 +1,128 @@
+"""Which tolerance a pair gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from padiff.comparer import ToleranceRule
+from padiff.comparer.result import Tolerance
+from padiff.comparer.tolerance import GradientScale, TolerancePolicy
+from padiff.dumpfile import Address, ConfigError, Phase, Role
+
+
+def address(module: str = "fc", role: Role = Role.OUTPUT, slot: str = "") -> Address:
+    return Address(
+        step=0,
+        rank=0,
+        module=module,
+        class_name="Linear",
+        call=None,
+        phase=Phase.FORWARD,
+        role=role,
+        slot=slot,
+    )
+
+
+def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, magnitude: float = 0.0) -> Tolerance:
+    reference, candidate = dtypes or ("float32", "float32")
+    return policy.choose(
+        at, at, reference_dtype=reference, candidate_dtype=candidate, magnitude=magnitude
+    ).tolerance
+
+
+def test_defaults_are_those_of_torch_testing() -> None:
+    assert chosen(TolerancePolicy(), address()) == Tolerance(atol=1e-5, rtol=1.3e-6)
+
+
+def test_the_looser_side_decides() -> None:
+    found = chosen(TolerancePolicy(), address(), "float32", "bfloat16")
+
+    assert found == Tolerance(atol=1e-5, rtol=1.6e-2)
+
+
+def test_integers_are_exact_whatever_the_options() -> None:
+    policy = TolerancePolicy(atol=1.0, rtol=1.0)
+
+    assert chosen(policy, address(), "int64", "int64") == Tolerance(atol=0.0, rtol=0.0)
+
+
+def test_options_replace_the_defaults() -> None:
+    policy = TolerancePolicy(atol=1e-3, rtol=0.0)
+
+    assert chosen(policy, address()) == Tolerance(atol=1e-3, rtol=0.0)
+
+
+def test_a_gradient_is_judged_relative_to_the_largest_gradient() -> None:
+    policy = TolerancePolicy(scale=GradientScale(activations=1e-4, weights=2.0))
+
+    small = chosen(policy, address(role=Role.GRAD_INPUT))
+    large = chosen(policy, address(role=Role.WEIGHT_GRAD))
+
+    assert [small.atol, large.atol] == pytest.approx([1e-9, 2e-5])
+
+
+def test_the_users_atol_of_a_gradient_is_not_below_the_floor() -> None:
+    policy = TolerancePolicy(atol=1e-7, scale=GradientScale(weights=2.0))
+
+    assert chosen(policy, address(role=Role.WEIGHT_GRAD)).atol == pytest.approx(2e-5)
+
+
+def test_later_rules_win() -> None:
+    rules = tuple(map(ToleranceRule.parse, ("*:atol=1,rtol=2", "fc:atol=3")))
+
+    found = chosen(TolerancePolicy(rules=rules), address())
+
+    assert found == Tolerance(atol=3.0, rtol=2.0)
+
+
+def test_a_rule_may_name_a_weight_and_a_role() -> None:
+    rule = ToleranceRule.parse("fc.weight:atol=1,role=weight")
+
+    found = [
+        rule.applies_to(address(role=role, slot=slot))
+        for role, slot in ((Role.WEIGHT, ".weight"), (Role.WEIGHT, ".bias"), (Role.OUTPUT, ""))
+    ]
+
+    assert found == [True, False, False]
+
+
+def test_rules_that_named_nothing_are_told() -> None:
+    rules = tuple(map(ToleranceRule.parse, ("nothing:atol=1.0", "fc:atol=1.0")))
+
+    assert TolerancePolicy(rules=rules).unused([1]) == ("nothing:atol=1.0",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "fc", "fc:", ":atol=1", "fc:atoll=1", "fc:atol=-1", "fc:atol=nan", "fc:role=output",
+     "fc:atol=1,atol=2", "fc:atol=1,role=no"],
+)  # fmt: skip
+def test_a_wrong_rule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        ToleranceRule.parse(text)
+
+
+def test_a_rule_prints_what_it_was_read_from() -> None:
+    text = "type:LayerNorm:atol=0.001,rtol=0.0,role=output"
+
+    assert str(ToleranceRule.parse(text)) == text
+
+
+def test_a_float32_record_of_a_bfloat16_model_is_no_more_precise_than_the_model() -> None:
+    policy = TolerancePolicy(dtypes=("float32", "bfloat16"))
+
+    computed = chosen(policy, address(role=Role.LOSS))
+    loaded = chosen(policy, address(role=Role.BUFFER))
+
+    assert computed.rtol == 1.6e-2
+    assert loaded.rtol == 1.3e-6
+
+
+def test_rounding_is_allowed_relative_to_the_largest_element_unless_an_rtol_is_given() -> None:
+    at = address()
+
+    by_default = chosen(TolerancePolicy(atol=1e-4), at, magnitude=1000.0)
+    literal = chosen(TolerancePolicy(atol=1e-4, rtol=0.0), at, magnitude=1000.0)
+
+    assert by_default.atol == pytest.approx(3 * 1.3e-6 * 1000)
+    assert literal == Tolerance(atol=1e-4, rtol=0.0)
