@@ -1,0 +1,34 @@
+"""``padiff accept``: replace an archived baseline, and say why."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from padiff.comparer.baseline import accept as accept_baseline
+from padiff.comparer.report.escape import printable
+
+from .output import emit
+
+__all__ = ["accept"]
+
+
+@click.command()
+@click.argument("reference", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
+@click.option("--reason", required=True, metavar="TEXT", help="Why the baseline changes.")
+def accept(reference: Path, candidate: Path, *, reason: str) -> int:
+    """Put a copy of CANDIDATE in the place of the archived dump REFERENCE.
+
+    REFERENCE.accepted.jsonl, beside it, gets a line with the time, the reason, the command and
+    what changed. The candidate is read completely first, and a damaged one is refused.
+    """
+    command = ["padiff", *sys.argv[1:]]
+    found = accept_baseline(reference, candidate, reason=reason, command=command)
+    lines = [f"accepted: {printable(str(reference))} (before: {found.verdict})"]
+    lines += [f"  {printable(change)}" for change in found.changes]
+    lines.append(f"logged in {printable(str(found.log))}")
+    emit("\n".join(lines) + "\n")
+    return 0

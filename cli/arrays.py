@@ -1,0 +1,53 @@
+"""Compare files of named arrays as if they were dumps."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["as_dumps"]
+
+MANIFEST = "manifest.json"
+
+
+@contextmanager
+def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
+    """Give dumps for paths of which some are files of arrays, or folders of such files.
+
+    Args:
+        paths: Dumps stay as they are; so does what is neither, to be refused as a dump.
+
+    Yields:
+        As many paths; the temporary ones are gone afterwards.
+
+    Raises:
+        ConfigError: A file cannot be read.
+    """
+    if not any(map(_holds_arrays, paths)):
+        yield paths
+        return
+    from padiff.dumper.named import read_named, write_named  # noqa: PLC0415 - few need it
+
+    with tempfile.TemporaryDirectory(prefix="padiff-arrays-") as folder:
+        found = []
+        for place, path in enumerate(paths):
+            if _holds_arrays(path):
+                name = path.resolve().name
+                found.append(write_named(Path(folder) / str(place) / name, [read_named(path)]))
+            else:
+                found.append(path)
+        yield tuple(found)
+
+
+def _holds_arrays(path: Path) -> bool:
+    from padiff.dumper.named import SUFFIXES  # noqa: PLC0415
+
+    if path.is_dir():
+        is_dump = (path / MANIFEST).exists() or any(path.glob("step_*"))
+        return not is_dump and any(file.suffix in SUFFIXES for file in path.rglob("*"))
+    return path.is_file() and path.suffix in SUFFIXES

@@ -1,0 +1,296 @@
+"""``padiff dump``: run a model and record what every module does."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from padiff.comparer.report.escape import printable
+from padiff.dumpfile import ConfigError, Content, Phase, RecordError, open_dump
+
+from .dump_training import step_plan, train_settings, training_options
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from padiff.dumper.repeat import RepeatSettings
+    from padiff.dumper.run import RunSettings
+
+__all__ = ["dump"]
+
+OUR_PACKAGE = "padiff."
+KIBI = 1024
+
+
+@click.command()
+@click.option(
+    "--model",
+    metavar="MODULE:ATTR|FILE.py:ATTR",
+    required=True,
+    help="A factory, a class or a model; the current directory is importable.",
+)
+@click.option(
+    "--model-arg",
+    "model_args",
+    metavar="KEY=JSON",
+    multiple=True,
+    help="Keyword argument of the factory or class; may repeat.",
+)
+@click.option(
+    "--inputs",
+    metavar="[NAME=]FILE",
+    multiple=True,
+    help="A .npy, .npz or .safetensors file, for the next position or for one keyword; may repeat. "
+    "Names inside a file that are parameters of forward are passed by keyword.",
+)
+@click.option(
+    "--inputs-from",
+    metavar="DUMP",
+    type=click.Path(path_type=Path),
+    help="Feed what another dump recorded as the inputs of its root call.",
+)
+@click.option("--name", metavar="NAME", help="Name of the dump.  [default: the class name]")
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("padiff_dump"),
+    show_default=True,
+    help="Folder of all dumps.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace a dump of that name.")
+@click.option(
+    "--device", metavar="DEVICE", help="cpu, cuda:0, gpu:0 …  [default: where the model is]"
+)
+@click.option(
+    "--framework",
+    "frameworks",
+    metavar="NAME",
+    multiple=True,
+    help="torch or paddle.  [default: found from the model]",
+)
+@click.option(
+    "--train/--eval",
+    "training",
+    default=False,
+    help="Training flag of the model.  [default: --eval]",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seeds Python, numpy and the framework."
+)
+@click.option("--dtype", metavar="DTYPE", help="Cast the model: float32, float64, bfloat16 …")
+@click.option("--keep-dtype", is_flag=True, help="Feed floating inputs in their own dtype.")
+@click.option(
+    "--phase",
+    type=click.Choice([str(Phase.FORWARD), str(Phase.BACKWARD)]),
+    default=str(Phase.BACKWARD),
+    show_default=True,
+    help="The last phase to run and record.",
+)
+@click.option(
+    "--include",
+    metavar="PATTERN",
+    multiple=True,
+    help="Record only these: a glob of module paths or type:CLASS, with @self or @sublayers.",
+)
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Do not record these; it wins.")
+@click.option("--depth", type=int, help="Deepest level whose calls are recorded; the root is 0.")
+@click.option(
+    "--feed",
+    metavar="DUMP",
+    type=click.Path(path_type=Path),
+    help="Let each call hand on what this dump recorded of its partner, so that errors do not add "
+    "up and each module is judged by itself; also gives the inputs.",
+)
+@click.option(
+    "--feed-phase",
+    type=click.Choice(["forward", "backward", "both"]),
+    default="both",
+    show_default=True,
+    help="Feed outputs, the gradients of outputs, or both.",
+)
+@click.option(
+    "--weights-from",
+    metavar="SOURCE",
+    type=click.Path(path_type=Path),
+    help="Load weights and buffers into the model before it runs: a dump, a .safetensors, a torch "
+    ".pth, .pt or .bin, or a Paddle .pdparams.",
+)
+@click.option(
+    "--map",
+    "map_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Map file that says which module is which, for --weights-from and --feed.",
+)
+@click.option(
+    "--weights-strict/--no-weights-strict",
+    default=True,
+    help="Whether a weight without partner is an error.  [default: --weights-strict]",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run N more times and store how far every record moves: the noise floor.",
+)
+@click.option(
+    "--perturb",
+    type=click.Choice(["none", "ulp"]),
+    default="ulp",
+    show_default=True,
+    help="What --repeat changes: nothing, or inputs and weights by rounding.",
+)
+@click.option(
+    "--no-run",
+    is_flag=True,
+    help="Write structure, weights and buffers only; needs no inputs.",
+)
+@click.option(
+    "--compress",
+    metavar="LEVEL",
+    type=click.IntRange(1, 9),
+    help="Deflate the values; smaller, but slower to write and compare.",
+)
+@click.option(
+    "--content",
+    type=click.Choice([str(content) for content in Content]),
+    default=str(Content.FULL),
+    show_default=True,
+    help="Write all elements, or digests and statistics only: small, but weak evidence.",
+)
+@training_options
+def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
+    """Run a model and record what every module does.
+
+    The model runs forward, then backward from the loss, and everything that its modules take and
+    give goes to FOLDER/NAME; with --optimizer also what the update makes of the weights.
+    """
+    started_s = time.perf_counter()
+    settings = _settings(options)
+    from padiff.dumper.run import run  # noqa: PLC0415 - after the options proved right
+
+    try:
+        with _progress() as progress:
+            path = run(settings, progress=progress)
+    except RecordError as error:
+        _show_cause(error)
+        raise
+    _say_where(path, settings.record.out / path.name, elapsed_s=time.perf_counter() - started_s)
+
+
+def _settings(options: dict[str, Any]) -> RunSettings:
+    from padiff.dumper import RecordSettings  # noqa: PLC0415
+    from padiff.dumper.feedphase import FeedPhase  # noqa: PLC0415
+    from padiff.dumper.inputs import parse_input  # noqa: PLC0415
+    from padiff.dumper.run import RunSettings  # noqa: PLC0415
+    from padiff.dumper.target import parse_arguments, parse_target  # noqa: PLC0415
+
+    return RunSettings(
+        model=parse_target(options["model"], parse_arguments(options["model_args"])),
+        inputs=tuple(parse_input(text) for text in options["inputs"]),
+        framework=_one_framework(options["frameworks"]),
+        command=("padiff", *sys.argv[1:]),
+        record=RecordSettings(
+            out=options["out"],
+            name=options["name"],
+            phase=Phase(options["phase"]),
+            include=options["include"],
+            exclude=options["exclude"],
+            depth=options["depth"],
+            overwrite=options["overwrite"],
+            compression=options["compress"],
+            content=Content(options["content"]),
+            plan=step_plan(options),
+        ),
+        train=train_settings(options),
+        feed_phase=FeedPhase(options["feed_phase"]),
+        repeat=_repeat_settings(options),
+        **{
+            key: options[key]
+            for key in (
+                "inputs_from",
+                "feed",
+                "device",
+                "dtype",
+                "training",
+                "seed",
+                "keep_dtype",
+                "weights_from",
+                "map_file",
+                "weights_strict",
+                "no_run",
+            )
+        },
+    )
+
+
+def _repeat_settings(options: dict[str, Any]) -> RepeatSettings | None:
+    from padiff.dumper.repeat import Perturb, RepeatSettings  # noqa: PLC0415
+
+    if options["repeat"] is None:
+        return None
+    return RepeatSettings(count=options["repeat"], perturb=Perturb(options["perturb"]))
+
+
+def _one_framework(given: tuple[str, ...]) -> str | None:
+    """Take the one framework that was named, however often."""
+    named = {name.strip() for text in given for name in text.split(",")}
+    if len(named) > 1:
+        both = " and ".join(sorted(named))
+        raise ConfigError(
+            f"cannot use the frameworks {both} at once: a dump is of one model in one framework",
+            hint="run padiff dump once for each, then padiff compare",
+        )
+    return named.pop() if named else None
+
+
+def _progress() -> AbstractContextManager[Any]:
+    """Draw on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from .dump_progress import TerminalProgress  # noqa: PLC0415 - rich only where it is seen
+
+    return TerminalProgress()
+
+
+def _show_cause(error: RecordError) -> None:
+    """Print the traceback of the user's exception, from the user's first frame on."""
+    cause = error.__cause__
+    if cause is None:
+        return
+    trace: TracebackType | None = cause.__traceback__
+    while trace is not None and _is_ours(trace):
+        trace = trace.tb_next
+    shown = traceback.format_exception(type(cause), cause, trace or cause.__traceback__)
+    click.echo("".join(shown).rstrip(), err=True)
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    name = str(trace.tb_frame.f_globals.get("__name__", ""))
+    return name.startswith((OUR_PACKAGE, "importlib", "_frozen_importlib"))
+
+
+def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
+    files = open_dump(path).manifest.files
+    calls = sum(file.calls for file in files)
+    records = sum(file.records for file in files)
+    size = _readable(sum(file.size_bytes for file in files))
+    click.echo(
+        f"dump at {printable(str(shown))}: {calls} calls, {records} records, {size}, "
+        f"{elapsed_s:.1f} s",
+        err=True,
+    )
+
+
+def _readable(size_bytes: int) -> str:
+    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= KIBI and len(units) > 1:
+        size, units = size / KIBI, units[1:]
+    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"

@@ -1,0 +1,86 @@
+"""``padiff extract``: one layer of both dumps, to run it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from padiff.comparer.extract import extract as extract_module
+from padiff.comparer.report.escape import printable
+from padiff.dumpfile.packed import unpacked
+from padiff.pairing import read_map
+
+from .output import emit
+
+__all__ = ["extract"]
+
+
+@click.command()
+@click.argument("reference", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
+@click.option(
+    "--module", required=True, metavar="PATH", help="Module path on the reference; '' is the root."
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Write here; the folder is made.",
+)
+@click.option(
+    "--call", type=click.IntRange(min=0), default=0, show_default=True, help="Which call."
+)
+@click.option(
+    "--step", type=click.IntRange(min=0), default=0, show_default=True, help="Which step."
+)
+@click.option(
+    "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Which rank."
+)
+@click.option(
+    "--map",
+    "map_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Map file (TOML) that says which module is which.",
+)
+def extract(  # noqa: PLR0913 -- one parameter per option
+    reference: Path,
+    candidate: Path,
+    *,
+    module: str,
+    output: Path,
+    call: int,
+    step: int,
+    rank: int,
+    map_path: Path | None,
+) -> int:
+    """Take one module out of REFERENCE and CANDIDATE, to reproduce just that layer.
+
+    For each side FOLDER gets the recorded inputs, weights, outputs and gradients (.npz), their
+    description (.json), and a script (.py) that runs the layer on them and compares. A layer of
+    the framework is made by class and attributes; for a class of your own the script has a stub.
+    """
+    with unpacked(reference) as known, unpacked(candidate) as other:
+        found = extract_module(
+            known,
+            other,
+            "" if module == "(root)" else module,
+            output,
+            call=call,
+            place=(step, rank),
+            map_file=None if map_path is None else read_map(map_path),
+        )
+    lines = []
+    for side in found:
+        lines.append(
+            f"{side.side}: {printable(side.module) or '(root)'} {printable(side.class_path)}, "
+            f"{side.arrays} arrays; run: python {printable(str(output / side.side))}.py"
+        )
+        lines += [f"  not in the dump: {printable(name)}" for name in side.left_out]
+    if len(found) == 1:
+        lines.append("candidate: nothing is paired with it")
+    emit("\n".join(lines) + "\n")
+    return 0

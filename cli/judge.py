@@ -1,0 +1,70 @@
+"""``padiff judge``: would it match at another tolerance? Without the dumps."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from padiff.comparer.rejudge import rejudge
+from padiff.comparer.report.escape import printable
+from padiff.dumpfile import ConfigError
+
+from .output import emit
+
+if TYPE_CHECKING:
+    from padiff.comparer.rejudge import Rejudgement
+    from padiff.dumpfile import JSON
+
+__all__ = ["judge"]
+
+
+@click.command()
+@click.argument("report", type=click.Path(path_type=Path))
+@click.option("--atol", type=float, help="Absolute tolerance. [default: each record's own]")
+@click.option("--rtol", type=float, help="Relative tolerance. [default: each record's own]")
+@click.option(
+    "--max-rows", type=click.IntRange(min=0), default=20, show_default=True, help="0: all."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing; the exit code tells.")
+def judge(
+    report: Path, *, atol: float | None, rtol: float | None, max_rows: int, quiet: bool
+) -> int:
+    """Decide REPORT, which `padiff compare --json` wrote, again at other tolerances.
+
+    The report holds for each record the few elements that decide |c - r| <= atol + rtol |r| at any
+    tolerance. Exit code 0 if they match, 1 if they diverge.
+    """
+    for name, number in (("--atol", atol), ("--rtol", rtol)):
+        if number is not None and not (math.isfinite(number) and number >= 0):
+            raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
+    result = rejudge(_read(report), atol=atol, rtol=rtol)
+    if not quiet:
+        emit(_text(result, max_rows or len(result.pairs)))
+    return 1 if result.reasons else 0
+
+
+def _read(path: Path) -> JSON:
+    try:
+        data: JSON = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"cannot read the report {str(path)!r}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the report {str(path)!r}: {error}") from None
+    return data
+
+
+def _text(result: Rejudgement, limit: int) -> str:
+    lines = ["DIVERGED" if result.reasons else "MATCH: all measured records agree"]
+    lines += [f"  {printable(reason)}" for reason in result.reasons]
+    shown = result.diverged
+    for pair in shown[:limit]:
+        ways = [("--atol", pair.needed_atol), ("--rtol", pair.needed_rtol)]
+        words = " or ".join(f"{name} {value:.6g}" for name, value in ways if value is not None)
+        lines.append(f"  {printable(pair.name)}  would pass with {words or 'no tolerance'}")
+    if len(shown) > limit:
+        lines.append(f"  ... {len(shown) - limit} more (--max-rows 0 lists all)")
+    return "\n".join(lines) + "\n"

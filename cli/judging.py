@@ -1,0 +1,89 @@
+"""Options of ``padiff compare`` that decide when a difference counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from padiff.comparer import Mode, ToleranceRule
+from padiff.comparer.noise import DEFAULT_FACTOR, FloorSide
+from padiff.comparer.policyfile import Policy, parse_mode, parse_share, read_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["judging", "judging_options"]
+
+_OPTIONS = (
+    click.option(
+        "--max-mismatched",
+        metavar="SHARE",
+        help="Elements of a record that may disagree, as 10ppm, 0.1% or 1e-5.  [default: none]",
+    ),
+    click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Tolerances and rules from a TOML file; options and --rule here win over it.",
+    ),
+    click.option(
+        "--floor",
+        type=click.Choice([str(side) for side in FloorSide]),
+        help="Judge against the noise floor that `padiff dump --repeat` measured on this side.",
+    ),
+    click.option(
+        "--golden",
+        type=click.Path(path_type=Path),
+        metavar="DUMP",
+        help="A more precise dump of the same model: each side's error is taken against it.",
+    ),
+    click.option(
+        "--floor-factor",
+        type=click.FloatRange(min=0),
+        default=DEFAULT_FACTOR,
+        show_default=True,
+        help="Times the noise floor is what a record may differ by.",
+    ),
+)
+
+
+def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def judging(  # noqa: PLR0913 -- one parameter per option
+    *,
+    mode: str | None,
+    atol: float | None,
+    rtol: float | None,
+    rules: tuple[str, ...],
+    max_mismatched: str | None,
+    policy_path: Path | None,
+    floor: str | None,
+    floor_factor: float,
+    golden: Path | None,
+) -> dict[str, Any]:
+    """Give fields of ``CompareSettings``: the policy file's, with what was typed in place of them.
+
+    Raises:
+        ConfigError: A word or the policy file cannot be read.
+    """
+    policy = Policy() if policy_path is None else read_policy(policy_path)
+    share = max_mismatched
+    chosen, quantile = (policy.mode, policy.quantile) if mode is None else parse_mode(mode)
+    return {
+        "atol": policy.atol if atol is None else atol,
+        "rtol": policy.rtol if rtol is None else rtol,
+        "rules": (*policy.rules, *map(ToleranceRule.parse, rules)),
+        "mode": chosen or Mode.STRICT,
+        "quantile": quantile,
+        "max_mismatched": policy.max_mismatched if share is None else parse_share(share),
+        "floor": None if floor is None else FloorSide(floor),
+        "floor_factor": floor_factor,
+        "golden": golden,
+    }

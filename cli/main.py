@@ -1,0 +1,245 @@
+"""The ``padiff`` command: finds the subcommand, runs it, and turns what happens into an exit code.
+
+==== =======================================================================
+0    success; for comparisons: match
+1    the two sides diverged
+2    trouble: usage, an unreadable dump, the user's model failed, a bug
+130  interrupted (Ctrl-C)
+143  terminated (SIGTERM)
+==== =======================================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+__all__ = ["main"]
+
+TROUBLE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """Where a command lives, and what ``padiff --help`` says of it without loading it."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+_COMMANDS = {
+    "dump": _Entry(
+        module="dump", attribute="dump", summary="Run a model and record what every module does."
+    ),
+    "compare": _Entry(
+        module="compare", attribute="compare", summary="Find where two dumps first diverge."
+    ),
+    "compare-logs": _Entry(
+        module="compare_logs",
+        attribute="compare_logs",
+        summary="Find where two training logs first diverge.",
+    ),
+    "judge": _Entry(
+        module="judge", attribute="judge", summary="Decide a report again at other tolerances."
+    ),
+    "report": _Entry(
+        module="report", attribute="report", summary="Render a result in other formats."
+    ),
+    "extract": _Entry(
+        module="extract", attribute="extract", summary="Take one layer out, to run it alone."
+    ),
+    "pack": _Entry(module="pack", attribute="pack", summary="Write a dump as one compressed file."),
+    "accept": _Entry(
+        module="accept", attribute="accept", summary="Replace an archived baseline, and say why."
+    ),
+    "show": _Entry(module="show", attribute="show", summary="Print what a dump holds."),
+    "check": _Entry(
+        module="check", attribute="check", summary="Verify that a dump is whole and valid."
+    ),
+    "weights": _Entry(
+        module="weights", attribute="weights", summary="Plan, convert and compare weights."
+    ),
+    "map": _Entry(
+        module="map",
+        attribute="map_modules",
+        summary="Write the pairing of two dumps as a map file.",
+    ),
+}
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived; unwinds the stack so that unfinished dumps are removed."""
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names in the order of the table."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command by name."""
+        del ctx
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"padiff.cli.{entry.module}")
+        command = getattr(module, entry.attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"padiff.cli.{entry.module}.{entry.attribute} is no command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, importing none."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in _COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    """Print the version and stop."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version  # noqa: PLC0415 -- keeps `padiff --help` fast
+
+    click.echo(f"padiff {version('padiff')}")
+    ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
+def _padiff() -> None:
+    """Find the first module where two forms of one model diverge.
+
+    Record each model with `padiff dump`, then compare the two dumps, without any framework,
+    with `padiff compare REFERENCE CANDIDATE`.
+
+    Exit codes: 0 match, 1 diverged, 2 trouble, 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: What follows the program's name; None takes ``sys.argv``.
+
+    Returns:
+        The exit code, see the module's table. Never raises, whatever a command does.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with _terminable():
+            return _run(words)
+    except _Terminated:
+        _say("padiff: terminated")
+        return TERMINATED
+
+
+def _run(words: list[str]) -> int:
+    """Run one command and map every way in which it can end to an exit code."""
+    try:
+        result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False)
+    except click.ClickException as error:
+        return _usage(error)
+    except (click.Abort, KeyboardInterrupt):
+        _say("padiff: interrupted")
+        return INTERRUPTED
+    except SystemExit:
+        # No command exits this way: click does for a broken pipe on stderr, a user's model may.
+        _say("padiff: error: the code that was run called sys.exit")
+        return TROUBLE
+    except Exception as error:
+        return _trouble(error)
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: click.ClickException) -> int:
+    """Report a wrong command line, or print the help that stands in for it."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        _say(error.format_message())
+        return TROUBLE
+    _say(f"padiff: error: {_one_line(error.format_message())}")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        _say(f"hint: {context.command_path} --help")
+    return TROUBLE
+
+
+def _trouble(error: Exception) -> int:
+    """Report an error that padiff raised on purpose, or one that it did not expect."""
+    errors = sys.modules.get("padiff.dumpfile.errors")  # not loaded: cannot have been raised
+    if errors is not None and isinstance(error, errors.PadiffError):
+        _say(f"padiff: error: {_one_line(error.message)}")
+        for line in error.details:
+            indent = line[: len(line) - len(line.lstrip(" "))]  # drawn trees have some
+            _say(f"  {indent}{_one_line(line)}")
+        if error.hint:
+            _say(f"hint: {_one_line(error.hint)}")
+    elif isinstance(error, OSError):
+        _say(f"padiff: error: {_one_line(str(error))}")
+    else:
+        _say(f"padiff: internal error: {type(error).__name__}: {_one_line(str(error))}")
+        _say("hint: this is a bug in padiff; PADIFF_DEBUG=1 prints the traceback")
+    if os.environ.get("PADIFF_DEBUG"):
+        _say("".join(traceback.format_exception(error)).rstrip())
+    return TROUBLE
+
+
+def _one_line(text: str) -> str:
+    """Escape what could break the line or drive the terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text.strip()
+    )
+
+
+def _say(text: str) -> None:
+    """Print to stderr, whatever state stderr is in."""
+    with contextlib.suppress(OSError, ValueError):
+        stream = sys.stderr
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into an exception while a command runs, so that it cleans up behind itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,132 @@
+"""Where commands write: the report to stdout, JSON to files, and nothing half-written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+__all__ = ["emit", "emit_json", "render_to_text", "write_json", "write_text"]
+
+PIPED_WIDTH = 100
+"""Columns of a report that goes to no terminal, unless COLUMNS says otherwise."""
+
+
+class _Buffer(io.StringIO):
+    """Text in memory that has an encoding, by which rich and the reports choose characters."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Name of the encoding of where the text will go."""
+        return self._encoding
+
+
+def render_to_text(draw: Callable[[Console], None]) -> str:
+    """Let a renderer draw on a console that fits stdout, and give what it drew.
+
+    On a terminal: its width, Unicode lines if its encoding is UTF-8, colours unless ``NO_COLOR``
+    is set or the terminal is dumb. Otherwise: plain ASCII.
+    """
+    from rich.console import Console  # noqa: PLC0415 -- rich only where something is rendered
+
+    is_terminal = sys.stdout.isatty()
+    encoding = (sys.stdout.encoding or "ascii").lower() if is_terminal else "ascii"
+    buffer = _Buffer(encoding)
+    coloured = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    console = Console(
+        file=buffer,
+        width=max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns),
+        force_terminal=coloured,
+        no_color=not coloured,
+        color_system="standard" if coloured else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=False,
+        legacy_windows=False,
+    )
+    draw(console)
+    text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def emit(text: str) -> None:
+    """Write to stdout; whoever closed the pipe early has read enough.
+
+    A closed pipe changes no exit code: ``padiff compare a b | head`` still says by its status
+    whether the dumps agree.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Later writes, and the interpreter's flush at exit, must not complain either.
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
+
+
+def emit_json(data: object) -> None:
+    """Write strict JSON to stdout."""
+    emit(_to_text(data))
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write strict JSON to a file that appears whole or not at all.
+
+    Raises:
+        ConfigError: The place cannot be written.
+    """
+    write_text(path, _to_text(data))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text to a file that appears whole or not at all.
+
+    Raises:
+        ConfigError: The place cannot be written.
+    """
+    temporary: str | None = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = file.name
+            file.write(text)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise ConfigError(
+            f"cannot write {str(path)!r}: {error.strerror or error}",
+            hint="name a file in an existing, writable folder",
+        ) from error
+
+
+def _to_text(data: object) -> str:
+    """Encode as strict JSON: ASCII, no bare nan or inf."""
+    return json.dumps(data, allow_nan=False, ensure_ascii=True, indent=1) + "\n"
+
+
+def _umask() -> int:
+    """Read the process's umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,95 @@
+"""``padiff show``: what does a dump hold?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from padiff.comparer.report.style import Canvas
+from padiff.dumpfile import ConfigError, open_dump
+from padiff.dumpfile.packed import unpacked
+
+from .output import emit, emit_json, render_to_text
+from .show_json import manifest_to_json, step_to_json
+from .show_nonfinite import draw_nonfinite
+from .show_text import Choice, draw_manifest, draw_step
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from padiff.dumpfile import Dump, FileInfo, Index
+
+__all__ = ["show"]
+
+
+@click.command()
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option("--step", type=click.IntRange(min=0), help="Only this step.")
+@click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
+@click.option("--records", is_flag=True, help="List every record with its statistics.")
+@click.option("--attrs", is_flag=True, help="List the attributes and source of every module.")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="GLOB",
+    help="Only modules whose path matches, or type:CLASS; may repeat.",
+)
+@click.option("--nonfinite", is_flag=True, help="Say where nan and inf come from.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a tree.")
+@click.option("--max-rows", type=click.IntRange(min=0), default=0, help="Rows per step; 0: all.")
+def show(  # noqa: PLR0913 -- one parameter per option
+    dump: Path,
+    *,
+    step: int | None,
+    rank: int | None,
+    records: bool,
+    attrs: bool,
+    include: tuple[str, ...],
+    nonfinite: bool,
+    as_json: bool,
+    max_rows: int,
+) -> int:
+    """Print the module tree of DUMP: calls, shapes, dtypes and statistics of what came out."""
+    opened = open_dump(click.get_current_context().with_resource(unpacked(dump)))
+    files = _chosen(opened, step=step, rank=rank)
+    choice = Choice(include=include, records=records, attributes=attrs)
+    if as_json:
+        steps = [step_to_json(_index(opened, file), choice) for file in files]
+        emit_json({"manifest": manifest_to_json(opened.manifest), "steps": steps})
+        return 0
+
+    def draw(console: Console) -> None:
+        canvas = Canvas(console=console, max_rows=max_rows)
+        draw_manifest(canvas, opened.manifest)
+        for file in files:
+            index = _index(opened, file)
+            if nonfinite:
+                draw_nonfinite(canvas, index, choice)
+            else:
+                draw_step(canvas, index, choice)
+
+    emit(render_to_text(draw))
+    return 0
+
+
+def _chosen(dump: Dump, *, step: int | None, rank: int | None) -> list[FileInfo]:
+    """Find the files of the wanted step and rank."""
+    files = [
+        file
+        for file in dump.manifest.files
+        if step in (None, file.step) and rank in (None, file.rank)
+    ]
+    if not files and dump.manifest.files:
+        held = ", ".join(f"step {file.step} rank {file.rank}" for file in dump.manifest.files[:5])
+        raise ConfigError(
+            f"cannot show {str(dump.path)!r}: expected step {step} rank {rank}, found {held}"
+        )
+    return files
+
+
+def _index(dump: Dump, file: FileInfo) -> Index:
+    """Read one file's index."""
+    with dump.open(file.step, file.rank) as opened:
+        return opened.index

@@ -1,0 +1,201 @@
+"""Draw a dump as a module tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from padiff.comparer.report.branches import branches
+from padiff.comparer.report.numbers import count, number, plural
+from padiff.comparer.report.style import DIM
+from padiff.comparer.selection import matches
+from padiff.dumpfile import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from padiff.comparer.report.style import Canvas
+    from padiff.dumpfile import CallInfo, Index, Manifest, ModuleInfo, RecordInfo, Statistics
+
+__all__ = ["Choice", "draw_manifest", "draw_step", "shape_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What of a dump to show."""
+
+    include: tuple[str, ...] = ()
+    """Globs of module paths or ``type:ClassName``; empty for all."""
+    records: bool = False
+    attributes: bool = False
+
+    def wants(self, module: ModuleInfo) -> bool:
+        """Tell whether a module is to be shown."""
+        return not self.include or any(
+            matches(pattern, path, module.class_name)
+            for pattern in self.include
+            for path in (module.path, *module.aliases)
+        )
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Give a shape as Python prints it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def draw_manifest(canvas: Canvas, manifest: Manifest) -> None:
+    """Draw what describes the dump as a whole."""
+    canvas.line(Text(canvas.safe(manifest.name), style="bold"))
+    run = f"{manifest.device} {manifest.dtype}, {'train' if manifest.training else 'eval'} mode"
+    facts = [
+        ("made by", f"{manifest.framework} {manifest.framework_version}, {run}"),
+        ("model", " ".join(word for word in (manifest.model_class, manifest.model) if word)),
+        ("created", f"{manifest.created} by padiff {manifest.padiff_version}"),
+        ("command", " ".join(manifest.command)),
+    ]
+    facts += [
+        ("input", f"{given.name} {given.dtype} {shape_text(given.shape)}")
+        for given in manifest.inputs
+    ]
+    facts += [("note", note) for note in manifest.notes]
+    canvas.facts([(label, canvas.safe(value)) for label, value in facts if value])
+
+
+def draw_step(canvas: Canvas, index: Index, choice: Choice) -> None:
+    """Draw one step and rank."""
+    canvas.heading(
+        f"STEP {index.step} RANK {index.rank}",
+        f"{plural(len(index.modules), 'module')}, {plural(len(index.calls), 'call')}, "
+        f"{plural(len(index.records), 'record')}, {plural(len(index.values), 'value')}",
+    )
+    calls, records = _by_module(index)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=DIM)
+    table.add_column("module", overflow="fold")
+    table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("output", overflow="fold")
+    for title in ("mean", "min", "max", "L2"):
+        table.add_column(title, no_wrap=True)
+    for drawn, (module, trunk) in enumerate(_in_tree_order(index, choice)):
+        if canvas.max_rows and drawn >= canvas.max_rows:
+            table.add_row(Text("... (--max-rows 0 shows all)", style=DIM))
+            break
+        own = records.get(module.id, [])
+        prefix = branches(trunk, plain=canvas.plain)
+        _add_module(canvas, table, index, module, prefix, calls.get(module.id, []), own)
+        _add_details(canvas, table, index, module, choice, " " * len(prefix), own)
+    canvas.console.print(table)
+
+
+def _by_module(
+    index: Index,
+) -> tuple[Mapping[int, list[CallInfo]], Mapping[int, list[RecordInfo]]]:
+    """Group calls and records."""
+    calls: dict[int, list[CallInfo]] = {}
+    for call in index.calls:
+        calls.setdefault(call.module, []).append(call)
+    records: dict[int, list[RecordInfo]] = {}
+    for record in index.records:
+        records.setdefault(record.module, []).append(record)
+    return calls, records
+
+
+def _in_tree_order(index: Index, choice: Choice) -> Iterator[tuple[ModuleInfo, tuple[bool, ...]]]:
+    """Yield the modules depth first, each with its branches; flat where some are left out."""
+    if choice.include:
+        yield from ((module, ()) for module in index.modules if choice.wants(module))
+        return
+    children: dict[int | None, list[ModuleInfo]] = {}
+    for module in index.modules:
+        children.setdefault(module.parent, []).append(module)
+    # An explicit stack: a dump may be nested deeper than Python recurses.
+    stack: list[tuple[ModuleInfo, tuple[bool, ...]]] = [
+        (module, ()) for module in reversed(children.get(None, []))
+    ]
+    while stack:
+        module, trunk = stack.pop()
+        yield module, trunk
+        below = children.get(module.id, [])
+        last = len(below) - 1
+        stack.extend(
+            (below[position], (*trunk, position < last)) for position in range(last, -1, -1)
+        )
+
+
+def _add_module(
+    canvas: Canvas,
+    table: Table,
+    index: Index,
+    module: ModuleInfo,
+    prefix: str,
+    calls: list[CallInfo],
+    records: list[RecordInfo],
+) -> None:
+    """Add the row of one module: its name, and what came out of its first call."""
+    name = Text(prefix, style=DIM)
+    shown = module.path.rpartition(".")[2] if prefix else module.path or "(root)"
+    name.append(canvas.safe(shown), style="bold")
+    name.append(f"  {canvas.safe(module.class_name)}", style=DIM)
+    if module.aliases:
+        name.append(f"  = {canvas.safe(', '.join(module.aliases))}", style=DIM)
+    outputs = [
+        record
+        for record in records
+        if record.role is Role.OUTPUT
+        and record.call is not None
+        and calls
+        and record.call == calls[0].id
+    ]
+    if not outputs:
+        table.add_row(name, count(len(calls)) if calls else "-", "-")
+        return
+    first = outputs[0]
+    form = _form(index, first) + (f" +{len(outputs) - 1}" if len(outputs) > 1 else "")
+    table.add_row(name, count(len(calls)), form, *_numbers(index, first))
+
+
+def _add_details(
+    canvas: Canvas,
+    table: Table,
+    index: Index,
+    module: ModuleInfo,
+    choice: Choice,
+    indent: str,
+    records: list[RecordInfo],
+) -> None:
+    """Add the rows below a module that were asked for."""
+    if choice.attributes:
+        if module.source is not None:
+            table.add_row(Text(f"{indent}    at {canvas.safe(str(module.source))}", style=DIM))
+        for key, value in module.attributes.items():
+            table.add_row(Text(f"{indent}    {canvas.safe(f'{key} = {value!r}')}", style=DIM))
+    if choice.records:
+        for record in records:
+            call = "" if record.call is None else f"#{index.calls[record.call].index} "
+            table.add_row(
+                Text(f"{indent}    {call}{record.role}{canvas.safe(record.slot)}", style=DIM),
+                "",
+                _form(index, record),
+                *_numbers(index, record),
+            )
+
+
+def _form(index: Index, record: RecordInfo) -> str:
+    """Give dtype and shape of a record."""
+    if record.value is None:
+        return "none"
+    return f"{index.values[record.value].dtype} {shape_text(record.shape)}"
+
+
+def _numbers(index: Index, record: RecordInfo) -> list[Text]:
+    """Give a record's statistics, its nan and inf loudly."""
+    if record.value is None:
+        return []
+    found: Statistics = index.values[record.value].statistics
+    cells = [Text(number(value)) for value in (found.mean, found.minimum, found.maximum, found.l2)]
+    if found.nonfinite:
+        infinite = found.posinf + found.neginf
+        cells[-1].append(f"  {count(found.nan)} nan, {count(infinite)} inf", style="bold red")
+    return cells

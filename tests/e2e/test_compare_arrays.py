@@ -1,0 +1,90 @@
+"""Named arrays without a model, from files and from ``padiff.save``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import padiff
+from padiff.dumpfile import ConfigError
+from tests.support.command import run_padiff
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_FRAMEWORK = ("torch", "paddle")
+
+
+@pytest.fixture
+def logits() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+
+
+def test_files_of_arrays_compare_by_name(tmp_path: Path, logits: np.ndarray) -> None:
+    np.savez(tmp_path / "a.npz", logits=logits, accuracy=0.761)
+    np.savez(tmp_path / "b.npz", accuracy=0.761, logits=logits + np.float32(1e-3))
+
+    same = run_padiff("compare", "a.npz", "a.npz", cwd=tmp_path, blocked=NO_FRAMEWORK)
+    other = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path, blocked=NO_FRAMEWORK)
+
+    assert (same.returncode, other.returncode) == (0, 1), same.stderr + other.stderr
+    assert "named['logits']" in other.stdout
+
+
+def test_array_that_one_side_lacks_is_a_divergence(tmp_path: Path, logits: np.ndarray) -> None:
+    np.savez(tmp_path / "a.npz", logits=logits, loss=1.0)
+    np.savez(tmp_path / "b.npz", logits=logits)
+
+    result = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path)
+
+    assert result.returncode == 1
+    assert "named['loss']" in result.stdout
+
+
+def test_folders_compare_file_by_file(tmp_path: Path, logits: np.ndarray) -> None:
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "forward.npy", logits)
+        np.savez(tmp_path / side / "metric.npz", accuracy=0.5 if side == "a" else 0.6)
+
+    result = run_padiff("compare", "a", "b", cwd=tmp_path)
+
+    assert result.returncode == 1
+    assert "named['metric']['accuracy']" in result.stdout
+
+
+def test_pickle_is_refused_with_the_way_out(tmp_path: Path, logits: np.ndarray) -> None:
+    pickled = np.array({"logits": logits}, dtype=object)
+    np.save(tmp_path / "log.npy", pickled, allow_pickle=True)
+
+    result = run_padiff("compare", "log.npy", "log.npy", cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert "never unpickled" in result.stderr
+    assert "hint: convert it" in result.stderr
+
+
+def test_saved_values_are_a_dump(tmp_path: Path, logits: np.ndarray) -> None:
+    values = {"logits": logits, "nested": [logits[0], {"accuracy": 0.761}]}
+
+    path = padiff.save("forward", values, out=tmp_path)
+
+    dump = padiff.open_dump(path)
+    assert not list(dump.problems())
+    with dump.open(0, 0) as step:
+        assert [record.slot for record in step.index.records] == [
+            "['logits']",
+            "['nested'][0]",
+            "['nested'][1]['accuracy']",
+        ]
+
+
+def test_what_is_no_number_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected tensors, arrays and numbers"):
+        padiff.save("forward", {"name": "text"}, out=tmp_path)
+    with pytest.raises(ConfigError, match="nothing in it"):
+        padiff.save("forward", {}, out=tmp_path)
+
+    assert not (tmp_path / "forward").exists()

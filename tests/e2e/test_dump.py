@@ -1,0 +1,188 @@
+"""``padiff dump`` as users run it, each framework without the other."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.support.command import command, environment_for, run_padiff
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TORCH = """
+import time
+import torch
+from torch import nn
+Base = nn.Module
+"""
+PADDLE = """
+import time
+import paddle
+from paddle import nn
+Base = nn.Layer
+"""
+MODELS = """
+class Net(Base):
+    def __init__(self, width=3):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, width), nn.Linear(width, 2)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+class Slow(Net):
+    def forward(self, x):
+        print("ready", flush=True)
+        time.sleep(60)
+
+def raises():
+    raise KeyError("weights.bin")
+
+def number():
+    return 3
+"""
+OTHER = {"torch": "paddle", "paddle": "torch"}
+
+
+@pytest.fixture(params=["torch", "paddle"])
+def framework(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def folder(tmp_path: Path, framework: str) -> Path:
+    """Make a folder with a model file of each framework in turn, and inputs."""
+    return fill(tmp_path, framework)
+
+
+@pytest.fixture
+def any_folder(tmp_path: Path) -> Path:
+    """Make the same for what does not depend on the framework, of the one that imports faster."""
+    return fill(tmp_path, "paddle")
+
+
+def fill(tmp_path: Path, framework: str) -> Path:
+    (tmp_path / "net.py").write_text({"torch": TORCH, "paddle": PADDLE}[framework] + MODELS)
+    np.save(tmp_path / "x.npy", np.ones((2, 4)))
+    np.save(tmp_path / "wrong.npy", np.ones((2, 5)))
+    return tmp_path
+
+
+def test_dump_needs_only_its_own_framework_and_says_where_it_is(
+    folder: Path, framework: str
+) -> None:
+    done = run_padiff(
+        "dump", "--model", "net.py:Net", "--inputs", "x.npy", cwd=folder, blocked=[OTHER[framework]]
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("dump at padiff_dump/Net: 3 calls, ")
+    assert "records" in last
+    assert (folder / "padiff_dump" / "Net" / "manifest.json").is_file()
+    assert "\r" not in done.stderr
+
+
+def test_missing_framework_names_the_extra(folder: Path, framework: str) -> None:
+    done = run_padiff(
+        "dump", "--model", "net.py:Net", "--inputs", "x.npy", cwd=folder, blocked=[framework]
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"hint: pip install padiff[{framework}]"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--model", "net.py:Nett"], "did you mean 'Net'"),
+        (["--model", "nett.py:Net"], "no such file"),
+        (["--model", "no_net:Net"], "no module named"),
+        (["--model", "net.py:raises"], "it raised KeyError: 'weights.bin'"),
+        (["--model", "net.py:number"], "returned builtins.int"),
+        (["--model", "net.py:Net", "--model-arg", "widht=3"], "did you mean 'width'"),
+        (["--model", "net.py:Net", "--inputs", "no.npy"], "no such file"),
+        (["--model", "net.py:Net", "--inputs", "y=x.npy"], "no parameter 'y'"),
+        (["--model", "net.py:Net", "--inputs", "wrong.npy"], "module 'first' (Linear) raised"),
+        (["--model", "net.py:Net", "--framework", "torch,paddle"], "at once"),
+        (["--model", "net.py:Net", "--inputs-from", "nothing"], "nothing"),
+        (["--model", "net.py:Net", "--inputs", "x.npy", "--out", "net.py"], "net.py"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_nothing_is_written(
+    any_folder: Path, words: list[str], expected: str
+) -> None:
+    before = sorted(any_folder.rglob("*"))
+
+    done = run_padiff("dump", *words, cwd=any_folder, environment={"PYTHONDONTWRITEBYTECODE": "1"})
+
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert "internal error" not in done.stderr
+    assert done.stdout == ""
+    assert sorted(any_folder.rglob("*")) == before
+
+
+def test_users_traceback_starts_in_the_users_code(any_folder: Path) -> None:
+    done = run_padiff("dump", "--model", "net.py:raises", cwd=any_folder)
+
+    lines = done.stderr[done.stderr.index("Traceback") :].splitlines()
+    assert "net.py" in lines[1]
+    assert "dumper" not in done.stderr
+
+
+def test_interruption_leaves_nothing(any_folder: Path) -> None:
+    words = command("dump", "--model", "net.py:Slow", "--inputs", "x.npy")
+    with subprocess.Popen(
+        words,
+        cwd=any_folder,
+        env=environment_for(any_folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert not (any_folder / "padiff_dump").exists()
+
+
+def test_progress_is_drawn_on_a_terminal_alone(any_folder: Path) -> None:
+    (any_folder / "net.py").write_text(
+        (any_folder / "net.py").read_text().replace("time.sleep(60)", "time.sleep(1); return x")
+    )
+    main, terminal = pty.openpty()
+    words = command("dump", "--model", "net.py:Slow", "--inputs", "x.npy", "--phase", "forward")
+    with subprocess.Popen(
+        words,
+        cwd=any_folder,
+        env=environment_for(any_folder, added={"TERM": "xterm"}),
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+    ) as process:
+        os.close(terminal)
+        seen = b""
+        deadline_s = time.monotonic() + 60
+        while time.monotonic() < deadline_s:
+            try:
+                seen += os.read(main, 4096)
+            except OSError:  # the other end is closed
+                break
+    os.close(main)
+
+    assert process.returncode == 0, seen
+    assert b"forward: 1 calls" in seen
+    assert b"dump at padiff_dump/Slow" in seen
