@@ -1,0 +1,1 @@
+"""Speed and memory of padiff, as ratios within one run; ``python -m benchmarks`` prints them."""

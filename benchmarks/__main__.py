@@ -1,0 +1,39 @@
+"""Run the benchmarks: ``python -m benchmarks [--quick] [PART ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+
+from .figure import print_figures
+
+_PARTS = {
+    "dumping": "RECORDING against a plain forward + backward and numpy.save of the same bytes",
+    "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
+    "whole": "COMPARING whole dumps",
+    "pairing": "PAIRING large trees",
+    "startup": "STARTING",
+    "localisation": "LOCALISING planted faults, and alarms on correct forms",
+}
+
+
+def main() -> None:
+    """Run the parts that were named, all of them by default."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+    chosen = parser.parse_args()
+    unknown = set(chosen.parts) - set(_PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    print(f"{platform.platform()}, {os.cpu_count()} cores, load {load} when it began")
+    for name in chosen.parts or _PARTS:
+        module = importlib.import_module(f"benchmarks.{name}")
+        print_figures(_PARTS[name], module.figures(quick=chosen.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""How long pairing two large trees takes (processor time, one thread), and how it grows."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role
+from padiff.pairing import pair, plan_weights
+from tests.support.treegen import functional, plant, renamed, run, unwrapped, wrapped
+
+from .figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.pairing import Pairing
+    from tests.support.treegen import Run
+
+_CALLS_PER_BLOCK = 7.5
+
+
+def figures(*, quick: bool) -> Iterator[Figure]:
+    """Pair sides of about 2 000 and 20 000 calls: the same tree, and a port with another tree."""
+    sizes = (500, 2_000) if quick else (2_000, 20_000)
+    for kind in ("same tree", "other tree"):
+        seconds = []
+        counts = []
+        for size in sizes:
+            reference, candidate = _sides(kind, round(size / _CALLS_PER_BLOCK))
+            began = time.process_time()
+            found = pair(reference.side, candidate.side)
+            seconds.append(time.process_time() - began)
+            counts.append(len(reference.side.index.calls))
+            yield Figure(
+                name=f"{kind}: {size} calls a side",
+                value=seconds[-1],
+                unit="s",
+                at_most=10.0 if size == sizes[-1] else None,
+                detail=_describe(found, reference, candidate),
+            )
+        yield Figure(
+            name=f"{kind}: time per call, large over small",
+            value=(seconds[1] / counts[1]) / (seconds[0] / counts[0]),
+            unit="x",
+            detail="1 is linear",
+        )
+    yield from _weight_figures(quick=quick)
+
+
+_UNITS_PER_BLOCK = 2.32
+_UNITS = 20_000
+
+
+def _weight_figures(*, quick: bool) -> Iterator[Figure]:
+    """Plan the weights of about 20 000 modules without and with equal values."""
+    sizes = (500, 2_000) if quick else (2_000, _UNITS)
+    for kind in ("same tree", "other tree"):
+        seconds = []
+        counts = []
+        for size in sizes:
+            reference, candidate = _sides(kind, round(size / _UNITS_PER_BLOCK))
+            began = time.process_time()
+            plan = plan_weights(reference.side, candidate.side)
+            seconds.append(time.process_time() - began)
+            counts.append(_units(reference))
+            yield Figure(
+                name=f"weights, {kind}: {size} modules a side",
+                value=seconds[-1],
+                unit="s",
+                at_most=10.0 if size == sizes[-1] else None,
+                detail=f"{counts[-1]} modules with {len(plan.pairs)} weights paired, "
+                f"{len(plan.ambiguous)} ambiguous, {len(plan.missing)} missing",
+            )
+        yield Figure(
+            name=f"weights, {kind}: time per module, large over small",
+            value=(seconds[1] / counts[1]) / (seconds[0] / counts[0]),
+            unit="x",
+            detail="1 is linear",
+        )
+
+
+def _units(side: Run) -> int:
+    records = side.side.index.records
+    return len({record.module for record in records if record.role is Role.WEIGHT})
+
+
+def _sides(kind: str, blocks: int) -> tuple[Run, Run]:
+    generator = random.Random(0)
+    reference = plant(generator, blocks)
+    candidate = reference
+    if kind == "other tree":
+        for change in (wrapped, unwrapped, renamed, functional):
+            candidate = change(candidate, generator)
+    return run(reference, "torch"), run(candidate, "paddle")
+
+
+def _describe(found: Pairing, reference: Run, candidate: Run) -> str:
+    calls = [len(side.side.index.calls) for side in (reference, candidate)]
+    records = [len(side.side.index.records) for side in (reference, candidate)]
+    return (
+        f"{calls[0]} and {calls[1]} calls, {records[0]} and {records[1]} records; "
+        f"{len(found.calls)} calls paired"
+    )

@@ -1,0 +1,187 @@
+"""Comparing whole dumps: time against numpy on the same arrays, peak memory, small tensors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.comparer import CompareSettings, compare
+from padiff.dumpfile import (
+    CallInfo,
+    DumpWriter,
+    Manifest,
+    ModuleInfo,
+    Phase,
+    Role,
+    StepWriter,
+    open_dump,
+)
+
+from .figure import Figure
+from .memory import peak_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MIB = 1 << 20
+
+
+def figures(*, quick: bool) -> Iterator[Figure]:
+    """Compare large dumps that pass, identical ones, and many small tensors."""
+    with tempfile.TemporaryDirectory(prefix="padiff-bench-") as made:
+        folder = Path(made)
+        elements = 4 << 20
+        tensors = 8 if quick else 64
+        for name, noise in (("reference", 0.0), ("same", 0.0), ("close", 2e-7)):
+            _write(folder / name, tensors, elements, noise=noise)
+        yield from _large(folder, size_bytes=tensors * elements * 4)
+        calls = 2_000 if quick else 20_000
+        for name, noise in (("small reference", 0.0), ("small close", 2e-7)):
+            _write(folder / name, calls, 256, noise=noise)
+        small = _compare(folder, "small reference", "small close")
+        yield Figure(
+            name=f"{calls} small pairs: pairs per second",
+            value=calls / small["cpu"],
+            unit="1/s",
+            detail=f"256 float32 each; processor time {small['cpu']:.1f} s, pairing included",
+        )
+
+
+def _large(folder: Path, *, size_bytes: int) -> Iterator[Figure]:
+    allclose = _allclose(folder)
+    idle = _compare(folder, "", "")
+    label = f"2 x {size_bytes / _MIB:.0f} MiB"
+    close = _compare(folder, "reference", "close")
+    yield Figure(
+        name=f"{label} within tolerance: compare / allclose",
+        value=close["wall"] / allclose,
+        unit="x",
+        detail=f"whole compare {close['wall']:.2f} s, numpy.allclose alone {allclose:.2f} s",
+    )
+    yield Figure(
+        name=f"{label}: peak memory over the interpreter",
+        value=(close["peak"] - idle["peak"]) / _MIB,
+        unit="MiB",
+        at_most=256,
+        detail=f"imports alone {idle['peak'] / _MIB:.0f} MiB",
+    )
+    same = _compare(folder, "reference", "same")
+    yield Figure(
+        name=f"{label} bit-equal: compare",
+        value=same["wall"],
+        unit="s",
+        detail="by digests, nothing is read",
+    )
+
+
+def _allclose(folder: Path) -> float:
+    """Time numpy.allclose on the mapped arrays of two dumps, after reading them once."""
+    with (
+        open_dump(folder / "reference").open(0, 0) as one,
+        open_dump(folder / "close").open() as two,
+    ):
+        pairs = [
+            (one.value_array(left), two.value_array(right))
+            for left, right in zip(one.index.values, two.index.values, strict=True)
+        ]
+        for left, right in pairs:
+            np.add.reduce(left), np.add.reduce(right)
+        began = time.perf_counter()
+        for left, right in pairs:
+            np.allclose(right, left, rtol=1.3e-6, atol=1e-5)
+        return time.perf_counter() - began
+
+
+def _compare(folder: Path, reference: str, candidate: str) -> dict[str, Any]:
+    """Compare in a process of its own; empty names only start it."""
+    command = [sys.executable, "-m", "benchmarks.whole", str(folder), reference, candidate]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _write(directory: Path, calls: int, elements: int, *, noise: float) -> None:
+    """Write a dump of one root and so many linear layers, each called once."""
+    random = np.random.default_rng(0)
+    with DumpWriter(directory) as writer:
+        with writer.step(0, 0) as step:
+            step.add_modules([_module(number) for number in range(calls + 1)])
+            step.add_call(_call(0, end=2 * calls + 1))
+            for number in range(1, calls + 1):
+                array = random.standard_normal(elements, dtype=np.float32)
+                array *= np.float32(1 + noise)
+                _add(step, number, array, calls)
+        about = Manifest(
+            name=directory.name,
+            framework="torch",
+            framework_version="",
+            padiff_version="",
+            created="2026-01-01T00:00:00Z",
+            files=(),
+        )
+        writer.commit(about)
+
+
+def _module(number: int) -> ModuleInfo:
+    name = "Linear" if number else "Net"
+    return ModuleInfo(
+        id=number,
+        path=f"layer{number}" if number else "",
+        class_name=name,
+        class_path=f"torch.nn.modules.linear.{name}",
+        parent=0 if number else None,
+    )
+
+
+def _call(number: int, *, end: int) -> CallInfo:
+    start = 2 * number - 1 if number else 0
+    parent = 0 if number else None
+    return CallInfo(id=number, module=number, index=0, parent=parent, start=start, end=end)
+
+
+def _add(step: StepWriter, number: int, array: np.ndarray[Any, Any], last: int) -> None:
+    step.add_call(_call(number, end=2 * number))
+    stored = step.store(array)
+    for call in (number, 0) if number == last else (number,):
+        step.add_record(
+            module=call,
+            call=call,
+            phase=Phase.FORWARD,
+            role=Role.OUTPUT,
+            slot="",
+            order=2 * number + (call == 0),
+            shape=array.shape,
+            value=stored,
+        )
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("reference")
+    parser.add_argument("candidate")
+    chosen = parser.parse_args()
+    wall, cpu = time.perf_counter(), time.process_time()
+    if chosen.reference:
+        names = chosen.reference, chosen.candidate
+        found = compare(*(chosen.folder / name for name in names), CompareSettings())
+        if found.verdict != "match":
+            raise SystemExit(f"expected a match: {found.reasons}")
+    answer = {
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "peak": peak_bytes(),
+    }
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,66 @@
+"""The models that are recorded: one plain step of forward and backward, by framework and name."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRAMEWORKS = ("torch", "paddle")
+MODELS = ("resnet", "gpt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A model and a function that runs it forward and backward once."""
+
+    model: Any
+    step: Callable[[], None]
+    description: str
+
+
+def build(framework: str, name: str, *, quick: bool) -> Workload:
+    """Build a model of realistic size with its input; imports the framework.
+
+    Args:
+        framework: One of ``FRAMEWORKS``.
+        name: One of ``MODELS``.
+        quick: Take small inputs.
+    """
+    module = importlib.import_module(framework)
+    module.manual_seed(0) if framework == "torch" else module.seed(0)
+    model, inputs, description = _RECIPES[name](framework, quick)
+    model.eval()  # running statistics would drift from round to round
+    clear = model.zero_grad if framework == "torch" else partial(model.clear_gradients, False)  # noqa: FBT003
+    tensor = module.from_numpy(inputs) if framework == "torch" else module.to_tensor(inputs)
+
+    def step() -> None:
+        clear()
+        output = model(tensor)
+        getattr(output, "logits", output).mean().backward()
+
+    return Workload(model=model, step=step, description=description)
+
+
+def _resnet(framework: str, quick: bool) -> tuple[Any, Any, str]:
+    shape = (2, 3, 96, 96) if quick else (8, 3, 224, 224)
+    build_example = importlib.import_module(f"examples.resnet.{framework}_model").build
+    images = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    return build_example(), images, f"ResNet-18, input {'x'.join(map(str, shape))}"
+
+
+def _gpt(framework: str, quick: bool) -> tuple[Any, Any, str]:
+    layers, width, batch, length = (2, 128, 2, 64) if quick else (6, 384, 4, 256)
+    kind = importlib.import_module(f"benchmarks.gpt_{framework}").GPT
+    model = kind(layers=layers, width=width, heads=width // 64, vocabulary=8192)
+    ids = np.random.default_rng(0).integers(0, 8192, (batch, length))
+    return model, ids, f"GPT, {layers} layers of {width}, {batch}x{length} ids"
+
+
+_RECIPES: dict[str, Callable[[str, bool], tuple[Any, Any, str]]] = {"resnet": _resnet, "gpt": _gpt}

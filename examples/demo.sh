@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The main job on ResNet-18: dump transformers' model where paddle is not installed, dump
+# paddle.vision's where torch is not, compare where neither is. Then the same with a planted fault.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+out=${DEMO_OUT:-padiff_dump}
+
+environment() {  # environment NAME PACKAGE...
+  local folder=.venv/demo-$1
+  shift
+  if [ ! -e "$folder/.ready" ]; then
+    echo "setting up $folder" >&2
+    "$PYTHON" -m venv "$folder"
+    for package in "$@" --editable=.; do
+      "$folder/bin/pip" install --quiet --disable-pip-version-check \
+        --constraint constraints.txt "$package"
+    done
+    touch "$folder/.ready"
+  fi
+}
+environment torch torch transformers
+environment paddle paddlepaddle
+environment core
+
+say() { printf '\n$ %s\n' "$*" >&2; }
+run() { say "${*##*/bin/}"; "$@"; }
+
+run .venv/demo-torch/bin/padiff dump --model examples/resnet/torch_model.py:build \
+  --inputs examples/resnet/x.npy --out "$out" --name resnet_torch --overwrite
+run .venv/demo-paddle/bin/padiff dump --model examples/resnet/paddle_model.py:build \
+  --inputs examples/resnet/x.npy --out "$out" --name resnet_paddle --overwrite \
+  --weights-from "$out/resnet_torch"
+run .venv/demo-core/bin/padiff compare "$out/resnet_torch" "$out/resnet_paddle" --atol 1e-4
+
+say "the same with a planted fault: the epsilon of one BatchNorm is 1e-3"
+run .venv/demo-paddle/bin/padiff dump --model examples/resnet/paddle_model.py:build_faulty \
+  --inputs examples/resnet/x.npy --out "$out" --name resnet_faulty --overwrite \
+  --weights-from "$out/resnet_torch"
+status=0
+run .venv/demo-core/bin/padiff compare "$out/resnet_torch" "$out/resnet_faulty" --atol 1e-4 || status=$?
+if [ "$status" -ne 1 ]; then
+  echo "demo: the planted fault should have given exit status 1, got $status" >&2
+  exit 2
+fi

@@ -1,0 +1,1 @@
+"""Models for pairing tests: transformers' own in torch, ports with another tree in Paddle."""
