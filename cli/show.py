@@ -12,14 +12,15 @@ from padiff.dumpfile import ConfigError, open_dump
 from padiff.dumpfile.packed import unpacked
 
 from .output import emit, emit_json, render_to_text
+from .show_flow import draw_flow, flow_to_json
 from .show_json import manifest_to_json, step_to_json
-from .show_nonfinite import draw_nonfinite
+from .show_nonfinite import draw_nonfinite, nonfinite_to_json
 from .show_text import Choice, draw_manifest, draw_step
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from padiff.dumpfile import Dump, FileInfo, Index
+    from padiff.dumpfile import JSON, Dump, FileInfo, Index
 
 __all__ = ["show"]
 
@@ -37,6 +38,11 @@ __all__ = ["show"]
     help="Only modules whose path matches, or type:CLASS; may repeat.",
 )
 @click.option("--nonfinite", is_flag=True, help="Say where nan and inf come from.")
+@click.option(
+    "--flow",
+    is_flag=True,
+    help="Say which call fed which input, and where code between modules changed a value.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a tree.")
 @click.option("--max-rows", type=click.IntRange(min=0), default=0, help="Rows per step; 0: all.")
 def show(  # noqa: PLR0913 -- one parameter per option
@@ -48,6 +54,7 @@ def show(  # noqa: PLR0913 -- one parameter per option
     attrs: bool,
     include: tuple[str, ...],
     nonfinite: bool,
+    flow: bool,
     as_json: bool,
     max_rows: int,
 ) -> int:
@@ -56,7 +63,9 @@ def show(  # noqa: PLR0913 -- one parameter per option
     files = _chosen(opened, step=step, rank=rank)
     choice = Choice(include=include, records=records, attributes=attrs)
     if as_json:
-        steps = [step_to_json(_index(opened, file), choice) for file in files]
+        steps = [
+            _to_json(_index(opened, file), choice, nonfinite=nonfinite, flow=flow) for file in files
+        ]
         emit_json({"manifest": manifest_to_json(opened.manifest), "steps": steps})
         return 0
 
@@ -67,11 +76,23 @@ def show(  # noqa: PLR0913 -- one parameter per option
             index = _index(opened, file)
             if nonfinite:
                 draw_nonfinite(canvas, index, choice)
-            else:
+            if flow:
+                draw_flow(canvas, index, choice)
+            if not (nonfinite or flow):
                 draw_step(canvas, index, choice)
 
     emit(render_to_text(draw))
     return 0
+
+
+def _to_json(index: Index, choice: Choice, *, nonfinite: bool, flow: bool) -> dict[str, JSON]:
+    """Give a step, with what was asked for besides."""
+    found = step_to_json(index, choice)
+    if nonfinite:
+        found["nonfinite"] = nonfinite_to_json(index, choice)
+    if flow:
+        found["flow"] = flow_to_json(index, choice)
+    return found
 
 
 def _chosen(dump: Dump, *, step: int | None, rank: int | None) -> list[FileInfo]:

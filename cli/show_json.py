@@ -20,7 +20,7 @@ def manifest_to_json(manifest: Manifest) -> JSON:
     return _plain(manifest)
 
 
-def step_to_json(index: Index, choice: Choice) -> JSON:
+def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
     """Give the modules, calls and records of one step and rank."""
     wanted = {module.id for module in index.modules if choice.wants(module)}
     calls = [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase
 
+from .dataflow import Flow
 from .result import JudgedPair, Verdict
 
 if TYPE_CHECKING:
@@ -67,6 +69,16 @@ class CallTree:
             if is_bad(pair)
             for value in self._values(place)
         }
+
+    @cached_property
+    def reference_flow(self) -> Flow:
+        """Give which call of the reference fed which."""
+        return Flow(self.reference)
+
+    @cached_property
+    def candidate_flow(self) -> Flow:
+        """Give which call of the candidate fed which."""
+        return Flow(self.candidate)
 
     def of_call(self, call: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of a reference call, role by role."""

@@ -1,4 +1,4 @@
-"""What went through a call: who fed it, how much error it added, whether it only moved data."""
+"""What went through a call: how much error it added, nan, whether it only passed data on."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 
+from .moving import only_moves
 from .result import Verdict
 from .sharing import relative_error
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import Index, RecordInfo, Statistics
+    from padiff.dumpfile import Index, RecordInfo
 
     from .calltree import CallTree
 
-__all__ = ["amplification", "feeders", "growth", "nonfinite_producers", "only_moves"]
+__all__ = ["amplification", "growth", "nonfinite_producers", "only_passes_on"]
 
 DRIFT = 10.0
 """Up to this growth of the relative error within one call, it is passed on rather than made."""
-_CLOSE = 1e-6
 
 
 def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> float | None:
@@ -52,33 +52,6 @@ def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, 
     return (f"the relative error grows only {ratio:.3g} times here: {drift}",)
 
 
-def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
-    """Say which calls gave the inputs of a reference call, and which inputs glue code made."""
-    index = tree.reference
-    start = index.calls[call].start
-    made: dict[int, RecordInfo] = {}
-    for record in index.records:
-        if record.role is Role.OUTPUT and record.value is not None and record.order < start:
-            made[record.value] = record
-    root = {
-        record.value
-        for record in index.records
-        if record.role is Role.INPUT
-        and record.call is not None
-        and index.calls[record.call].parent is None
-    }
-    lines = []
-    for record in index.records:
-        if record.call != call or record.role is not Role.INPUT or record.value is None:
-            continue
-        source = made.get(record.value)
-        if source is not None:
-            lines.append(f"input{record.slot} is {index.address(source)}")
-        elif record.value not in root:
-            lines.append(f"input{record.slot} was made between modules")
-    return tuple(lines)
-
-
 def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:
     """Say on which sides a call makes nan or inf out of finite inputs."""
     lines = []
@@ -97,50 +70,29 @@ def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def only_moves(tree: CallTree, call: int) -> bool:
-    """Tell whether a call gives back the elements that it was given, on both sides, reordered.
+def only_passes_on(tree: CallTree, call: int) -> bool:
+    """Tell whether a call gives back, on both sides, the elements that it was given.
 
-    Known from the statistics: the same number of elements, extremes, zeros and norm.
+    Reordered, joined or split; known from the statistics of what is paired at the call.
     """
-    sides = zip((tree.reference, tree.candidate), (0, 1), strict=True)
     return all(
-        _moves(
+        only_moves(
             index,
-            [records[number] for records in _records(tree, call, Role.INPUT)],
-            [records[number] for records in _records(tree, call, Role.OUTPUT)],
+            _records(tree, index, call, Role.INPUT, side),
+            _records(tree, index, call, Role.OUTPUT, side),
         )
-        for index, number in sides
+        for side, index in enumerate((tree.reference, tree.candidate))
     )
 
 
-def _records(tree: CallTree, call: int, role: Role) -> list[tuple[int | None, int | None]]:
-    places = (place for place, _ in tree.of_call(call, role))
-    both = (tree.records[place] for place in places)
-    return [(known[0] if known else None, found) for known, found in both]
-
-
-def _moves(index: Index, given: list[int | None], back: list[int | None]) -> bool:
-    known = [_statistics(index, record) for record in given]
-    found = [_statistics(index, record) for record in back]
-    return bool(found) and all(any(_same(one, other) for other in known) for one in found)
-
-
-def _statistics(index: Index, record: int | None) -> tuple[int, Statistics] | None:
-    if record is None:
-        return None
-    number = index.records[record].value
-    return None if number is None else (index.values[number].size, index.values[number].statistics)
-
-
-def _same(one: tuple[int, Statistics] | None, other: tuple[int, Statistics] | None) -> bool:
-    if one is None or other is None or one[0] != other[0]:
-        return False
-    first, second = one[1], other[1]
-    exact = (first.minimum, first.maximum, first.zeros, first.nonfinite)
-    if exact != (second.minimum, second.maximum, second.zeros, second.nonfinite):
-        return False
-    sizes = first.l2 or 0.0, second.l2 or 0.0
-    return abs(sizes[0] - sizes[1]) <= _CLOSE * max(sizes)
+def _records(tree: CallTree, index: Index, call: int, role: Role, side: int) -> list[RecordInfo]:
+    found = []
+    for place, _ in tree.of_call(call, role):
+        known, other = tree.records[place]
+        chosen = other if side else (known[0] if known else None)
+        if chosen is not None:
+            found.append(index.records[chosen])
+    return found
 
 
 def _is_judged(verdict: Verdict) -> bool:

@@ -15,9 +15,10 @@ from padiff.dumpfile import Phase, Role
 
 from .attributes import attribute_differences
 from .backward import Faults, find_backward
+from .between import feeders, glue
 from .calltree import CallTree, earliest, is_bad
 from .defaults import known_differences
-from .flow import amplification, feeders, growth, nonfinite_producers, only_moves
+from .flow import amplification, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .result import Divergence, JudgedPair, Kind, Verdict
 
@@ -80,8 +81,8 @@ def _find_forward(tree: CallTree) -> Faults:
         below = earliest([*outputs, *(first_bad[child] for child in inside)])
         explained = earliest(first_origin[child] for child in inside)
         is_origin = below is not None and not inputs and (explained is None or explained > below)
-        if is_origin and not inside and not _has_judged_input(tree, call.id):
-            is_origin = not only_moves(tree, call.id)
+        if is_origin and not _has_judged_input(tree, call.id):
+            is_origin = not only_passes_on(tree, call.id)
         if is_origin and below is not None:
             origins[call.id] = below
         first_bad[call.id] = earliest([below, *inputs])
@@ -262,7 +263,12 @@ class _Writer:
         tree, module = self._tree, self._tree.reference.calls[call].module
         lines += growth(tree, call, entry, LEAVING[entry])
         if entry is Role.INPUT:
-            lines = [*nonfinite_producers(tree, call), *lines, *feeders(tree, call)]
+            lines = [
+                *nonfinite_producers(tree, call),
+                *glue(tree, call),
+                *lines,
+                *feeders(tree, call),
+            ]
         partner = tree.partner_module.get(module)
         if partner is not None:
             differences = attribute_differences(

@@ -57,7 +57,7 @@ def test_equal_inputs_amplify_without_bound(tmp_path: Path) -> None:
 def test_the_origin_says_who_fed_it(tmp_path: Path) -> None:
     found = compared(two(X + 1, X * 2), two(X + 1, X * 3), tmp_path)
 
-    assert any("input[0] is step 0 a#0 output" in line for line in found.origins[0].evidence)
+    assert any("input[0] is a output" in line for line in found.origins[0].evidence)
 
 
 def test_the_first_producer_of_nan_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Say at an origin which calls fed it, and between which calls its own code went wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role
+
+from .calltree import is_bad
+from .dataflow import Made
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import Index, RecordInfo
+
+    from .calltree import CallTree
+    from .dataflow import Feed, Flow
+
+__all__ = ["called", "describe_feed", "feeders", "first_inside", "glue"]
+
+
+def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
+    """Say where each input of a reference call came from, and on the candidate if elsewhere."""
+    lines = []
+    for place, pair in tree.of_call(call, Role.INPUT):
+        if pair.reference is None:
+            continue
+        known, found = _records(tree, place)
+        if known is None:
+            continue
+        feed = tree.reference_flow.feed(known)
+        line = f"input{known.slot} is {describe_feed(tree.reference_flow, feed)}"
+        if found is not None:
+            other = tree.candidate_flow.feed(found)
+            if (other.made in _GLUE) is not (feed.made in _GLUE):
+                line += f"; on the candidate {describe_feed(tree.candidate_flow, other)}"
+        lines.append(line)
+    return tuple(lines)
+
+
+_GLUE = frozenset({Made.GLUE, Made.MOVED})
+
+
+def glue(tree: CallTree, call: int) -> tuple[str, ...]:
+    """Say between which calls the code of an origin, on its own, made what diverged first.
+
+    Nothing where a call made it, as in a leaf: then the call itself is all that can be said.
+    """
+    place = first_inside(tree, call)
+    if place is None:
+        return ()
+    known, found = _records(tree, place)
+    lines = [] if known is None else _glue_of(tree.reference_flow, known)
+    if known is None or found is None:
+        return tuple(lines)
+    feeds = tree.reference_flow.feed(known), tree.candidate_flow.feed(found)
+    sides = (("reference", tree.reference_flow), ("candidate", tree.candidate_flow))
+    for position, (name, flow) in enumerate(sides):
+        mine, other = feeds[position], feeds[1 - position]
+        if mine.made in {Made.CALL, Made.PASSED} and other.made is Made.GLUE:
+            lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
+    return tuple(lines)
+
+
+def first_inside(tree: CallTree, call: int) -> int | None:
+    """Find the diverged tensor that the code of a call made first: for a call inside, or to return.
+
+    Returns:
+        The place of its pair; None if the call has no calls inside or a call inside made it.
+    """
+    if call not in tree.reference_flow.inside:
+        return None
+    bad = [
+        place for child in tree.reference_flow.inside[call] for place in tree.bad(child, Role.INPUT)
+    ]
+    bad += tree.bad(call, Role.OUTPUT)
+    if not bad:
+        return None
+    place = min(bad, key=tree.order)
+    return place if is_bad(tree.pairs[place]) else None
+
+
+def describe_feed(flow: Flow, feed: Feed) -> str:
+    """Say in words where a tensor came from."""
+    index = flow.index
+    if feed.made is Made.GIVEN:
+        return "given from outside"
+    source = None if feed.source is None else index.records[feed.source]
+    if source is not None and feed.made is not Made.MOVED:
+        return _name(index, source)
+    where = _span(index, feed)
+    if source is not None:
+        return f"{_name(index, source)} with its elements moved, {where}"
+    return f"made {where}"
+
+
+def _glue_of(flow: Flow, record: RecordInfo) -> list[str]:
+    feed = flow.feed(record)
+    if feed.made not in _GLUE:
+        return []
+    what = f"input{record.slot}" if feed.before is not None else f"output{record.slot}"
+    return [f"{what} is made {_span(flow.index, feed)}"]
+
+
+def _span(index: Index, feed: Feed) -> str:
+    """Say between which calls, and where in the source."""
+    module = index.modules[index.calls[feed.around or 0].module]
+    code = f"by the code of {module.path or '(root)'} ({module.class_name})"
+    after, before = feed.after, feed.before
+    if after is None:
+        return code if before is None else f"{code} before {called(index, before)}"
+    start = f"{code} {'after' if before is None else 'between'} {called(index, after)}"
+    if before is None:
+        return start
+    sites = index.calls[after].site, index.calls[before].site
+    is_near = sites[0] is not None and sites[1] is not None and sites[0].file == sites[1].file
+    return f"{start} and {called(index, before, short=is_near)}"
+
+
+def called(index: Index, call: int, *, short: bool = False) -> str:
+    """Name a call, with the line that made it.
+
+    Args:
+        index: The index of the call.
+        call: Its id.
+        short: Leave the file out.
+    """
+    info = index.calls[call]
+    name = index.modules[info.module].path or "(root)"
+    name += f"#{info.index}" if info.index else ""
+    if info.site is None:
+        return name
+    return f"{name} (line {info.site.line})" if short else f"{name} ({info.site})"
+
+
+def _name(index: Index, record: RecordInfo) -> str:
+    """Name a record without step and rank."""
+    call = "" if record.call is None else f"#{index.calls[record.call].index}"
+    path = index.modules[record.module].path or "(root)"
+    return f"{path}{'' if call == '#0' else call} {record.role}{record.slot}"
+
+
+def _records(tree: CallTree, place: int) -> tuple[RecordInfo | None, RecordInfo | None]:
+    known, found = tree.records[place]
+    return (
+        tree.reference.records[known[0]] if known else None,
+        None if found is None else tree.candidate.records[found],
+    )

@@ -1,0 +1,187 @@
+"""Recover from the digests which call fed which, and where code between modules made a value.
+
+A record's value is known by its digest. A call's input that equals what an earlier call gave came
+from there; one that equals nothing recorded was made by the code of the module around, between
+the calls inside it (an addition, a softmax, a mask): *glue*.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role
+
+from .moving import is_moved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.dumpfile import Index, RecordInfo
+
+__all__ = ["Feed", "Flow", "Made"]
+
+NEVER = 1 << 62
+"""Execution order of what did not happen: a call that never returned."""
+NEAR = 16
+"""Calls before a tensor among whose outputs its elements are looked for, in another order."""
+
+
+class Made(StrEnum):
+    """Where a tensor came from."""
+
+    CALL = "call"
+    """It is what an earlier call gave, bit by bit; its shape may be another."""
+    PASSED = "passed"
+    """It is what a call around was given."""
+    STATE = "state"
+    """It is a weight or a buffer."""
+    MOVED = "moved"
+    """Glue only moved elements: a transpose, a flip. Known by equal statistics."""
+    GLUE = "glue"
+    """The code of the module around made it."""
+    GIVEN = "given"
+    """It came from outside the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Where one input of a call, or one output of a call with calls inside, came from."""
+
+    record: int
+    """Id of the record."""
+    made: Made
+    source: int | None = None
+    """Id of the record that it equals, or whose elements were moved."""
+    around: int | None = None
+    """Id of the call whose code ran; None outside any call."""
+    after: int | None = None
+    """Id of the last call that this code had made before; None if it had made none."""
+    before: int | None = None
+    """Id of the call that it made next; None if it returned."""
+
+
+class Flow:
+    """The data flow of one step of one side, read from its index alone."""
+
+    def __init__(self, index: Index) -> None:
+        """Sort the forward records by call and by value.
+
+        Args:
+            index: Modules, calls, records and values of a step.
+        """
+        self.index = index
+        self.inside: dict[int | None, list[int]] = defaultdict(list)
+        """Calls by the call around, in execution order."""
+        self._of_call: dict[tuple[int, Role], list[RecordInfo]] = defaultdict(list)
+        self._outputs: dict[int, list[RecordInfo]] = defaultdict(list)
+        self._states: dict[int, RecordInfo] = {}
+        for call in index.calls:
+            self.inside[call.parent].append(call.id)
+        for record in index.records:
+            self._sort(record)
+
+    def _sort(self, record: RecordInfo) -> None:
+        if record.call is not None and record.role in {Role.INPUT, Role.OUTPUT}:
+            self._of_call[record.call, record.role].append(record)
+            if record.role is Role.OUTPUT and record.value is not None:
+                self._outputs[record.value].append(record)
+        elif record.role in {Role.WEIGHT, Role.BUFFER} and record.value is not None:
+            self._states.setdefault(record.value, record)
+
+    def records(self, call: int, role: Role) -> list[RecordInfo]:
+        """Give the inputs or outputs of a call, in the order of recording."""
+        return self._of_call.get((call, role), [])
+
+    def feeds(self) -> Iterator[Feed]:
+        """Yield what fed every input, and every output of a call with calls inside, in order."""
+        found = []
+        for call in self.index.calls:
+            found += [self.feed(record) for record in self.records(call.id, Role.INPUT)]
+            if call.id in self.inside:
+                found += [self.feed(record) for record in self.records(call.id, Role.OUTPUT)]
+        yield from sorted(found, key=lambda feed: self.index.records[feed.record].order)
+
+    def feed(self, record: RecordInfo) -> Feed:
+        """Say where an input of a call came from, or an output of a call with calls inside."""
+        assert record.call is not None
+        call = self.index.calls[record.call]
+        is_input = record.role is Role.INPUT
+        around = call.parent if is_input else call.id
+        if around is None:
+            return Feed(record=record.id, made=Made.GIVEN)
+        known = self._equal(record, around)
+        if known is not None:
+            made, source = known
+            return Feed(record=record.id, made=made, source=source.id, around=around)
+        earlier = self._before(around, call.start if is_input else self._end(record.call))
+        moved = self._moved(record, around, earlier[-NEAR:])
+        return Feed(
+            record=record.id,
+            made=Made.GLUE if moved is None else Made.MOVED,
+            source=None if moved is None else moved.id,
+            around=around,
+            after=earlier[-1] if earlier else None,
+            before=call.id if is_input else None,
+        )
+
+    def ingredients(self, around: int, until: int) -> list[RecordInfo]:
+        """Give what the code of a call had at hand: its inputs, and what its calls gave so far.
+
+        Args:
+            around: The call whose code it is.
+            until: Execution order before which.
+        """
+        return [
+            *self.records(around, Role.INPUT),
+            *(
+                record
+                for call in self._before(around, until)
+                for record in self.records(call, Role.OUTPUT)
+            ),
+        ]
+
+    def _before(self, around: int, until: int) -> list[int]:
+        """Give the calls in the code of a call that had returned; they run one after the other."""
+        calls = self.inside.get(around, [])
+        return calls[: bisect_left(calls, until, key=self._end)]
+
+    def _equal(self, record: RecordInfo, around: int) -> tuple[Made, RecordInfo] | None:
+        """Find the record with the same value that came last."""
+        if record.value is None:
+            return None
+        earlier = [
+            other
+            for other in self._outputs.get(record.value, ())
+            if other.call != record.call and other.order < record.order
+        ]
+        if earlier:
+            # a wrapper's output is its child's: the nearest in the same code says most
+            near = [other for other in earlier if self._parent(other.call) == around]
+            return Made.CALL, (near or earlier)[-1]
+        outer: int | None = around
+        while outer is not None:
+            for other in self.records(outer, Role.INPUT):
+                if other.value == record.value:
+                    return Made.PASSED, other
+            outer = self.index.calls[outer].parent
+        state = self._states.get(record.value)
+        return None if state is None else (Made.STATE, state)
+
+    def _moved(self, record: RecordInfo, around: int, earlier: list[int]) -> RecordInfo | None:
+        given = [
+            *self.records(around, Role.INPUT),
+            *(one for call in earlier for one in self.records(call, Role.OUTPUT)),
+        ]
+        return next((one for one in reversed(given) if is_moved(self.index, one, record)), None)
+
+    def _end(self, call: int | None) -> int:
+        """Give when a call returned; long after all else if it never did."""
+        end = None if call is None else self.index.calls[call].end
+        return NEVER if end is None else end
+
+    def _parent(self, call: int | None) -> int | None:
+        return None if call is None else self.index.calls[call].parent
