@@ -6,11 +6,12 @@ CODE := api $(PACKAGES) tests benchmarks examples
 PYTHON ?= python3
 VENV ?= .venv/dev
 BIN := $(VENV)/bin
+PAIRS ?= .venv/pairs
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint constraints.txt
 TESTS ?= tests
 JOBS ?= auto
 
-.PHONY: help demo test slow check format lint links types arch cov bench localisation golden build clean
+.PHONY: help demo test pairs slow check format lint links types arch cov bench localisation golden build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,10 +27,20 @@ demo:  ## set up three separate environments, dump ResNet-18 in torch and in pad
 	examples/demo.sh
 
 test: $(VENV)/.ready  ## set everything up and run all tests but the slow ones
-	$(BIN)/pytest -m 'not slow' -n $(JOBS) --dist loadfile $(TESTS)
+	$(BIN)/pytest -m 'not slow and not pairs' -n $(JOBS) --dist loadfile $(TESTS)
+
+# The LLMs of paddleformers need other versions of nearly everything, so they live apart.
+$(PAIRS)/.ready: pyproject.toml constraints-pairs.txt
+	$(PYTHON) -m venv $(PAIRS)
+	$(PAIRS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-pairs.txt \
+		paddlepaddle paddleformers --editable .
+	touch $@
+
+pairs: $(VENV)/.ready $(PAIRS)/.ready  ## test LLMs of other authors, each in an environment of its own
+	PADIFF_PAIRS_PYTHON=$(abspath $(PAIRS))/bin/python $(BIN)/pytest -m pairs -n $(JOBS) tests/pairs
 
 slow: $(VENV)/.ready  ## run the long tests too (at most 30 minutes)
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest -m 'not pairs' $(TESTS)
 
 check: lint types arch  ## run linter, type checker and import contracts
 
@@ -55,7 +66,7 @@ arch: $(VENV)/.ready links  ## check the import contracts
 
 cov: $(VENV)/.ready  ## measure test coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m 'not slow' $(TESTS)
+	$(BIN)/coverage run -m pytest -m 'not slow and not pairs' $(TESTS)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
