@@ -138,7 +138,7 @@ KIBI = 1024
     "--repeat",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Run N more times and store how far every record moves: the noise floor.",
+    help="Run N more times and store how far every record of every step moves: the noise floor.",
 )
 @click.option(
     "--perturb",

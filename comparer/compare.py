@@ -81,7 +81,7 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
     threeway = None
     if settings.golden is not None:
         threeway = measure_golden((settings.golden, reference, candidate), settings, compare)
-    noise = read_noise(known, found, settings.floor, settings.floor_factor)
+    noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     results = [
         _compare_step(known, found, place, training, (noise.get(place), threeway))
         for place in common

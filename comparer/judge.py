@@ -68,6 +68,8 @@ def judge(
     Raises:
         DumpFormatError: Elements cannot be read.
     """
+    if scales[0] is not None:
+        scales[0].check(reference.index, candidate.index)
     judger = _Judger(
         reference,
         candidate,
@@ -306,6 +308,7 @@ class _Judger:
             verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
             metrics=metrics,
             tolerance=tolerance,
+            noise=None if self._noise is None else noise,
             fatal=not is_match,
         )
         if errors is None or self._threeway is None or tolerance.rtol == 0:

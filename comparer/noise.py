@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ConfigError, read_floor
+from padiff.dumpfile import ConfigError, DumpFormatError, read_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from padiff.dumpfile import Dump, Floor, RecordFloor
+    from padiff.dumpfile import Dump, Floor, Index, RecordFloor
 
 __all__ = ["DEFAULT_FACTOR", "FloorSide", "Noise", "read_noise"]
 
@@ -49,18 +49,41 @@ class Noise:
         known = [floor.max_abs for floor in found if floor is not None]
         return self.factor * max(known) if known else None
 
+    def check(self, reference: Index, candidate: Index) -> None:
+        """Refuse floors of other records than these.
+
+        Raises:
+            DumpFormatError: They are of another number of records.
+        """
+        for floors, index in ((self.reference, reference), (self.candidate, candidate)):
+            if floors is not None and len(floors) != len(index.records):
+                raise DumpFormatError(
+                    f"cannot use the noise floor of step {index.step} rank {index.rank}: expected "
+                    f"{len(index.records)} rows, found {len(floors)}"
+                )
+
 
 def read_noise(
-    reference: Dump, candidate: Dump, side: FloorSide | None, factor: float
+    dumps: tuple[Dump, Dump],
+    side: FloorSide | None,
+    factor: float,
+    places: Iterable[tuple[int, int]],
 ) -> Mapping[tuple[int, int], Noise]:
     """Read the floors that are wanted, by step and rank; nothing if none is.
 
+    Args:
+        dumps: Reference and candidate.
+        side: Whose floors count; None reads none.
+        factor: What they are multiplied by.
+        places: The steps and ranks that are compared.
+
     Raises:
-        ConfigError: A dump has none.
+        ConfigError: A dump has none, or none for one of the steps.
         DumpFormatError: One cannot be read.
     """
     if side is None:
         return {}
+    reference, candidate = dumps
     floors = [
         _wanted(dump, name) if side in {own, FloorSide.BOTH} else None
         for dump, name, own in (
@@ -68,15 +91,26 @@ def read_noise(
             (candidate, "candidate", FloorSide.CANDIDATE),
         )
     ]
-    places = [set(floor.records) for floor in floors if floor is not None]
     return {
         place: Noise(
-            reference=None if floors[0] is None else floors[0].records[place],
-            candidate=None if floors[1] is None else floors[1].records[place],
+            reference=_rows(floors[0], reference, place),
+            candidate=_rows(floors[1], candidate, place),
             factor=factor,
         )
-        for place in set.intersection(*places)
+        for place in places
     }
+
+
+def _rows(floor: Floor | None, dump: Dump, place: tuple[int, int]) -> Floors | None:
+    if floor is None:
+        return None
+    if place not in floor.records:
+        raise ConfigError(
+            f"cannot use the noise floor of {str(dump.path)!r}: it has none for step {place[0]} "
+            f"rank {place[1]}",
+            hint="record it again with `padiff dump --repeat 3`, which measures every step",
+        )
+    return floor.records[place]
 
 
 def _wanted(dump: Dump, name: str) -> Floor:

@@ -129,6 +129,8 @@ class JudgedPair:
     metrics: Metrics | None = None
     """None if the digests are equal (``equal_digest``) or nothing could be measured."""
     tolerance: Tolerance | None = None
+    noise: float | None = None
+    """The measured noise floor times its factor; None where none was used."""
     paired_by: PairedBy | None = None
     layout: str = ""
     """The rule from reference to candidate, as text; empty for identity."""

@@ -199,8 +199,10 @@ class TolerancePolicy:
         atol = max(default.atol for default in defaults)
         rtol = max(default.rtol for default in defaults)
         if rtol > 0:
-            is_measured = noise is not None and reference.role not in STATE_ROLES
-            atol = 0.0 if is_measured else atol
+            is_state = reference.role in STATE_ROLES
+            is_computed = not is_state or reference.phase is Phase.UPDATE or reference.step > 0
+            is_measured = noise is not None and is_computed
+            atol = 0.0 if is_measured and not is_state else atol
             floor = None
             if reference.role in GRADIENT_ROLES:
                 floor = self._floor(reference.role, atol, reference_dtype, candidate_dtype)

@@ -221,7 +221,11 @@ class _Step:
         *,
         expected: Array | None = None,
     ) -> JudgedPair:
-        """Judge a pair by another tolerance, or against something else than the reference."""
+        """Judge a pair by another tolerance, or against something else than the reference.
+
+        A measured noise floor that is larger takes its place.
+        """
+        tolerance = replace(tolerance, atol=max(tolerance.atol, judged.noise or 0.0))
         wanted = self.expected(pair) if expected is None else expected
         metrics = measure(wanted, self.found(pair).astype(wanted.dtype), tolerance)
         is_match = metrics.mismatched == 0

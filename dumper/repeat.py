@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,27 @@ from .feeding import StepInputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from padiff.dumpfile import Index, RecordInfo, StepFile
+    from padiff.dumpfile import Dump, Index, RecordInfo, StepFile
 
     from .adapter import Adapter, Array, Model, Tensor
     from .recordsettings import RecordSettings
 
+    Merge = Callable[[RecordFloor | None, RecordFloor | None], RecordFloor | None]
+
 __all__ = ["Perturb", "PerturbedInputs", "RepeatSettings", "Repeats"]
+
+BLOCK = 1 << 18
+"""Elements that are widened to float64 at a time."""
+FAR = 8.0
+"""Epsilons of the one wider run: what is smooth moves that many times as far in it. What does not
+is the jump of a kink (ReLU6 in backward) that some element lies near, and jumps as far whatever
+pushes it over. Near means within what a few epsilons at the inputs have grown to there."""
+JUMP = 4.0
+"""How much farther than in proportion a record must have moved to have jumped."""
+
+Rows = list["RecordFloor | None"]
+Floors = dict[tuple[int, int], Rows]
+"""By step and rank, one entry for each record."""
 
 
 class Perturb(StrEnum):
@@ -115,7 +130,7 @@ class Repeats:
         inputs: StepInputs,
         again: Callable[[StepInputs, RecordSettings], Path],
     ) -> None:
-        """Run the model again and store how far every record moved.
+        """Run the model again and store how far every record of every step moved.
 
         Args:
             path: The finished dump.
@@ -123,29 +138,44 @@ class Repeats:
             inputs: What it was fed.
             again: Records a run with other inputs and gives the dump's directory.
         """
-        device = self._adapter.model_device(self._model)
-        with open_dump(path).open(*self._place(path)) as known:
-            largest: list[RecordFloor | None] = [None] * len(known.index.records)
-            for number in range(self._settings.count):
-                random = np.random.default_rng(number)
-                move = partial(self._move, random=random)
-                self._restore(move)
-                fed = PerturbedInputs(inputs, move, device)
-                scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.repeat-", dir=path.parent))
-                try:
-                    other = again(fed, replace(record, out=scratch, name="repeat"))
-                    with open_dump(other).open(*self._place(other)) as found:
-                        largest = list(map(_larger, largest, _differences(known, found)))
-                finally:
-                    shutil.rmtree(scratch)
-            place = (known.index.step, known.index.rank)
+        near = [
+            self._sibling(path, record, inputs, again, number=number, size=1.0)
+            for number in range(self._settings.count)
+        ]
+        floors = reduce(partial(_merge, merge=_larger), near)
+        if self._settings.perturb is Perturb.ULP:
+            number = self._settings.count
+            far = self._sibling(path, record, inputs, again, number=number, size=FAR)
+            floors = _merge(floors, far, merge=_with_jumps)
         self._restore(lambda array: array)
         floor = Floor(
             repeats=self._settings.count,
             perturb=str(self._settings.perturb),
-            records={place: tuple(largest)},
+            records={place: tuple(rows) for place, rows in floors.items()},
         )
         write_floor(path, floor)
+
+    def _sibling(
+        self,
+        path: Path,
+        record: RecordSettings,
+        inputs: StepInputs,
+        again: Callable[[StepInputs, RecordSettings], Path],
+        *,
+        number: int,
+        size: float,
+    ) -> Floors:
+        """Run once more, perturbed by so many epsilons, and measure every step."""
+        move = partial(self._move, random=np.random.default_rng(number), size=size)
+        self._restore(move)
+        fed = PerturbedInputs(inputs, move, self._adapter.model_device(self._model))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.repeat-", dir=path.parent))
+        try:
+            known, found = open_dump(path), open_dump(again(fed, _into(record, scratch)))
+            places = [(file.step, file.rank) for file in known.files]
+            return {place: _step_differences(known, found, place) for place in places}
+        finally:
+            shutil.rmtree(scratch)
 
     def _own(self, model: Model) -> Iterator[Tensor]:
         seen = set()
@@ -162,25 +192,29 @@ class Repeats:
             self._adapter.assign(tensor, moved)
         self._adapter.trainer.clear_model(self._model)
 
-    def _move(self, array: Array, random: np.random.Generator) -> Array:
+    def _move(self, array: Array, random: np.random.Generator, size: float) -> Array:
         if self._settings.perturb is Perturb.NONE:
             return array
         epsilon = float(ml_dtypes.finfo(array.dtype).eps)  # type: ignore[no-untyped-call]
-        factor = 1 + epsilon * random.uniform(-1, 1, array.shape)
+        factor = 1 + size * epsilon * random.uniform(-1, 1, array.shape)
         moved: Array = (array.astype(np.float64) * factor).astype(array.dtype)
         return moved
 
-    @staticmethod
-    def _place(path: Path) -> tuple[int, int]:
-        first = open_dump(path).files[0]
-        return first.step, first.rank
+
+def _into(record: RecordSettings, folder: Path) -> RecordSettings:
+    return replace(record, out=folder, name="repeat")
 
 
-def _differences(known: StepFile, found: StepFile) -> list[RecordFloor | None]:
+def _step_differences(known: Dump, found: Dump, place: tuple[int, int]) -> Rows:
+    with known.open(*place) as first, found.open(*place) as second:
+        return _differences(first, second)
+
+
+def _differences(known: StepFile, found: StepFile) -> Rows:
     """Measure every record of the first run in the second."""
     there = {_key(found.index, record): record for record in found.index.records}
     measured: dict[tuple[int, int], RecordFloor | None] = {}
-    floors: list[RecordFloor | None] = []
+    floors: Rows = []
     for record in known.index.records:
         other = there.get(_key(known.index, record))
         if other is None or record.value is None or other.value is None:
@@ -202,22 +236,40 @@ def _difference(
     known: StepFile, found: StepFile, record: RecordInfo, other: RecordInfo
 ) -> RecordFloor | None:
     first, second = known.array(record), found.array(other)
-    if first.shape != second.shape or first.dtype.kind in "biuc":
+    if first.shape != second.shape or first.dtype.kind in "biuc" or not first.size:
         return None
-    with np.errstate(all="ignore"):
-        distance = np.abs(second.astype(np.float64) - first.astype(np.float64)).ravel()
-    finite = distance[np.isfinite(distance)]
-    if not distance.size:
-        return None
-    same = np.array_equal(np.isfinite(first), np.isfinite(second))
-    rms = math.sqrt(float(np.dot(finite, finite)) / max(finite.size, 1))
-    return RecordFloor(
-        max_abs=float(finite.max(initial=0.0)) if same else math.inf,
-        rms=rms if same else math.inf,
-    )
+    one, two = first.reshape(-1), second.reshape(-1)
+    largest, squares, count = 0.0, 0.0, 0
+    for start in range(0, one.size, BLOCK):
+        wide = [side[start : start + BLOCK].astype(np.float64) for side in (one, two)]
+        finite = np.isfinite(wide[0])
+        if not np.array_equal(finite, np.isfinite(wide[1])):
+            return RecordFloor(max_abs=math.inf, rms=math.inf)
+        distance = (wide[1] - wide[0])[finite]
+        largest = max(largest, float(np.abs(distance).max(initial=0.0)))
+        squares += float(np.dot(distance, distance))
+        count += distance.size
+    return RecordFloor(max_abs=largest, rms=math.sqrt(squares / max(count, 1)))
+
+
+def _merge(one: Floors, other: Floors, merge: Merge) -> Floors:
+    return {place: list(map(merge, rows, other[place])) for place, rows in one.items()}
 
 
 def _larger(one: RecordFloor | None, other: RecordFloor | None) -> RecordFloor | None:
     if one is None or other is None:
         return one or other
     return RecordFloor(max_abs=max(one.max_abs, other.max_abs), rms=max(one.rms, other.rms))
+
+
+def _with_jumps(near: RecordFloor | None, far: RecordFloor | None) -> RecordFloor | None:
+    if near is None or far is None:
+        return near or far
+    return RecordFloor(
+        max_abs=_with_jump(near.max_abs, far.max_abs), rms=_with_jump(near.rms, far.rms)
+    )
+
+
+def _with_jump(near: float, far: float) -> float:
+    """Take a difference of the wider run as it is where it is a jump, else scaled back."""
+    return far if far > JUMP * FAR * near else max(near, far / FAR)

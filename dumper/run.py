@@ -15,6 +15,7 @@ from .recorder import Recorder
 from .recordsettings import StepPlan
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
+from .target import import_target
 from .training import Training, prepare_training
 from .usercode import UserCode
 
@@ -64,6 +65,8 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
     feeder = _feeder(settings, adapter, model, one)
     notes += [] if feeder is None else feeder.notes()
     training = prepare_training(settings.train, adapter, model)
+    if settings.repeat is not None:
+        _check_repeatable(settings.train, training)
     record = _with_plan(settings.record, settings.train.steps)
     repeats = None if settings.repeat is None else Repeats(settings.repeat, adapter, model)
     recorder = Recorder(model, record, adapter, optimizers=training.optimizers)
@@ -75,16 +78,15 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         notes=notes,
     )
     with recorder:
-        for number in range(settings.train.steps):
-            with nullcontext() if feeder is None else feeder.feeding():
-                one.step(number, recorder, training)
+        one.steps(recorder, training, feeder)
         report.stage("writing")
     if repeats is not None:
         report.stage("measuring the noise floor")
 
         def again(fed: StepInputs, record: RecordSettings) -> Path:
-            with Recorder(model, record, adapter) as sibling:
-                _Run(settings, adapter, model, fed, Progress()).step(0, sibling, training)
+            afresh = prepare_training(settings.train, adapter, model)
+            with Recorder(model, record, adapter, optimizers=afresh.optimizers) as sibling:
+                _Run(settings, adapter, model, fed, Progress()).steps(sibling, afresh, feeder)
             return sibling.path
 
         repeats.measure(recorder.path, record, inputs, again)
@@ -115,6 +117,12 @@ class _Run:
         translate = forward_trouble(self._adapter, self._model)
         with UserCode("cannot run forward", translate=translate):
             return self._model(*args, **kwargs)
+
+    def steps(self, recorder: Recorder, training: Training, feeder: Feeder | None) -> None:
+        """Run all steps."""
+        for number in range(self._settings.train.steps):
+            with nullcontext() if feeder is None else feeder.feeding():
+                self.step(number, recorder, training)
 
     def step(self, number: int, recorder: Recorder, training: Training) -> None:
         """Run one step: forward, loss, backward, update."""
@@ -158,6 +166,21 @@ def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) ->
     with rehearse(model, adapter, lambda: one.forward(0)) as side:
         feeder.learn(settings.feed, side, map_file)
     return feeder
+
+
+def _check_repeatable(settings: TrainSettings, training: Training) -> None:
+    """Refuse to run again with an optimizer that keeps what the first run left in it.
+
+    Raises:
+        ConfigError: The optimizer was not made here.
+    """
+    target = settings.optimizer
+    if target is not None and import_target(target) is training.optimizer:
+        raise ConfigError(
+            f"cannot use --repeat with {str(target)!r}: expected a class or a function that makes "
+            "the optimizer anew for each run, found an optimizer",
+            hint="name its class, and its options with --optimizer-arg",
+        )
 
 
 def _without_dropout(adapter: Adapter, model: Any) -> list[str]:  # noqa: ANN401 - any framework

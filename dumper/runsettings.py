@@ -111,10 +111,8 @@ class RunSettings:
             raise ConfigError("cannot use --feed with --steps: a fed run is of one step")
         if self.train.optimizer is not None and self.record.phase is Phase.FORWARD:
             raise ConfigError("cannot use --optimizer with --phase forward: drop one of them")
-        if self.repeat is not None and (
-            self.no_run or self.train.steps > 1 or self.train.optimizer is not None
-        ):
-            raise ConfigError("cannot use --repeat with --no-run, --steps or --optimizer")
+        if self.repeat is not None and self.no_run:
+            raise ConfigError("cannot use --repeat with --no-run: nothing would move")
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ConfigError(f"cannot use seed {self.seed}: expected 0 to {LARGEST_SEED}")
 

@@ -12,9 +12,9 @@ from padiff.comparer.noise import FloorSide
 from padiff.dumper import RecordSettings
 from padiff.dumper.inputs import InputFile
 from padiff.dumper.repeat import Perturb, RepeatSettings
-from padiff.dumper.run import RunSettings, run
+from padiff.dumper.run import RunSettings, TrainSettings, run
 from padiff.dumper.target import Target
-from padiff.dumpfile import ConfigError, Role, open_dump, read_floor
+from padiff.dumpfile import ConfigError, Phase, Role, open_dump, read_floor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,3 +84,76 @@ def test_plain_repeats_of_a_deterministic_model_have_no_noise(tmp_path: Path) ->
 def test_repeating_less_than_once_is_refused() -> None:
     with pytest.raises(ConfigError, match="repeat 0 times"):
         RepeatSettings(count=0)
+
+
+STEPS = 3
+OPTIMIZERS = {
+    "torch": ("torch:optim.Adam", {"lr": 0.01}),
+    "paddle": ("paddle:optimizer.Adam", {"learning_rate": 0.01}),
+}
+
+
+def trained(framework: str, tmp_path: Path, name: str, optimizer: Target | None = None) -> Path:
+    source = tmp_path / f"{framework}_net.py"
+    source.write_text(TORCH if framework == "torch" else PADDLE)
+    inputs = tmp_path / "x.npy"
+    np.save(inputs, np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32))
+    place, arguments = OPTIMIZERS[framework]
+    module, _, attribute = place.partition(":")
+    made = Target(place=module, attribute=attribute, arguments=arguments)
+    return run(
+        RunSettings(
+            model=Target(place=str(source), attribute="build"),
+            record=RecordSettings(out=tmp_path, name=name),
+            inputs=(InputFile(path=inputs),),
+            framework=framework,
+            training=True,
+            train=TrainSettings(steps=STEPS, optimizer=optimizer or made),
+            repeat=RepeatSettings(count=2),
+        )
+    )
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track")
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_every_step_and_phase_of_a_training_gets_a_floor(framework: str, tmp_path: Path) -> None:
+    dumped = open_dump(trained(framework, tmp_path, "trained"))
+
+    floor = read_floor(dumped.path)
+
+    assert floor is not None
+    assert set(floor.records) == {(step, 0) for step in range(STEPS)}
+    for place, rows in floor.records.items():
+        index = dumped.open(*place).index
+        assert len(rows) == len(index.records)
+        moved = {
+            record.phase
+            for record, row in zip(index.records, rows, strict=True)
+            if row is not None and row.max_abs > 0
+        }
+        assert moved == {Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE}
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track")
+def test_a_training_is_judged_against_its_floor(tmp_path: Path) -> None:
+    first = trained("torch", tmp_path, "first")
+    second = trained("torch", tmp_path, "second")
+    other = Target(place="torch", attribute="optim.Adam", arguments={"lr": 0.011})
+    faster = trained("torch", tmp_path, "faster", other)
+    settings = CompareSettings(floor=FloorSide.BOTH)
+
+    assert compare(first, second, settings).reasons == ()
+    assert compare(first, faster, settings).verdict is Verdict.DIVERGED
+
+
+def test_an_optimizer_that_cannot_be_made_anew_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "made_before.py").write_text(
+        TORCH + "made = build()\nbest = torch.optim.SGD(made.parameters(), lr=0.1)\n"
+    )
+    ready = Target(place="made_before", attribute="best")
+
+    with pytest.raises(ConfigError, match="--repeat"):
+        trained("torch", tmp_path, "ready", ready)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Verdict, compare
+from padiff.comparer.baseline import accept
 from padiff.comparer.noise import FloorSide, Noise
 from padiff.comparer.tolerance import ROUNDING_FACTOR, TolerancePolicy
 from padiff.dumpfile import (
@@ -25,6 +26,7 @@ from padiff.dumpfile import (
     read_floor,
     write_floor,
 )
+from padiff.dumpfile.packed import pack, unpacked
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
@@ -69,6 +71,32 @@ def test_what_is_no_floor_is_refused(text: str, tmp_path: Path) -> None:
 
     with pytest.raises(DumpFormatError, match="noise floor"):
         read_floor(tmp_path)
+
+
+def test_packing_and_accepting_keep_the_floor(tmp_path: Path) -> None:
+    made = written(tmp_path / "dump", floor=1.0)
+    pack(made, tmp_path / "dump.padiff.zip")
+
+    accept(tmp_path / "baseline", made, reason="new", command=[])
+
+    with unpacked(tmp_path / "dump.padiff.zip") as again:
+        assert read_floor(again) == read_floor(made) == read_floor(tmp_path / "baseline")
+
+
+def test_a_floor_that_lacks_the_step_is_an_error(tmp_path: Path) -> None:
+    known = written(tmp_path / "known")
+    write_floor(known, Floor(repeats=1, perturb="ulp", records={(7, 0): ()}))
+
+    with pytest.raises(ConfigError, match="none for step 0"):
+        compare(known, written(tmp_path / "found"), CompareSettings(floor=FloorSide.REFERENCE))
+
+
+def test_a_floor_of_other_records_is_refused(tmp_path: Path) -> None:
+    known = written(tmp_path / "known")
+    write_floor(known, Floor(repeats=1, perturb="ulp", records={(0, 0): (None,)}))
+
+    with pytest.raises(DumpFormatError, match="rows"):
+        compare(known, written(tmp_path / "found"), CompareSettings(floor=FloorSide.REFERENCE))
 
 
 def test_a_dump_with_a_floor_can_be_replaced(tmp_path: Path) -> None:
