@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile import ConfigError, Content, Phase, RecordError, open_dump
+from padiff.dumpfile import ConfigError, Keep, Phase, RecordError, open_dump
 
 from .dump_training import step_plan, train_settings, training_options
 
@@ -160,10 +160,11 @@ KIBI = 1024
 )
 @click.option(
     "--content",
-    type=click.Choice([str(content) for content in Content]),
-    default=str(Content.FULL),
+    metavar="full|sample=N|stats|digest",
+    default="full",
     show_default=True,
-    help="Write all elements, or digests and statistics only: small, but weak evidence.",
+    help="How much to write of each tensor: all elements; N (4096) or more at positions fixed by "
+    "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
 )
 @training_options
 def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
@@ -206,7 +207,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
             depth=options["depth"],
             overwrite=options["overwrite"],
             compression=options["compress"],
-            content=Content(options["content"]),
+            content=Keep.parse(options["content"]),
             plan=step_plan(options),
         ),
         train=train_settings(options),

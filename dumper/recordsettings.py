@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from padiff.dumpfile import ConfigError, Content, Phase
+from padiff.dumpfile import ConfigError, Keep, Phase
 
 __all__ = ["Counts", "RecordSettings", "StepPlan"]
 
@@ -62,8 +62,8 @@ class RecordSettings:
     """Replace a dump of that name once the new one is whole."""
     compression: int | None = None
     """Level of deflate for the values; None stores them so that readers can map them."""
-    content: Content = Content.FULL
-    """Whether elements are written, or digests and statistics only."""
+    content: Keep = field(default_factory=Keep)
+    """How much of each value is written."""
     plan: StepPlan = field(default_factory=StepPlan)
     """The steps that are recorded."""
 

@@ -15,8 +15,10 @@ from .errors import (
     RecordError,
 )
 from .floor import Floor, RecordFloor, read_floor, write_floor
+from .keep import Keep
 from .problem import Problem, ProblemKind
 from .reader import Dump, open_dump
+from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE, sample_positions
 from .schema import (
     FORMAT_VERSION,
     JSON,
@@ -28,6 +30,7 @@ from .schema import (
     Manifest,
     ModuleInfo,
     RecordInfo,
+    Sample,
     SourceLine,
     Statistics,
     ValueInfo,
@@ -40,9 +43,11 @@ from .writer import DumpWriter
 
 __all__ = [
     "CALL_ROLES",
+    "DEFAULT_SAMPLE",
     "DTYPE_NAMES",
     "FORMAT_VERSION",
     "JSON",
+    "LARGEST_SAMPLE",
     "Address",
     "CallInfo",
     "CompareError",
@@ -59,6 +64,7 @@ __all__ = [
     "Floor",
     "Index",
     "InputInfo",
+    "Keep",
     "Manifest",
     "ModuleInfo",
     "PadiffError",
@@ -69,6 +75,7 @@ __all__ = [
     "RecordFloor",
     "RecordInfo",
     "Role",
+    "Sample",
     "SourceLine",
     "Statistics",
     "StepFile",
@@ -81,6 +88,7 @@ __all__ = [
     "numpy_dtype",
     "open_dump",
     "read_floor",
+    "sample_positions",
     "statistics_of",
     "validate",
     "write_floor",

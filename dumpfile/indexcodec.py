@@ -6,8 +6,16 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from .indexrows import build_index, call_row, module_row, value_row
-from .indextables import COLUMNS, Row, check_references, read_columns, read_head
+from .indexrows import build_index, call_row, module_row, sample_rows, value_row
+from .indextables import (
+    COLUMNS,
+    SAMPLES,
+    Row,
+    check_references,
+    check_samples,
+    read_columns,
+    read_head,
+)
 from .problem import Problem, ProblemKind
 from .strictjson import StrictJSONError, from_json, to_json
 
@@ -36,6 +44,7 @@ def encode_index(
         values: Rows of the table.
         records: Cells in the order of ``COLUMNS["records"]``.
     """
+    values = tuple(values)
     rows = {
         "modules": [module_row(module) for module in modules],
         "calls": [call_row(call) for call in calls],
@@ -45,6 +54,9 @@ def encode_index(
     document: dict[str, Any] = {"step": step, "rank": rank}
     for table, columns in COLUMNS.items():
         document[table] = {"columns": [column.name for column in columns], "rows": rows[table]}
+    samples = sample_rows(values)
+    if samples:
+        document["samples"] = {"columns": [column.name for column in SAMPLES], "rows": samples}
     return to_json(cast("JSON", document)).encode()
 
 
@@ -71,8 +83,13 @@ def _decode(data: bytes, problems: list[Problem]) -> Index | None:
     if problems or not isinstance(document, dict):
         return None
     tables = {name: read_columns(name, document.pop(name, None), problems) for name in COLUMNS}
+    if "samples" in document:
+        tables["samples"] = read_columns("samples", document.pop("samples"), problems)
+    else:
+        tables["samples"] = [[] for _ in SAMPLES]
     if not problems:
         check_references(tables, problems)
+        check_samples(tables["samples"], tables["values"], problems)
     return None if problems else build_index(head, tables)
 
 

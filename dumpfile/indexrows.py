@@ -12,6 +12,7 @@ from .schema import (
     Index,
     ModuleInfo,
     RecordInfo,
+    Sample,
     SourceLine,
     Statistics,
     ValueInfo,
@@ -19,6 +20,8 @@ from .schema import (
 from .strictjson import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from .indextables import Row, Table
 
 
@@ -81,6 +84,15 @@ def value_row(value: ValueInfo) -> Row:
     )
 
 
+def sample_rows(values: Iterable[ValueInfo]) -> list[Row]:
+    """Give the rows of the table ``samples``."""
+    return [
+        (value.id, value.sample.count, value.sample.shape)
+        for value in values
+        if value.sample is not None
+    ]
+
+
 def build_index(head: tuple[int, int], tables: dict[str, Table]) -> Index:
     """Make the objects of an index from checked columns."""
     return Index(
@@ -89,7 +101,7 @@ def build_index(head: tuple[int, int], tables: dict[str, Table]) -> Index:
         modules=_modules(tables["modules"]),
         calls=_calls(tables["calls"]),
         records=_records(tables["records"]),
-        values=_values(tables["values"]),
+        values=_values(tables["values"], _samples(tables["samples"])),
     )
 
 
@@ -137,7 +149,11 @@ def _number(cell: float | str | None) -> float | None:
     return None if cell is None else float(cell)
 
 
-def _values(table: Table) -> tuple[ValueInfo, ...]:
+def _samples(table: Table) -> dict[int, Sample]:
+    return {row[0]: Sample(count=row[1], shape=tuple(row[2])) for row in zip(*table, strict=True)}
+
+
+def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...]:
     contents = {content.value: content for content in Content}
     table[3:7] = [
         cells
@@ -164,6 +180,7 @@ def _values(table: Table) -> tuple[ValueInfo, ...]:
             content=contents[row[11]],
             dataset=row[12],
             offset=row[13],
+            sample=samples.get(position),
         )
         for position, row in enumerate(zip(*table, strict=True))
     )

@@ -12,6 +12,7 @@ from .columns import Cells, Column, integer, mapping, number, one_of, shape, sou
 from .digest import DIGEST_PATTERN
 from .dtypes import DTYPE_NAMES
 from .problem import Problem, ProblemKind
+from .sampling import LARGEST_SAMPLE, LARGEST_SIZE, is_sampled
 from .schema import JSON, Content
 
 Row = Sequence[Any]
@@ -89,6 +90,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 }
 """The columns of each table, in the order in which they are written."""
 
+SAMPLES = (integer("value"), integer("count", low=1), shape("shape"))
+"""The columns of the table ``samples``, which is there if a value is of content ``sample``."""
+
 
 def _problem(loc: str, kind: ProblemKind, message: str) -> Problem:
     return Problem(loc=loc, kind=kind, message=message)
@@ -101,7 +105,7 @@ def read_head(document: JSON, problems: list[Problem]) -> tuple[int, int]:
         return 0, 0
     problems.extend(
         _problem(name, ProblemKind.UNEXPECTED, "unknown key")
-        for name in sorted(document.keys() - COLUMNS.keys() - {"step", "rank"})
+        for name in sorted(document.keys() - COLUMNS.keys() - {"step", "rank", "samples"})
     )
     found = []
     for name in ("step", "rank"):
@@ -114,7 +118,7 @@ def read_head(document: JSON, problems: list[Problem]) -> tuple[int, int]:
 
 def read_columns(name: str, table: JSON, problems: list[Problem]) -> Table:
     """Turn a table's rows into columns in the order of ``COLUMNS``, all checked."""
-    columns = COLUMNS[name]
+    columns = SAMPLES if name == "samples" else COLUMNS[name]
     if not isinstance(table, dict) or table.keys() != {"columns", "rows"}:
         problems.append(_problem(name, ProblemKind.TYPE, "expected columns and rows"))
         return []
@@ -213,8 +217,32 @@ def _check_records(tables: dict[str, Table], problems: list[Problem]) -> None:
 
 def _check_values(table: Table, problems: list[Problem]) -> None:
     sizes, contents, datasets = table[2], table[11], table[12]
-    full = Content.FULL.value
+    with_elements = {Content.FULL.value, Content.SAMPLE.value}
     for row, (size, content, dataset) in enumerate(zip(sizes, contents, datasets, strict=True)):
-        if (dataset is not None) is not (content == full and size > 0):
+        if (dataset is not None) is not (content in with_elements and size > 0):
             message = f"content {content} of {size} elements, but dataset {_shown(dataset)}"
             problems.append(_problem(f"values[{row}].dataset", ProblemKind.MISSING, message))
+
+
+def check_samples(samples: Table, values: Table, problems: list[Problem]) -> None:
+    """Check that each sampled value, and no other, has a row that fits its size."""
+    sizes = values[2]
+    sampled = {row for row, content in enumerate(values[11]) if content == Content.SAMPLE.value}
+    for row, (value, count, dims) in enumerate(zip(*samples, strict=True)):
+        loc = f"samples[{row}]"
+        if value not in sampled:
+            message = f"expected a value of content sample, once, found {value}"
+            problems.append(_problem(f"{loc}.value", ProblemKind.REFERENCE, message))
+            continue
+        sampled.remove(value)
+        size = sizes[value]
+        if math.prod(dims) != size:
+            message = f"expected {size} elements, found shape {_shown(dims)}"
+            problems.append(_problem(f"{loc}.shape", ProblemKind.SIZE, message))
+        if count > LARGEST_SAMPLE or size > LARGEST_SIZE or not is_sampled(size, count):
+            message = f"{count} positions of {size} elements are no sample"
+            problems.append(_problem(f"{loc}.count", ProblemKind.RANGE, message))
+    problems.extend(
+        _problem(f"values[{row}]", ProblemKind.MISSING, "expected a row of samples, found none")
+        for row in sorted(sampled)
+    )

@@ -30,10 +30,19 @@ JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 class Content(StrEnum):
     """How much of a value is in the file."""
 
-    FULL = "full"
-    """Every element."""
+    DIGEST = "digest"
+    """Digest only."""
     STATS = "stats"
     """Digest and statistics only."""
+    SAMPLE = "sample"
+    """Digest, statistics, and the elements at positions that follow from a shape."""
+    FULL = "full"
+    """Digest, statistics and every element."""
+
+    @property
+    def rank(self) -> int:
+        """Give how much there is of a value, in order."""
+        return tuple(Content).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +138,15 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Which elements of a value are in the file: ``sampling.sample_positions(shape, count)``."""
+
+    count: int
+    shape: tuple[int, ...]
+    """The one with which the value was met first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueInfo:
     """One distinct tensor content: equal bytes of equal dtype are one value, whatever the shape."""
 
@@ -141,12 +159,15 @@ class ValueInfo:
     size: int
     """Number of elements."""
     statistics: Statistics
+    """Of content ``digest`` nothing was measured: None and 0."""
     content: Content = Content.FULL
     """Whether the elements are in the file."""
     dataset: str | None = None
     """HDF5 path of the dataset that holds the elements, None if they are not in the file."""
     offset: int = 0
     """Index of the first element within that (one-dimensional) dataset."""
+    sample: Sample | None = None
+    """Which elements those are, if not all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from .dataset import HDF5_ERRORS, Found, find_dataset
 from .dtypes import hdf5_type, numpy_dtype
 from .errors import DumpFormatError
 from .indexcodec import decode_index
+from .sampling import sample_positions
 from .schema import Content, Index, RecordInfo, ValueInfo
 
 if TYPE_CHECKING:
@@ -127,27 +128,55 @@ class StepFile:
         Raises:
             DumpFormatError: The elements are not in the file or cannot be read.
         """
-        dtype = numpy_dtype(value.dtype)
         if value.content is not Content.FULL:
+            what = "its digest and statistics" if value.sample is None else "a sample of it"
             raise DumpFormatError(
-                f"cannot read value {value.id} of {str(self._path)!r}: only its digest and "
-                "statistics were recorded",
-                hint="record with full contents",
+                f"cannot read value {value.id} of {str(self._path)!r}: only {what} was recorded",
+                hint="record with `--content full`",
             )
+        return self._elements(value, value.size)
+
+    def sample(self, value: ValueInfo) -> tuple[npt.NDArray[np.int64], Array]:
+        """Give the elements that were recorded of a sampled value.
+
+        Returns:
+            Their flat positions, ascending, and themselves; both read-only.
+
+        Raises:
+            DumpFormatError: The value is not sampled, or its elements cannot be read.
+        """
+        if value.sample is None:
+            raise DumpFormatError(
+                f"cannot read a sample of value {value.id} of {str(self._path)!r}: it has none"
+            )
+        # No more is drawn than the file could hold.
+        self._check_range(value, min(value.sample.count, value.size))
+        positions = sample_positions(value.sample.shape, value.sample.count)
+        return positions, self._elements(value, positions.size)
+
+    def _check_range(self, value: ValueInfo, size: int) -> None:
         if value.dataset is None:
-            return _read_only(np.empty(0, dtype=dtype))
+            return
         found = self._dataset(value.dataset, value.dtype)
-        if value.offset + value.size > found.size:
+        if value.offset + size > found.size:
             raise DumpFormatError(
                 f"cannot read value {value.id} of {str(self._path)!r}: expected elements "
-                f"{value.offset} to {value.offset + value.size}, found {found.size} in "
+                f"{value.offset} to {value.offset + size}, found {found.size} in "
                 f"{value.dataset!r}"
             )
+
+    def _elements(self, value: ValueInfo, size: int) -> Array:
+        """Give the elements from the value's offset on."""
+        dtype = numpy_dtype(value.dtype)
+        if value.dataset is None:
+            return _read_only(np.empty(0, dtype=dtype))
+        self._check_range(value, size)
+        found = self._dataset(value.dataset, value.dtype)
         if found.offset_bytes is None:
-            array = self._read(found, value)
+            array = self._read(found, value, size)
         else:
             start = found.offset_bytes + value.offset * dtype.itemsize
-            array = np.frombuffer(self._mapped(), dtype=dtype, count=value.size, offset=start)
+            array = np.frombuffer(self._mapped(), dtype=dtype, count=size, offset=start)
             if start % dtype.alignment:
                 array = array.copy()
         if value.dtype == "bool" and array.view(np.uint8).max() > 1:
@@ -187,13 +216,13 @@ class StepFile:
         self._found[path] = (dtype, found)
         return found
 
-    def _read(self, found: Found, value: ValueInfo) -> Array:
+    def _read(self, found: Found, value: ValueInfo, size: int) -> Array:
         dtype = numpy_dtype(value.dtype)
-        elements = np.empty(value.size, dtype=f"V{dtype.itemsize}")
+        elements = np.empty(size, dtype=f"V{dtype.itemsize}")
         space = h5s.create_simple((found.size,))
-        space.select_hyperslab((value.offset,), (value.size,))
+        space.select_hyperslab((value.offset,), (size,))
         try:
-            memory = h5s.create_simple((value.size,))
+            memory = h5s.create_simple((size,))
             found.dataset.read(memory, space, elements, mtype=hdf5_type(value.dtype))
         except HDF5_ERRORS as error:
             raise _unreadable(self._path, error) from error

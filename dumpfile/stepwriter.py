@@ -15,7 +15,9 @@ from .dtypes import Array, dtype_name, numpy_dtype
 from .errors import DumpError
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
-from .schema import CallInfo, Content, FileInfo, ModuleInfo, ValueInfo
+from .keep import Keep
+from .sampling import is_sampled, sample_positions
+from .schema import CallInfo, Content, FileInfo, ModuleInfo, Sample, ValueInfo
 from .statistics import statistics_of
 from .writeerror import write_error
 
@@ -30,6 +32,7 @@ _QUEUE_BYTES = 256 << 20
 _ITEM_BYTES = 512  # what a waiting item costs beside its elements
 _PAGE_BYTES = 4 << 20
 _OWN_DATASET_BYTES = 64 << 10
+_EVERYTHING = Keep()
 _OVERLAPPED_BYTES = 1 << 20  # from here on, statistics are taken while the elements are written
 
 
@@ -65,7 +68,7 @@ class StepWriter:
         step: int,
         rank: int,
         compression: int | None = None,
-        content: Content = Content.FULL,
+        content: Keep = _EVERYTHING,
         finished: Callable[[FileInfo], None] = lambda info: None,
     ) -> None:
         """Create the file.
@@ -85,7 +88,7 @@ class StepWriter:
         self._path, self._relative = path, relative
         self._step, self._rank = step, rank
         self._finished = finished
-        self._content = content
+        self._content, self._sample = content.content, content.sample
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
@@ -140,8 +143,7 @@ class StepWriter:
 
         Args:
             array: Any shape and any dtype that a dump can hold.
-            content: Whether to write the elements, or digest and statistics only; None as this
-                file does.
+            content: How much of it to write; None as this file does.
 
         Raises:
             DumpWriteError: Something stored earlier could not be written.
@@ -259,20 +261,27 @@ class StepWriter:
         data = flat.view(np.uint8).data
         key = (name, digest_of_bytes(data, name))
         known = self._by_digest.get(key)
-        if known is None or (known.content is Content.STATS and content is Content.FULL):
-            known = self._by_digest[key] = self._add_value(flat, data, key, content)
+        if content is Content.SAMPLE and not is_sampled(flat.size, self._sample):
+            content = Content.FULL
+        if known is None or known.content.rank < content.rank:
+            known = self._by_digest[key] = self._add_value(flat, array.shape, key, content)
         stored.info = known
 
     def _add_value(
-        self, flat: Array, data: memoryview, key: tuple[str, str], content: Content
+        self, flat: Array, shape: tuple[int, ...], key: tuple[str, str], content: Content
     ) -> ValueInfo:
         name, digest = key
-        dataset, offset = None, 0
-        is_large = len(data) >= _OVERLAPPED_BYTES
-        pending = self._pool.submit(statistics_of, flat) if is_large else None
+        dataset, offset, sample = None, 0, None
+        measured = flat[:0] if content is Content.DIGEST else flat
+        is_large = measured.nbytes >= _OVERLAPPED_BYTES
+        pending = self._pool.submit(statistics_of, measured) if is_large else None
         if content is Content.FULL and flat.size:
-            dataset, offset = self._place(data, name)
-        statistics = statistics_of(flat) if pending is None else pending.result()
+            dataset, offset = self._place(flat.view(np.uint8).data, name)
+        elif content is Content.SAMPLE:
+            sample = Sample(count=self._sample, shape=shape)
+            chosen = flat[sample_positions(shape, self._sample)]
+            dataset, offset = self._place(chosen.view(np.uint8).data, name)
+        statistics = statistics_of(measured) if pending is None else pending.result()
         info = ValueInfo(
             id=len(self._values),
             digest=digest,
@@ -282,6 +291,7 @@ class StepWriter:
             content=content,
             dataset=dataset,
             offset=offset,
+            sample=sample,
         )
         self._values.append(info)
         return info

@@ -110,10 +110,12 @@ def _value_problems(file: StepFile, name: str, *, deep: bool) -> Problems:
         if first != value.id and value.content is file.index.values[first].content:
             message = f"the same content as values[{first}]"
             problems.append(_problem(f"{loc}.digest", ProblemKind.UNEXPECTED, message))
-        if value.content is not Content.FULL:
+        if value.content in (Content.DIGEST, Content.STATS):
             continue
         try:
-            if deep:
+            if value.content is Content.SAMPLE:
+                file.sample(value)
+            elif deep:
                 problems.extend(_deep_problems(file, value, loc))
             else:
                 file.value_array(value)

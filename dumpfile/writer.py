@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from .errors import DumpExistsError, DumpWriteError
+from .keep import Keep
 from .manifestcodec import MANIFEST_NAME, encode_manifest, file_path
 from .place import Place
-from .schema import Content
 from .stepwriter import StepWriter
 from .writeerror import write_error
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from .reader import Dump
     from .schema import FileInfo, Manifest
+
+_EVERYTHING = Keep()
 
 
 class DumpWriter:
@@ -39,7 +41,7 @@ class DumpWriter:
         *,
         overwrite: bool = False,
         compression: int | None = None,
-        content: Content = Content.FULL,
+        content: Keep = _EVERYTHING,
     ) -> None:
         """Say where the dump goes.
 
@@ -47,7 +49,7 @@ class DumpWriter:
             directory: The dump's directory; parents are made.
             overwrite: Whether a dump that is there may be replaced. Anything else never is.
             compression: Level of deflate, 1 to 9; None to write datasets that can be mapped.
-            content: Whether elements are written, or digests and statistics only.
+            content: How much of each value is written.
         """
         self._content = content
         self._shown = str(directory)

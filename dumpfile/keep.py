@@ -1,0 +1,56 @@
+"""How much of each value a dump keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from .errors import ConfigError
+from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE
+from .schema import Content
+
+__all__ = ["Keep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What is written of every value, and of how many positions if only some."""
+
+    content: Content = Content.FULL
+    sample: int = DEFAULT_SAMPLE
+    """Positions that content ``sample`` draws of either family, see ``sampling.py``."""
+
+    def __post_init__(self) -> None:
+        """Refuse a number of positions that no reader takes.
+
+        Raises:
+            ConfigError: It is below 1, or too large.
+        """
+        if not 1 <= self.sample <= LARGEST_SAMPLE:
+            raise ConfigError(
+                f"cannot sample {self.sample} elements: expected 1 to {LARGEST_SAMPLE}",
+                hint="a larger sample is no saving: record with `--content full`",
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``full``, ``sample``, ``sample=4096``, ``stats`` or ``digest``.
+
+        Raises:
+            ConfigError: It is none of these.
+
+        >>> Keep.parse("sample=256").sample
+        256
+        """
+        word, equals, number = text.partition("=")
+        is_number = number.isascii() and number.isdigit()
+        if word not in tuple(Content) or (equals and (word != Content.SAMPLE or not is_number)):
+            raise ConfigError(
+                f"cannot keep {text!r}: expected full, sample=NUMBER, stats or digest"
+            )
+        return cls(content=Content(word), sample=int(number) if equals else DEFAULT_SAMPLE)
+
+    def __str__(self) -> str:
+        """Give the text form; ``Keep.parse`` reads it back."""
+        is_sample = self.content is Content.SAMPLE
+        return f"{self.content}={self.sample}" if is_sample else str(self.content)
