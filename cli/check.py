@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile import validate
+from padiff.dumpfile import DumpNotFoundError, validate
 from padiff.dumpfile.packed import unpacked
+from padiff.dumpfile.place import Place
 
 from .output import emit
 
 __all__ = ["check"]
 
+_HIDDEN = re.compile(r"\.(.+)\.(partial|old)-[0-9a-f]{8}")
+
 
 @click.command()
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Read every element and recompute all digests.")
-def check(dump: Path, deep: bool) -> int:
+@click.option(
+    "--recover",
+    is_flag=True,
+    help="First make a dump of what a recording of that name left that was killed: the dump "
+    "itself if it was whole, else DUMP.incomplete with its whole steps.",
+)
+def check(dump: Path, deep: bool, recover: bool) -> int:
     """Verify that DUMP is complete and follows the format.
 
     Lists every problem found. Exit code 0 if there is none, 2 otherwise.
     """
+    if recover:
+        dump = _recovered(dump)
     with unpacked(dump) as place:
         problems = validate(place, deep=deep)
     if not problems:
@@ -36,3 +48,16 @@ def check(dump: Path, deep: bool) -> int:
     count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
     emit("\n".join([*lines, f"{count} in {printable(str(dump))}"]) + "\n")
     return 2
+
+
+def _recovered(dump: Path) -> Path:
+    """Save what a dead writer left, and give the path of what there is then."""
+    hidden = _HIDDEN.fullmatch(dump.name)
+    named = dump if hidden is None else dump.with_name(hidden[1])
+    kept = Place(named, overwrite=False).recover()
+    if kept is None and not named.exists():
+        raise DumpNotFoundError(
+            f"cannot recover {str(named)!r}: expected what a recording left that was killed, "
+            "found no whole step"
+        )
+    return named if kept is None else kept

@@ -156,8 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _terminable():
             return _run(words)
-    except _Terminated:
+    except _Terminated as error:
         _say("padiff: terminated")
+        _say_notes(error)
         return TERMINATED
 
 
@@ -167,12 +168,14 @@ def _run(words: list[str]) -> int:
         result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False)
     except click.ClickException as error:
         return _usage(error)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         _say("padiff: interrupted")
+        _say_notes(error)
         return INTERRUPTED
-    except SystemExit:
+    except SystemExit as error:
         # No command exits this way: click does for a broken pipe on stderr, a user's model may.
         _say("padiff: error: the code that was run called sys.exit")
+        _say_notes(error)
         return TROUBLE
     except Exception as error:
         return _trouble(error)
@@ -206,9 +209,17 @@ def _trouble(error: Exception) -> int:
     else:
         _say(f"padiff: internal error: {type(error).__name__}: {_one_line(str(error))}")
         _say("hint: this is a bug in padiff; PADIFF_DEBUG=1 prints the traceback")
+    _say_notes(error)
     if os.environ.get("PADIFF_DEBUG"):
         _say("".join(traceback.format_exception(error)).rstrip())
     return TROUBLE
+
+
+def _say_notes(error: BaseException) -> None:
+    """Print what the code that the error passed through had to add; click wraps interrupts."""
+    for one in (error, error.__cause__):
+        for note in getattr(one, "__notes__", ()):
+            _say(f"padiff: {_one_line(note)}")
 
 
 def _one_line(text: str) -> str:
@@ -236,7 +247,7 @@ def _terminable() -> Iterator[None]:
         return
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated
+        raise _Terminated("terminated (SIGTERM)")
 
     previous = signal.signal(signal.SIGTERM, terminate)
     try:

@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import sys
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.lock import PlaceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,34 +100,41 @@ def write_json(path: Path, data: object) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write text to a file that appears whole or not at all.
 
+    What is no plain file, such as a pipe, is written to as it is.
+
     Raises:
-        ConfigError: The place cannot be written.
+        ConfigError: The place cannot be written, or somebody else is writing the same file.
     """
-    temporary: str | None = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(text)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            _write_whole(Path(os.path.realpath(path)), text)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise ConfigError(
             f"cannot write {str(path)!r}: {error.strerror or error}",
-            hint="name a file in an existing, writable folder",
+            hint="name a file in an existing, writable folder with room for it",
         ) from error
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write beside the place and rename; the next writer takes over what a dead one left."""
+    lock = PlaceLock(path.with_name(f".{path.name}.lock"))
+    holder = lock.acquire()
+    if holder is not None:
+        raise ConfigError(f"cannot write {str(path)!r}: {holder or 'another process'} is doing so")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(text)
+        partial.replace(path)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        lock.release()
 
 
 def _to_text(data: object) -> str:
     """Encode as strict JSON: ASCII, no bare nan or inf."""
     return json.dumps(data, allow_nan=False, ensure_ascii=True, indent=1) + "\n"
-
-
-def _umask() -> int:
-    """Read the process's umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

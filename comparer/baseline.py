@@ -17,6 +17,7 @@ from padiff.dumpfile import (
     PadiffError,
     validate,
 )
+from padiff.dumpfile.manifestcodec import MANIFEST_NAME
 from padiff.dumpfile.place import Place, foreign_entry
 
 from .compare import compare
@@ -123,12 +124,21 @@ def _lines(found: Comparison) -> list[str]:
     return lines
 
 
+def _copy_manifest(candidate: Path, partial: Path) -> None:
+    """Copy the manifest last, whole or not at all: with it the copy is a dump."""
+    begun = partial / f".{MANIFEST_NAME}.partial"
+    shutil.copyfile(candidate / MANIFEST_NAME, begun)
+    begun.rename(partial / MANIFEST_NAME)
+
+
 def _swap(reference: Path, candidate: Path, line: str) -> None:
     """Copy beside the old one, log, and swap in."""
     place = Place(reference, overwrite=True)
     place.claim()
     try:
-        shutil.copytree(candidate, place.partial, dirs_exist_ok=True)
+        hidden = shutil.ignore_patterns(MANIFEST_NAME)
+        shutil.copytree(candidate, place.partial, ignore=hidden, dirs_exist_ok=True)
+        _copy_manifest(candidate, place.partial)
         with log_of(reference).open("a", encoding="ascii") as log:
             log.write(line)
         place.swap_in()

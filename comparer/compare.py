@@ -271,6 +271,8 @@ def _notes(
     known, found = reference.manifest, candidate.manifest
     for side, mine, other in (("reference", known, found), ("candidate", found, known)):
         told = [note for note in mine.notes if STALE in note and note not in other.notes]
+        if mine.incomplete:
+            told.insert(0, f"incomplete, its recording did not finish: {mine.incomplete}")
         notes += [f"{side}: {note}" for note in told]
     for name in ("training", "phase", "dtype", "seed"):
         before, after = getattr(known, name), getattr(found, name)

@@ -288,6 +288,7 @@ class Recorder:
                 content=settings.content,
             )
             self._writer = exits.enter_context(writer)
+            writer.describe(replace(self._about, notes=tuple(self._notes)))
             steps = RecordedSteps(
                 adapter=self._adapter,
                 writer=writer,

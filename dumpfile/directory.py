@@ -50,7 +50,8 @@ def _explain_missing(directory: Path) -> DumpError:
         found = ", ".join(whole[:20]) if whole else "none"
         return DumpFormatError(
             f"{where}: it is incomplete (no {MANIFEST_NAME}); whole are: {found}",
-            hint="the recording did not finish: record again",
+            hint="the recording did not finish, or is still going on: `padiff check --recover "
+            "NAME` makes a dump of the whole steps; or record again",
         )
     inner = sorted(
         entry.name
@@ -70,11 +71,14 @@ def _beside(directory: Path) -> str | None:
         return None
     pattern = re.compile(rf"\.{re.escape(directory.name)}\.(partial|old)-[0-9a-f]{{8}}")
     hidden = sorted(entry for entry in parent.iterdir() if pattern.fullmatch(entry.name))
-    for entry in hidden:
-        if (entry / MANIFEST_NAME).is_file():
-            return f"a complete dump was left at {str(entry)!r}: rename it"
     if hidden:
-        return f"a recording that did not finish left {str(hidden[0])!r}"
+        return (
+            f"a recording that did not finish, or is still going on, left {str(hidden[0])!r}: "
+            "`padiff check --recover` saves what is whole"
+        )
+    if (parent / f"{directory.name}.incomplete" / MANIFEST_NAME).is_file():
+        kept = str(parent / f"{directory.name}.incomplete")
+        return f"the whole steps of a recording that did not finish are in {kept!r}"
     dumps = sorted(
         entry.name
         for entry in parent.iterdir()

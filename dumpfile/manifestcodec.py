@@ -17,6 +17,9 @@ from .strictjson import StrictJSONError, from_json, is_plain, plain, to_json
 MANIFEST_NAME = "manifest.json"
 """Name of the manifest within a dump."""
 
+BEGUN_NAME = "begun.json"
+"""Name of the manifest without files that a recording writes when it begins, and removes."""
+
 FORMAT_NAME = "padiff-dump"
 """What the key ``format`` of a manifest says."""
 
@@ -65,6 +68,7 @@ _FIELDS: dict[str, Check] = {
         lambda found: type(found) is dict and is_plain(found),
     ),
     "notes": _STRINGS,
+    "incomplete": _STRING,
 }
 
 _FILE_FIELDS: dict[str, Check] = {
@@ -105,12 +109,20 @@ def file_path(step: int, rank: int) -> str:
 def encode_manifest(manifest: Manifest) -> bytes:
     """Write a manifest."""
     fields = asdict(manifest) | {"settings": plain(dict(manifest.settings))}
+    if not manifest.incomplete:
+        del fields["incomplete"]  # readers older than the field refuse what they do not know
     document = {"format": FORMAT_NAME, "format_version": fields.pop("format_version"), **fields}
     return (to_json(cast("JSON", document), indent=2) + "\n").encode()
 
 
-def decode_manifest(data: bytes) -> tuple[Manifest | None, list[Problem]]:
+def decode_manifest(
+    data: bytes, *, has_files: bool = True
+) -> tuple[Manifest | None, list[Problem]]:
     """Read and check a manifest.
+
+    Args:
+        data: The text.
+        has_files: Whether it must list files; one of a recording that just began lists none.
 
     Returns:
         The manifest, None if there are problems, and the problems; ``loc`` is the path of the
@@ -130,7 +142,9 @@ def decode_manifest(data: bytes) -> tuple[Manifest | None, list[Problem]]:
         message = f"expected a version from 1 to {FORMAT_VERSION}, found {str(version)[:40]}"
         return None, [Problem(loc="format_version", kind=kind, message=message)]
     problems: list[Problem] = []
-    fields = {k: v for k, v in document.items() if k not in {"format", "format_version"}}
+    fields = {"incomplete": ""} | {
+        name: field for name, field in document.items() if name not in {"format", "format_version"}
+    }
     expected = _FIELDS.keys() | {"files", "inputs"}
     problems.extend(
         _problem(name, ProblemKind.UNEXPECTED, "unknown field")
@@ -140,7 +154,7 @@ def decode_manifest(data: bytes) -> tuple[Manifest | None, list[Problem]]:
     files = _objects(fields.get("files"), _FILE_FIELDS, "files", problems)
     inputs = _objects(fields.get("inputs"), _INPUT_FIELDS, "inputs", problems)
     if not problems:
-        _check_files(files, problems)
+        _check_files(files, problems, least=int(has_files))
     if problems:
         return None, problems
     return _build(version, fields, files, inputs), []
@@ -181,8 +195,8 @@ def _objects(
     return cast("list[dict[str, Any]]", found)
 
 
-def _check_files(files: list[dict[str, Any]], problems: list[Problem]) -> None:
-    if not files:
+def _check_files(files: list[dict[str, Any]], problems: list[Problem], *, least: int) -> None:
+    if len(files) < least:
         problems.append(_problem("files", ProblemKind.RANGE, "expected at least one file"))
     seen: set[str] = set()
     for position, item in enumerate(files):

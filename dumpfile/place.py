@@ -2,47 +2,64 @@
 
 A dump ``NAME`` is built in ``.NAME.partial-<random>`` beside it, under an exclusive lock on
 ``.NAME.lock``. To replace a dump, the old one is first renamed to ``.NAME.old-<random>``, so that
-at every moment either of them is there as a whole. Removed are only files with the names that
-dumps have; a directory with anything else in it is not ours.
+at every moment either of them is there as a whole. Whole steps of a recording that did not finish
+go to ``NAME.incomplete``. Removed are only files with the names that dumps have; a directory with
+anything else in it is not ours.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
-import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import DumpExistsError, DumpWriteError
 from .floor import FLOOR_NAME
-from .manifestcodec import FORMAT_NAME, MANIFEST_NAME
+from .lock import PlaceLock
+from .manifestcodec import BEGUN_NAME, FORMAT_NAME, MANIFEST_NAME
 from .strictjson import StrictJSONError, from_json
+from .sync import force_to_disk
+from .unfinished import finish_unfinished, is_promised
 from .writeerror import write_error
 
-if sys.platform != "win32":
-    import fcntl
+if TYPE_CHECKING:
+    from .schema import JSON
 
 _STEP = re.compile(r"step_\d{6,}")
 _FILE = re.compile(r"\.?rank_\d{4,}\.h5(\.partial)?")
 _MANIFESTS = {
-    name for plain in (MANIFEST_NAME, FLOOR_NAME) for name in (plain, f".{plain}.partial")
+    name
+    for plain in (MANIFEST_NAME, FLOOR_NAME, BEGUN_NAME)
+    for name in (plain, f".{plain}.partial")
 }
 _MANIFEST_BYTES = 64 << 20
+_KILLED = "the process was killed"
 
 
 def is_dump(directory: Path) -> bool:
-    """Tell whether a directory holds a complete dump, of whatever version."""
+    """Tell whether a directory holds a dump with a manifest, of whatever version."""
+    return bool(_manifest_at(directory))
+
+
+def is_incomplete(directory: Path) -> bool:
+    """Tell whether a directory holds the whole steps of a recording that did not finish."""
+    return bool(_manifest_at(directory).get("incomplete"))
+
+
+def _manifest_at(directory: Path) -> dict[str, JSON]:
+    """Read a manifest as far as it is one; empty where there is none."""
     manifest = directory / MANIFEST_NAME
     try:
         if not manifest.is_file() or manifest.stat().st_size > _MANIFEST_BYTES:
-            return False
+            return {}
         document = from_json(manifest.read_bytes())
     except (OSError, StrictJSONError):
-        return False
-    return isinstance(document, dict) and document.get("format") == FORMAT_NAME
+        return {}
+    is_ours = isinstance(document, dict) and document.get("format") == FORMAT_NAME
+    return document if is_ours and isinstance(document, dict) else {}
 
 
 def foreign_entry(directory: Path) -> Path | None:
@@ -90,7 +107,7 @@ class Place:
         self._target = Path(os.path.realpath(directory))
         self._shown = str(directory)
         self._overwrite = overwrite
-        self._lock: int | None = None
+        self._lock = PlaceLock(self._sibling("lock"))
         self._made: list[Path] = []
         self._partial = self._sibling(f"partial-{secrets.token_hex(4)}")
 
@@ -114,7 +131,7 @@ class Place:
         try:
             self._make_parents()
             self._acquire()
-            self._recover()
+            self._tidy()
             self._check_target()
             self._partial.mkdir()
         except (DumpExistsError, DumpWriteError):
@@ -139,6 +156,7 @@ class Place:
             self._target.rmdir()  # _check_target lets only an empty directory through
             self._partial.rename(self._target)
             return
+        force_to_disk(self._partial)  # what takes the place of another must outlive a loss of power
         old = self._sibling(f"old-{secrets.token_hex(4)}")
         self._target.rename(old)
         try:
@@ -148,6 +166,40 @@ class Place:
             raise
         _try_remove(old)
 
+    def keep(self, reason: str) -> Path | None:
+        """Make a dump of the whole steps in the hidden directory, named as an incomplete one.
+
+        Args:
+            reason: Why the recording did not finish.
+
+        Returns:
+            Where it is, ``NAME.incomplete``; None if no step is whole.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        return self._keep(self._partial, reason)
+
+    def recover(self) -> Path | None:
+        """Put back or keep what a writer left that died.
+
+        Returns:
+            Where there is something now: the dump itself, or its whole steps; None if nothing
+            was left.
+
+        Raises:
+            DumpWriteError: A writer is at work there, or nobody may write.
+        """
+        was_there = os.path.lexists(self._target)
+        try:
+            self._acquire()
+            kept = self._tidy()
+        except OSError as error:
+            raise write_error(f"recover a dump at {self._shown!r}", error) from error
+        finally:
+            self.release()
+        return self._target if not was_there and self._target.exists() else kept
+
     def discard(self) -> None:
         """Remove the hidden directory and parents that were made for it, as far as that works."""
         if self._partial.exists():
@@ -155,10 +207,7 @@ class Place:
 
     def release(self) -> None:
         """Give the lock back; harmless when there is none."""
-        if self._lock is not None:
-            self._sibling("lock").unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
         for parent in reversed(self._made):
             try:
                 parent.rmdir()
@@ -177,40 +226,44 @@ class Place:
                 self._made.append(parent)
 
     def _acquire(self) -> None:
-        if sys.platform == "win32":
-            return  # no lock, and so nothing that other processes left is ever cleaned
-        path = self._sibling("lock")
-        while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(handle)
-                if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
-                    raise self._locked() from None
-                return  # no locks on this file system; hidden directories still keep writers apart
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                self._lock = handle
-                return
-            os.close(handle)  # its owner removed it between our open and our lock
+        holder = self._lock.acquire()
+        if holder is not None:
+            raise DumpWriteError(
+                f"cannot write a dump at {self._shown!r}: {holder or 'another process'} is writing "
+                "one there",
+                hint="wait for it to finish, or choose another --name",
+            )
 
-    def _locked(self) -> DumpWriteError:
-        return DumpWriteError(
-            f"cannot write a dump at {self._shown!r}: another process is writing one there",
-            hint="wait for it to finish, or choose another --name",
-        )
-
-    def _recover(self) -> None:
-        """Put back or remove what writers left that died; only under the lock."""
-        if self._lock is None:
-            return
+    def _tidy(self) -> Path | None:
+        """Put back, keep or remove what writers left that died; only under the lock."""
+        if not self._lock.is_held:
+            return None
+        for partial in sorted(self._siblings("partial-")):
+            if not self._target.exists() and is_promised(partial):
+                partial.rename(self._target)  # all but the last rename was done
         for old in sorted(self._siblings("old-")):
             if not self._target.exists() and is_dump(old):
                 old.rename(self._target)
             else:
                 _try_remove(old)
+        kept = None
         for partial in self._siblings("partial-"):
-            _try_remove(partial)
+            with suppress(OSError):  # the next writer to this place tries again
+                kept = self._keep(partial, _KILLED) or kept
+            if partial.exists():
+                _try_remove(partial)
+        return kept
+
+    def _keep(self, directory: Path, reason: str) -> Path | None:
+        if not directory.is_dir() or finish_unfinished(directory, reason) is None:
+            return None
+        kept = self._target.with_name(f"{self._target.name}.incomplete")
+        if is_incomplete(kept):
+            _try_remove(kept)
+        if os.path.lexists(kept):
+            kept = kept.with_name(f"{kept.name}-{secrets.token_hex(2)}")
+        directory.rename(kept)
+        return kept
 
     def _siblings(self, kind: str) -> list[Path]:
         prefix = f".{self._target.name}.{kind}"

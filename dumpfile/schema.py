@@ -277,3 +277,5 @@ class Manifest:
     """Every option that decides what was recorded: include, exclude, depth, content …"""
     notes: tuple[str, ...] = ()
     """What a reader should know: fused fast paths that recording disabled, parts not recorded."""
+    incomplete: str = ""
+    """Why the recording ended before its end, and so holds its whole steps only; else empty."""

@@ -44,6 +44,12 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
     problems = [_within(MANIFEST_NAME, problem) for problem in problems]
     if manifest is None:
         return problems
+    if manifest.incomplete:
+        steps = ", ".join(str(step) for step in sorted({info.step for info in manifest.files})[:20])
+        message = (
+            f"the recording did not finish: {manifest.incomplete}; whole are the steps {steps}"
+        )
+        problems.append(_problem(MANIFEST_NAME, ProblemKind.INCOMPLETE, message))
     listed = {info.path for info in manifest.files}
     for name in step_files(directory):
         if name not in listed:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from .errors import DumpExistsError, DumpWriteError
+from .errors import DumpExistsError, DumpWriteError, PadiffError
 from .keep import Keep
-from .manifestcodec import MANIFEST_NAME, encode_manifest, file_path
+from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, encode_manifest, file_path
 from .place import Place
 from .stepwriter import StepWriter
+from .unfinished import state_begin
 from .writeerror import write_error
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class DumpWriter:
     """Writes a dump; use it as a context manager, and end with ``commit``.
 
     Until ``commit`` nothing is to be seen at the dump's place. Leaving without it, by an error or
-    not, removes all that was written; an earlier dump stays as it was.
+    not, removes all that was written, unless ``describe`` was called and steps are whole: these
+    are then kept beside the place as an incomplete dump. An earlier dump stays as it was.
 
     >>> with DumpWriter(Path("padiff_dump/net")) as writer:  # doctest: +SKIP
     ...     with writer.step(0, 0) as step:
@@ -55,8 +57,9 @@ class DumpWriter:
         self._shown = str(directory)
         self._place = Place(Path(directory), overwrite=overwrite)
         self._compression = compression
-        self._steps: list[StepWriter] = []
+        self._open: dict[str, StepWriter] = {}
         self._files: list[FileInfo] = []
+        self._is_described = False
 
     def __enter__(self) -> Self:
         """Claim the place.
@@ -74,11 +77,30 @@ class DumpWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what was not committed, and give the place free."""
-        for step in self._steps:
-            step.abandon()
-        self._place.discard()
-        self._place.release()
+        """Remove what was not committed, but for whole steps, and give the place free."""
+        try:
+            for step in self._open.values():
+                step.abandon()
+            if self._is_described and self._files:
+                self._keep_whole_steps(error)
+        finally:
+            self._place.discard()
+            self._place.release()
+
+    def describe(self, manifest: Manifest) -> None:
+        """Say what the dump is about, so that its whole steps are of use if it never ends.
+
+        Args:
+            manifest: As known when recording begins; ``files`` is not looked at.
+
+        Raises:
+            DumpWriteError: It cannot be written.
+        """
+        try:
+            state_begin(self._place.partial, manifest)
+        except OSError as error:
+            raise write_error(f"write a dump at {self._shown!r}", error) from error
+        self._is_described = True
 
     def step(self, step: int, rank: int = 0) -> StepWriter:
         """Begin the file of one step and rank.
@@ -94,9 +116,9 @@ class DumpWriter:
             rank=rank,
             compression=self._compression,
             content=self._content,
-            finished=self._files.append,
+            finished=self._finished,
         )
-        self._steps.append(made)
+        self._open[relative] = made
         return made
 
     def adopt(self, dump: Dump) -> None:
@@ -127,7 +149,7 @@ class DumpWriter:
             DumpExistsError: Meanwhile something came there that must not be replaced.
             DumpWriteError: Something could not be written.
         """
-        for step in self._steps:
+        for step in tuple(self._open.values()):
             step.close()
         if not self._files:
             raise DumpWriteError(f"cannot write a dump at {self._shown!r}: nothing was recorded")
@@ -137,9 +159,38 @@ class DumpWriter:
         try:
             hidden.write_bytes(encode_manifest(whole))
             hidden.rename(self._place.partial / MANIFEST_NAME)
+            (self._place.partial / BEGUN_NAME).unlink(missing_ok=True)
+            self._is_described = False
             self._place.swap_in()
         except DumpExistsError:
             raise
         except OSError as error:
             raise write_error(f"write a dump at {self._shown!r}", error) from error
         return self._place.target
+
+    def _finished(self, info: FileInfo) -> None:
+        self._open.pop(info.path, None)
+        self._files.append(info)
+
+    def _keep_whole_steps(self, error: BaseException | None) -> None:
+        reason = "the recording was not finished" if error is None else _reason(error)
+        try:
+            kept = self._place.keep(reason)
+        except (OSError, RuntimeError):
+            return  # a full disk, say; then they go with the rest
+        if kept is not None and error is not None:
+            count = len({info.step for info in self._files})
+            error.add_note(
+                f"kept: the {count} whole {'step' if count == 1 else 'steps'} recorded before, in "
+                f"{str(kept)!r}"
+            )
+
+
+def _reason(error: BaseException) -> str:
+    """Say on one line what ended a recording."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted (Ctrl-C)"
+    text = getattr(error, "message", None) or str(error)
+    if isinstance(error, PadiffError) or not text:
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text}"

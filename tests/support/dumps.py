@@ -329,25 +329,30 @@ def write_dump(directory: Path, *steps: DumpBuilder, **changes: Any) -> Path:  #
     """
     with DumpWriter(directory, overwrite=True) as writer:
         for built in steps:
-            with writer.step(built.step, built.rank) as step:
-                step.add_modules(built.modules)
-                for call in built.calls:
-                    step.add_call(call)
-                for record, array in built.records:
-                    step.add_record(
-                        module=record.module,
-                        call=record.call,
-                        phase=record.phase,
-                        role=record.role,
-                        slot=record.slot,
-                        order=record.order,
-                        shape=record.shape,
-                        value=None if array is None else step.store(array),
-                        requires_grad=record.requires_grad,
-                        tensor=record.tensor,
-                    )
+            add_step(writer, built)
         fields = {"name": directory.name, "framework": steps[0].framework} | changes
         return writer.commit(manifest(**fields))
+
+
+def add_step(writer: DumpWriter, built: DumpBuilder) -> None:
+    """Write one whole step or rank of a dump."""
+    with writer.step(built.step, built.rank) as step:
+        step.add_modules(built.modules)
+        for call in built.calls:
+            step.add_call(call)
+        for record, array in built.records:
+            step.add_record(
+                module=record.module,
+                call=record.call,
+                phase=record.phase,
+                role=record.role,
+                slot=record.slot,
+                order=record.order,
+                shape=record.shape,
+                value=None if array is None else step.store(array),
+                requires_grad=record.requires_grad,
+                tensor=record.tensor,
+            )
 
 
 def _slots(arrays: Sequence[Array] | Mapping[str, Array], *, bare: bool) -> list[tuple[str, Array]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from padiff.cli.output import write_json
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.lock import PlaceLock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +48,45 @@ def test_a_place_that_cannot_be_written_is_refused(name: str, tmp_path: Path) ->
 
     assert caught.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_plain_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    write_json(pipe, [1])
+
+    assert json.loads(os.read(reader, 100)) == [1]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    os.close(reader)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+
+    write_json(tmp_path / "link.json", [1])
+
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text()) == [1]
+
+
+def test_a_second_writer_to_one_file_is_turned_away(tmp_path: Path) -> None:
+    lock = PlaceLock(tmp_path / ".r.json.lock")
+    assert lock.acquire() is None
+
+    with pytest.raises(ConfigError, match=f"process {os.getpid()} on"):
+        write_json(tmp_path / "r.json", [1])
+
+    lock.release()
+    write_json(tmp_path / "r.json", [1])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_what_a_dead_writer_left_is_taken_over(tmp_path: Path) -> None:
+    for name in (".r.json.lock", ".r.json.partial"):
+        (tmp_path / name).write_text("left")
+
+    write_json(tmp_path / "r.json", [1])
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
