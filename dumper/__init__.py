@@ -1,5 +1,6 @@
 """The recorder: runs a model under hooks and writes a dump, whatever the framework."""
 
-from .recorder import Counts, Recorder, RecordSettings, record
+from .record import record
+from .recorder import Counts, Recorder, RecordSettings
 
 __all__ = ["Counts", "RecordSettings", "Recorder", "record"]

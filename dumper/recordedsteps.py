@@ -47,7 +47,8 @@ class RecordedSteps:
     """Whether any gradient arrived in a finished step."""
     updated: bool = False
     """Whether any finished step holds an update."""
-    _finished: int = 0
+    finished: int = 0
+    """How many steps were recorded whole."""
     _calls: int = 0
     _records: int = 0
     _notes: dict[str, list[int]] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class RecordedSteps:
         elif current is not None and current.calls:
             self._note("calls after the last recorder.step() were not recorded")
         self.abandon()
-        if not self._finished:
+        if not self.finished:
             raise RecordError(
                 f"cannot record {name!r}: expected one of the steps that were asked for, "
                 f"the run ended after {self.number}"
@@ -117,6 +118,12 @@ class RecordedSteps:
         lost = ", ".join(str(step) for step in sorted(wanted) if step >= max(self.number, 1))
         if lost:
             self._note(f"the run ended before these steps: {lost}", step=None)
+
+    def restart(self) -> None:
+        """Forget what was recorded of the step that is running, and record it anew."""
+        if self.current is not None:
+            self.abandon()
+            self.begin()
 
     def abandon(self) -> None:
         """Take the hooks off and remove the file of a step that is not whole."""
@@ -152,7 +159,7 @@ class RecordedSteps:
         """State what a reader should know, with the steps that it is about if not all."""
         notes = []
         for text, steps in self._notes.items():
-            if not steps or len(steps) == self._finished:
+            if not steps or len(steps) == self.finished:
                 notes.append(text)
             else:
                 named = ", ".join(map(str, steps))
@@ -165,7 +172,7 @@ class RecordedSteps:
             if rates is not None:
                 self._set_rates(step, rates)
             step.close()
-        self._finished += 1
+        self.finished += 1
         self._calls += step.calls
         self._records += step.records
         self.arrived = self.arrived or step.arrived
