@@ -158,7 +158,8 @@ def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
     """
     groups: dict[str, list[Entry]] = {}
     for entry in unit.entries:
-        stem = entry.local.removesuffix("weight").removesuffix("bias").rstrip("._")
+        whole = entry.atoms[0].partition(":")[0] if _is_part(entry) else entry.local
+        stem = whole.removesuffix("weight").removesuffix("bias").rstrip("._")
         groups.setdefault(stem, []).append(entry)
     if len(groups) < 2:  # noqa: PLR2004
         return (unit,)
@@ -175,7 +176,15 @@ def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
     )
 
 
+def _is_part(entry: Entry) -> bool:
+    """Tell whether an entry is one of several that a reparametrised weight is made of."""
+    is_moved = entry.local.startswith("parametrizations.")
+    return len(entry.atoms) == 1 and (is_moved or ":" in entry.atoms[0])
+
+
 def _alone(entry: Entry, stem: str) -> Entry:
+    if _is_part(entry):
+        return entry
     atom = entry.local.removeprefix(stem).strip("._") or entry.local
     return replace(entry, atoms=(atom,), rule=IDENTITY if len(entry.atoms) > 1 else entry.rule)
 

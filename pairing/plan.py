@@ -11,6 +11,7 @@ from .fused import pair_fused
 from .inventory import Entry, Inventory, inventory_of
 from .names import likeness, words_of
 from .result import ModulePair, SideName
+from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
 from .unit_pairs import UnitPair, UnitSearch
@@ -63,10 +64,8 @@ def plan_weights(
     )
     mapped = MappedWeights() if map_file is None else apply_weight_map(sides, map_file)
     used = frozenset(record for pair in mapped.pairs for record in pair.reference)
-    search = UnitSearch(
-        without(sides[0], used),
-        without(sides[1], frozenset(pair.candidate for pair in mapped.pairs)),
-    )
+    made = frozenset(pair.candidate for pair in mapped.pairs)
+    search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
     search.know((*mapped.modules, *(modules or ())))
     search.find()
     search.explode()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .kinds import expand, known_class
 from .rule import IDENTITY, Rule
-from .weight_table import CHILD_NAMES, PASSIVE_BUFFERS, SAME_FORM, TABLE
+from .weight_table import CHILD_NAMES, PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -100,7 +100,12 @@ def form_of(module: ModuleInfo) -> Form | None:
         None for a class of the user's own: its parameters' layout is not known from the class.
     """
     name = known_class(module)
-    return None if name is None else _forms().get(name, Form(class_name=name, exact={}))
+    if name is None:
+        return None
+    switch, other = SWITCHED.get(name, ("", ""))
+    if switch and module.attributes.get(switch):
+        name = other
+    return _forms().get(name, Form(class_name=name, exact={}))
 
 
 def neutral_child(module: ModuleInfo, name: str) -> str:

@@ -141,6 +141,9 @@ t.MultiheadAttention         in_proj_bias = q.bias, k.bias, v.bias | concat 0
 t.MultiheadAttention         q_proj_weight = q.weight
 t.MultiheadAttention         k_proj_weight = k.weight
 t.MultiheadAttention         v_proj_weight = v.weight
+t.MultiheadAttention         q_proj_bias = q.bias
+t.MultiheadAttention         k_proj_bias = k.bias
+t.MultiheadAttention         v_proj_bias = v.bias
 t.MultiheadAttention         out_proj.weight = out.weight
 t.MultiheadAttention         out_proj.bias = out.bias
 t.MultiheadAttention         bias_k = extra.k
@@ -179,6 +182,9 @@ SAME_FORM = {
     "t.MultiheadAttention": "c.MultiheadAttention m.MultiheadAttention",
 }
 """Classes that share the lines of another class."""
+
+SWITCHED = {"paddle.incubate.nn.FusedLinear": ("transpose_weight", "torch.nn.Linear")}
+"""Classes that lie as another class does where an attribute is set: attribute, other class."""
 
 CHILD_NAMES = {
     "p.TransformerDecoderLayer": {"cross_attn": "multihead_attn"},

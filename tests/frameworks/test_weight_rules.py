@@ -19,11 +19,14 @@ from padiff.dumper.adapters import load
 from padiff.dumper.live import LiveSide
 from padiff.dumper.weights import carry_over
 from padiff.dumpfile import ConfigError, RecordInfo, Role
+from padiff.pairing import carry
 from padiff.pairing.plan import plan_weights
 
 if TYPE_CHECKING:
+    from padiff.dumper.adapter import Adapter
     from padiff.pairing.weight_plan import WeightPlan
-from tests.frameworks.weight_rule_cases import CASES, Case, call
+from tests.frameworks.weight_rule_cases import LAYERS, Case, call
+from tests.frameworks.weight_rule_composed import COMPOSITES, REPARAMETRISED, SPECTRAL_LAYER
 
 Array = npt.NDArray[Any]
 Factory = Callable[[], Any]
@@ -37,6 +40,7 @@ tn, pn = torch.nn, paddle.nn
 norms = tn.utils.parametrizations
 
 TOLERANCE = 1e-10
+CASES = {**LAYERS, **COMPOSITES, **REPARAMETRISED}
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +129,47 @@ def test_forward_and_gradients_agree_after_moving_the_weights(name: str, source:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_moments_of_an_optimizer_move_by_the_rules_of_their_weights(name: str) -> None:
+    case = CASES[name]
+    model, live = _live(case, "torch", 1)
+    other, other_live = _live(case, "paddle", 2)
+    plan = carry_over(live, other_live)
+    _forward(case, "torch", model)
+    _forward(case, "paddle", other)
+
+    ours, theirs = _moments(model, load("torch")), _moments(other, load("paddle"))
+
+    for one, two in (("exp_avg", "moment1"), ("exp_avg_sq", "moment2")):
+        made = carry(plan, live, other_live, ours[one])
+        assert made.keys() == theirs[two].keys()
+        largest = max((float(np.abs(array).max()) for array in made.values()), default=1.0)
+        for weight, array in made.items():
+            assert _error(theirs[two][weight], array, 0.01 * largest) <= TOLERANCE
+
+
+def _moments(model: object, adapter: Adapter) -> dict[str, dict[str, Array]]:
+    """Take one step of Adam, and give what it keeps: by its own name, then by weight."""
+    weights = {
+        f"{path}.{item.name}".removeprefix("."): item.tensor
+        for path, module in adapter.named_modules(model)
+        for item in adapter.own_tensors(module)
+        if item.is_weight and adapter.gradient(item.tensor) is not None
+    }
+    found: dict[str, dict[str, Array]] = {
+        name: {} for name in ("exp_avg", "exp_avg_sq", "moment1", "moment2")
+    }
+    if not weights:
+        return found
+    kind = torch.optim.Adam if adapter.name == "torch" else paddle.optimizer.Adam
+    optimizer = adapter.trainer.make_optimizer(kind, list(weights.values()), {})
+    adapter.trainer.update(optimizer)
+    for weight, tensor in weights.items():
+        for name, kept in adapter.trainer.state_of(optimizer, tensor):
+            found.setdefault(name, {})[weight] = adapter.snapshot(kept)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_round_trip_gives_every_bit_back(name: str) -> None:
     case = CASES[name]
     _, first = _live(case, "torch", 1)
@@ -135,7 +180,7 @@ def test_round_trip_gives_every_bit_back(name: str) -> None:
     carry_over(between, last)
 
     for record in first.index.records:
-        if record.slot != ".num_batches_tracked":
+        if record.slot not in case.one_sided:
             assert first.array(record).tobytes() == last.array(record).tobytes(), record.slot
 
 
@@ -178,6 +223,79 @@ def test_batch_norm_statistics_are_buffers_on_both_sides() -> None:
     roles = {record.slot: record.role for record in two.index.records}
 
     assert roles["._mean"] is roles["._variance"] is Role.BUFFER
+
+
+SYNC_NORMS: dict[str, tuple[Factory, Factory]] = {
+    "both": (lambda: tn.SyncBatchNorm(4), lambda: pn.SyncBatchNorm(4)),
+    "torch": (lambda: tn.SyncBatchNorm(4), lambda: pn.BatchNorm2D(4)),
+    "paddle": (lambda: tn.BatchNorm2d(4), lambda: pn.SyncBatchNorm(4)),
+}
+
+
+@pytest.mark.parametrize("name", SYNC_NORMS)
+def test_sync_batch_norm_moves_by_the_rules_of_batch_norm(name: str) -> None:
+    """Paddle's has no kernel on a CPU, so that its forward cannot run here."""
+    case = Case(torch=SYNC_NORMS[name][0], paddle=SYNC_NORMS[name][1], shapes=())
+    _, first = _live(case, "torch", 1)
+    _, between = _live(case, "paddle", 2)
+    _, last = _live(case, "torch", 3)
+    _, plain = _live(CASES["batch_norm2d"], "paddle", 4)
+
+    plan = carry_over(first, between)
+    expected = carry_over(first, plain)
+    carry_over(between, last)
+
+    assert [(pair.rule, pair.reference) for pair in plan.pairs] == [
+        (pair.rule, pair.reference) for pair in expected.pairs
+    ]
+    for one, two in zip(between.index.records, plain.index.records, strict=True):
+        assert one.slot == two.slot
+        assert between.array(one).tobytes() == plain.array(two).tobytes()
+    for record in first.index.records:
+        if record.slot != ".num_batches_tracked":
+            assert first.array(record).tobytes() == last.array(record).tobytes()
+
+
+@pytest.mark.parametrize("source", ["torch", "paddle"])
+def test_vectors_of_a_layer_for_spectral_norm_are_those_of_the_convolution(source: str) -> None:
+    target = {"torch": "paddle", "paddle": "torch"}[source]
+    model, live = _live(SPECTRAL_LAYER, source, 1)
+    other, other_live = _live(SPECTRAL_LAYER, target, 2)
+    _, last = _live(SPECTRAL_LAYER, source, 3)
+
+    plan = carry_over(live, other_live)
+    carry_over(other_live, last)
+
+    assert _is_settled(plan)
+    outputs = _forward(SPECTRAL_LAYER, source, model), _forward(SPECTRAL_LAYER, target, other)
+    assert _error(*outputs, 1e-3) <= TOLERANCE
+    for record in live.index.records:
+        assert live.array(record).tobytes() == last.array(record).tobytes()
+
+
+def test_layer_for_spectral_norm_divides_by_what_the_vectors_make_of_the_weight() -> None:
+    layer = pn.SpectralNorm([4, 4], power_iters=0, dtype="float64")
+    live, copy = (LiveSide(one, load("paddle")) for one in (layer, pn.SpectralNorm([4, 4])))
+    u, v = (live.array(record) for record in live.index.records)
+    weight = np.random.default_rng(2).normal(size=(4, 4))
+
+    plan = plan_weights(live, copy)
+
+    found = layer(paddle.to_tensor(weight)).numpy()
+    np.testing.assert_allclose(found, weight / (u @ weight @ v), rtol=TOLERANCE)
+    assert [str(pair.rule) for pair in plan.pairs] == ["identity", "identity"]
+    assert [pair.reference for pair in plan.pairs] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(("is_turned", "rule"), [(False, "transpose"), (True, "identity")])
+def test_fused_linear_lies_as_its_attribute_says(rule: str, *, is_turned: bool) -> None:
+    one = LiveSide(tn.Linear(4, 4), load("torch"))
+    fused = paddle.incubate.nn.FusedLinear(4, 4, transpose_weight=is_turned)
+
+    plan = plan_weights(one, LiveSide(fused, load("paddle")))
+
+    assert [str(pair.rule) for pair in plan.pairs] == [rule, "identity"]
+    assert not plan.ambiguous
 
 
 def test_additional_key_and_value_bias_is_refused() -> None:

@@ -1,23 +1,20 @@
-"""The layers on which the weight rules are tested: one of each framework, and how to call it."""
+"""The single layers on which the weight rules are tested, one of each framework: section 1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import paddle
 import torch
 
-__all__ = ["CASES", "Case", "call"]
+__all__ = ["LAYERS", "Case", "Factory", "call", "evaluated", "first"]
 
 Factory = Callable[[], Any]
 tn, pn = torch.nn, paddle.nn
-norms = tn.utils.parametrizations
-
-_WHOLE: Any = None
-"""One norm for the whole weight; the frameworks' stubs do not know it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +28,8 @@ class Case:
     """For integer inputs: the number of rows of the table."""
     call: Callable[..., Any] | None = None
     """How to call the layer; both frameworks alike."""
+    one_sided: tuple[str, ...] = (".num_batches_tracked",)
+    """Slots of torch that Paddle does not keep."""
 
 
 def _attention(**options: object) -> Factory:
@@ -59,26 +58,40 @@ def _recurrent(name: str, *, layers: int, both: bool) -> Case:
         ),
         paddle=lambda: getattr(pn, other)(3, 4, num_layers=layers, direction=direction),
         shapes=((2, 5, 3),),
-        call=_first,
+        call=first,
     )
 
 
-def _eval(model: Any) -> object:  # noqa: ANN401 - either framework's
+def _run_cells(name: str, *, both: bool) -> Case:
+    cell = getattr(pn, {"RNN": "SimpleRNN"}.get(name, name) + "Cell")
+    return Case(
+        torch=lambda: getattr(tn, name)(3, 4, batch_first=True, bidirectional=both),
+        paddle=lambda: pn.BiRNN(cell(3, 4), cell(3, 4)) if both else pn.RNN(cell(3, 4)),
+        shapes=((2, 5, 3),),
+        call=first,
+    )
+
+
+def evaluated(model: Any) -> object:  # noqa: ANN401 - either framework's
     """Power iteration would move the vectors that are to be compared."""
     model.eval()
     return model
 
 
-def _first(model: object, *inputs: object) -> object:
+def _batch_norm(library: object, name: str) -> object:
+    return evaluated(getattr(library, name)(4))
+
+
+def first(model: object, *inputs: object) -> object:
     found = call(model, *inputs)
     return found[0] if isinstance(found, tuple) else found
 
 
 def _self(model: object, one: object) -> object:
-    return _first(model, one, one, one)
+    return first(model, one, one, one)
 
 
-CASES = {
+LAYERS = {
     "linear": Case(torch=lambda: tn.Linear(5, 3), paddle=lambda: pn.Linear(5, 3), shapes=((4, 5),)),
     "linear_square": Case(
         torch=lambda: tn.Linear(4, 4), paddle=lambda: pn.Linear(4, 4), shapes=((3, 4),)
@@ -201,19 +214,19 @@ CASES = {
         torch=lambda: tn.LSTM(3, 4, num_layers=2, proj_size=2, batch_first=True),
         paddle=lambda: pn.LSTM(3, 4, num_layers=2, proj_size=2),
         shapes=((2, 5, 3),),
-        call=_first,
+        call=first,
     ),
     "lstm_as_cell_runner": Case(
         torch=lambda: tn.LSTM(3, 4, batch_first=True),
         paddle=lambda: pn.RNN(pn.LSTMCell(3, 4)),
         shapes=((2, 5, 3),),
-        call=_first,
+        call=first,
     ),
     "lstm_as_two_cell_runners": Case(
         torch=lambda: tn.LSTM(3, 4, batch_first=True, bidirectional=True),
         paddle=lambda: pn.BiRNN(pn.LSTMCell(3, 4), pn.LSTMCell(3, 4)),
         shapes=((2, 5, 3),),
-        call=_first,
+        call=first,
     ),
     "lstm_cell": Case(
         torch=lambda: tn.LSTMCell(3, 4),
@@ -225,13 +238,13 @@ CASES = {
         torch=lambda: tn.GRUCell(3, 4),
         paddle=lambda: pn.GRUCell(3, 4),
         shapes=((2, 3),),
-        call=_first,
+        call=first,
     ),
     "rnn_cell": Case(
         torch=lambda: tn.RNNCell(3, 4),
         paddle=lambda: pn.SimpleRNNCell(3, 4),
         shapes=((2, 3),),
-        call=_first,
+        call=first,
     ),
     "attention_packed": Case(
         torch=_attention(),
@@ -243,7 +256,7 @@ CASES = {
         torch=_attention(kdim=6, vdim=4),
         paddle=lambda: pn.MultiHeadAttention(8, 2, kdim=6, vdim=4),
         shapes=((2, 5, 8), (2, 3, 6), (2, 3, 4)),
-        call=_first,
+        call=first,
     ),
     "attention_without_bias": Case(
         torch=_attention(bias=False),
@@ -257,69 +270,75 @@ CASES = {
         shapes=((2, 5, 8),),
         call=_self,
     ),
-    "encoder_layer": Case(
-        torch=lambda: tn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
-        paddle=lambda: pn.TransformerEncoderLayer(8, 2, 16, dropout=0.0),
-        shapes=((2, 5, 8),),
+    "attention_compat_separate": Case(
+        torch=_attention(kdim=6, vdim=4),
+        paddle=lambda: paddle.compat.nn.MultiheadAttention(
+            8, 2, kdim=6, vdim=4, batch_first=True, dtype="float64"
+        ),
+        shapes=((2, 5, 8), (2, 3, 6), (2, 3, 4)),
+        call=first,
     ),
-    "decoder_layer": Case(
-        torch=lambda: tn.TransformerDecoderLayer(8, 2, 8, dropout=0.0, batch_first=True),
-        paddle=lambda: pn.TransformerDecoderLayer(8, 2, 8, dropout=0.0),
-        shapes=((2, 5, 8), (2, 3, 8)),
+    "linear_compat_oblong": Case(
+        torch=lambda: tn.Linear(5, 3),
+        paddle=lambda: paddle.compat.nn.Linear(5, 3),
+        shapes=((4, 5),),
     ),
-    "transformer": Case(
-        torch=lambda: tn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True),
-        paddle=lambda: pn.Transformer(8, 2, 2, 2, 16, dropout=0.0),
-        shapes=((2, 5, 8), (2, 3, 8)),
+    "conv2d_without_bias": Case(
+        torch=lambda: tn.Conv2d(4, 4, 3, bias=False),
+        paddle=lambda: pn.Conv2D(4, 4, 3, bias_attr=False),
+        shapes=((2, 4, 7, 7),),
     ),
-    "containers": Case(
-        torch=lambda: tn.Sequential(tn.Linear(4, 4), tn.ReLU(), tn.Linear(4, 4), tn.LayerNorm(4)),
-        paddle=lambda: pn.Sequential(pn.Linear(4, 4), pn.ReLU(), pn.Linear(4, 4), pn.LayerNorm(4)),
-        shapes=((3, 4),),
+    **{
+        f"batch_norm{n}d_eval": Case(
+            torch=partial(_batch_norm, tn, f"BatchNorm{n}d"),
+            paddle=partial(_batch_norm, pn, f"BatchNorm{n}D"),
+            shapes=((2, 4, *(3,) * n),),
+        )
+        for n in (1, 2, 3)
+    },
+    "batch_norm_old_eval": Case(
+        torch=lambda: evaluated(tn.BatchNorm2d(4)),
+        paddle=lambda: evaluated(pn.BatchNorm(4, dtype="float64")),
+        shapes=((2, 4, 3, 3),),
     ),
-    "weight_norm_conv": Case(
-        torch=lambda: norms.weight_norm(tn.Conv2d(3, 4, 3)),
-        paddle=lambda: pn.utils.weight_norm(pn.Conv2D(3, 4, 3)),
-        shapes=((2, 3, 5, 5),),
+    "batch_norm_plain_eval": Case(
+        torch=lambda: evaluated(tn.BatchNorm2d(4, affine=False)),
+        paddle=lambda: evaluated(pn.BatchNorm2D(4, weight_attr=False, bias_attr=False)),
+        shapes=((2, 4, 3, 3),),
     ),
-    "weight_norm_conv_transpose": Case(
-        torch=lambda: norms.weight_norm(tn.ConvTranspose2d(3, 4, 3)),
-        paddle=lambda: pn.utils.weight_norm(pn.Conv2DTranspose(3, 4, 3)),
-        shapes=((2, 3, 5, 5),),
+    "batch_norm_untracked": Case(
+        torch=lambda: tn.BatchNorm2d(4, track_running_stats=False),
+        paddle=lambda: pn.BatchNorm2D(4),
+        shapes=((2, 4, 3, 3),),
     ),
-    "weight_norm_linear": Case(
-        torch=lambda: norms.weight_norm(tn.Linear(5, 3)),
-        paddle=lambda: pn.utils.weight_norm(pn.Linear(5, 3), dim=1),
-        shapes=((2, 5),),
+    "instance_norm_tracked": Case(
+        torch=lambda: tn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+        paddle=lambda: pn.InstanceNorm2D(4),
+        shapes=((2, 4, 3, 3),),
+        one_sided=(".running_mean", ".running_var", ".num_batches_tracked"),
     ),
-    "weight_norm_linear_columns": Case(
-        torch=lambda: norms.weight_norm(tn.Linear(5, 3), dim=1),
-        paddle=lambda: pn.utils.weight_norm(pn.Linear(5, 3), dim=0),
-        shapes=((2, 5),),
+    "layer_norm_without_bias": Case(
+        torch=lambda: tn.LayerNorm((3, 4), bias=False),
+        paddle=lambda: pn.LayerNorm((3, 4), bias_attr=False),
+        shapes=((2, 3, 4),),
     ),
-    "weight_norm_whole": Case(
-        torch=lambda: norms.weight_norm(tn.Conv2d(3, 4, 3), dim=_WHOLE),
-        paddle=lambda: pn.utils.weight_norm(pn.Conv2D(3, 4, 3), dim=_WHOLE),
-        shapes=((2, 3, 5, 5),),
+    "prelu_of_one": Case(torch=tn.PReLU, paddle=pn.PReLU, shapes=((2, 4, 3),)),
+    "bilinear_without_bias": Case(
+        torch=lambda: tn.Bilinear(3, 4, 5, bias=False),
+        paddle=lambda: pn.Bilinear(3, 4, 5, bias_attr=False),
+        shapes=((2, 3), (2, 4)),
     ),
-    "spectral_norm_conv": Case(
-        torch=lambda: _eval(norms.spectral_norm(tn.Conv2d(3, 4, 3))),
-        paddle=lambda: _eval(pn.utils.spectral_norm(pn.Conv2D(3, 4, 3))),
-        shapes=((2, 3, 5, 5),),
+    "lstm_with_projection_bi": Case(
+        torch=lambda: tn.LSTM(3, 4, 2, proj_size=2, batch_first=True, bidirectional=True),
+        paddle=lambda: pn.LSTM(3, 4, 2, proj_size=2, direction="bidirect"),
+        shapes=((2, 5, 3),),
+        call=first,
     ),
-    "spectral_norm_linear": Case(
-        torch=lambda: _eval(norms.spectral_norm(tn.Linear(4, 4))),
-        paddle=lambda: _eval(pn.utils.spectral_norm(pn.Linear(4, 4))),
-        shapes=((2, 4),),
-    ),
-    "spectral_norm_by_hooks": Case(
-        torch=lambda: _eval(tn.utils.spectral_norm(tn.Linear(4, 4))),
-        paddle=lambda: _eval(pn.utils.spectral_norm(pn.Linear(4, 4))),
-        shapes=((2, 4),),
-    ),
-    "weight_norm_by_hooks": Case(
-        torch=lambda: tn.utils.weight_norm(tn.Conv1d(3, 4, 3)),
-        paddle=lambda: pn.utils.weight_norm(pn.Conv1D(3, 4, 3)),
-        shapes=((2, 3, 5),),
-    ),
+    **{
+        f"{name.lower()}_as_{'two_cell_runners' if both else 'cell_runner'}": _run_cells(
+            name, both=both
+        )
+        for name in ("GRU", "RNN")
+        for both in (False, True)
+    },
 }
