@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["Faults", "find_backward"]
+__all__ = ["Faults", "Search", "find_backward"]
 
 AMPLIFICATION = 10.0
 """By how much the relative error must grow within a call for it to be a fault of its backward,
@@ -49,10 +49,10 @@ def find_backward(tree: CallTree, frameworks: tuple[str, str]) -> Faults:
         tree: Judged pairs on the reference's calls. What diverged forward explains gradients.
         frameworks: The reference's and the candidate's, for the vocabulary of attributes.
     """
-    return _Search(tree, frameworks).run()
+    return Search(tree, frameworks).run()
 
 
-class _Search:
+class Search:
     """One bottom-up walk over the calls."""
 
     def __init__(self, tree: CallTree, frameworks: tuple[str, str]) -> None:
@@ -65,8 +65,16 @@ class _Search:
         self._suspects: dict[int, set[str]] = defaultdict(set)
 
     def run(self) -> Faults:
+        """Find the origins, and what the evidence cannot tell apart from them."""
+        origins = self.find_origins()
+        suspects = {
+            call: tuple(sorted(paths)) for call, paths in self._suspects.items() if call in origins
+        }
+        return Faults(origins=frozenset(origins), suspects=suspects)
+
+    def find_origins(self) -> set[int]:
         """Visit children before parents and keep the innermost origins."""
-        tree, origins = self._tree, set()
+        tree, origins = self._tree, set[int]()
         first_bad: dict[int, int | None] = {}
         first_origin: dict[int, int | None] = {}
         is_clean = not any(
@@ -91,10 +99,7 @@ class _Search:
             around = [*entering, *self._leaving_inside(call.id)]
             first_bad[call.id] = earliest([below, *map(tree.order, around)])
             first_origin[call.id] = below if is_origin else explained
-        suspects = {
-            call: tuple(sorted(paths)) for call, paths in self._suspects.items() if call in origins
-        }
-        return Faults(origins=frozenset(origins), suspects=suspects)
+        return origins
 
     def _leaving_inside(self, call: int) -> list[int]:
         """Give the diverged input gradients, except of tensors that the call around was given too.
@@ -122,6 +127,10 @@ class _Search:
         before = [relative_error(pair) for _, pair in tree.of_call(call, Role.GRAD_OUTPUT)]
         after = [relative_error(tree.pairs[place]) for place in own]
         return max(after, default=0.0) > AMPLIFICATION * max(before, default=0.0)
+
+    def _is_wronged(self, call: int) -> bool:
+        """Tell whether a gradient that came to a call diverged: that excuses what left it."""
+        return bool(self._tree.tainted(call, Role.GRAD_OUTPUT))
 
     def _find_producers(self) -> dict[int, set[int]]:
         """Find which calls had a value as an output."""
@@ -156,7 +165,7 @@ class _Search:
                 slot = "" if pair.reference is None else pair.reference.address.slot
                 modules = owners.get((module, slot), [module])
                 calls = [call for owner in modules for call in self._calls_around(owner)]
-                if any(tree.bad(call, Role.GRAD_OUTPUT) for call in calls):
+                if any(self._is_wronged(call) for call in calls):
                     continue
                 for call in calls:
                     attached[call].append(place)
@@ -219,7 +228,7 @@ class _Search:
             others = {
                 other for other in group - around - {call} if call not in set(tree.ancestors(other))
             }
-            if any(tree.tainted(other, Role.GRAD_OUTPUT) for other in others):
+            if any(self._is_wronged(other) for other in others):
                 continue
             if self._is_own(call, place, others, around & group):
                 places.append(place)

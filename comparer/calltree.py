@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Index, Role
     from padiff.pairing import Pairing
 
+    from .fed import Fed
     from .judge import Judgement
 
 __all__ = ["CallTree", "is_bad"]
@@ -35,7 +36,13 @@ class CallTree:
     """
 
     def __init__(
-        self, judgement: Judgement, pairing: Pairing, reference: Index, candidate: Index
+        self,
+        judgement: Judgement,
+        pairing: Pairing,
+        reference: Index,
+        candidate: Index,
+        *,
+        fed: Fed | None = None,
     ) -> None:
         """Sort the pairs of a judgement.
 
@@ -44,13 +51,20 @@ class CallTree:
             pairing: Which calls and modules are partners.
             reference: The reference's index.
             candidate: The candidate's index.
+            fed: How the candidate was fed what the reference recorded; by default not at all.
         """
+        self.fed_phases = frozenset() if fed is None else fed.phases
+        """Phases in which each call of the candidate is judged by itself."""
         self.reference = reference
         self.candidate = candidate
         self.pairs = judgement.pairs
         self.records = judgement.records
         self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}
         self._partner_call = {pair.candidate: pair.reference for pair in pairing.calls}
+        alone = frozenset() if fed is None else fed.calls_unfed(candidate)
+        has_food = {pair.reference for pair in pairing.calls if pair.candidate not in alone}
+        self.unfed = {call.id for call in reference.calls} - has_food
+        """Reference calls whose partner ran unfed, or that have none; of use in a fed run."""
         self._reference_module = {pair.candidate: pair.reference for pair in pairing.modules}
         self._by_call: dict[tuple[int, Role], list[int]] = defaultdict(list)
         self._by_module: dict[tuple[int, Role], list[int]] = defaultdict(list)

@@ -12,6 +12,7 @@ from padiff.pairing import pair
 from .calltree import CallTree
 from .causes import explain
 from .coverage import count_coverage
+from .fed import Fed, read_fed
 from .judge import judge
 from .locate import locate
 from .narrow import narrow
@@ -82,8 +83,9 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
     if settings.golden is not None:
         threeway = measure_golden((settings.golden, reference, candidate), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
+    fed = read_fed(found.manifest)
     results = [
-        _compare_step(known, found, place, training, (noise.get(place), threeway))
+        _compare_step(known, found, place, training, (noise.get(place), threeway), fed)
         for place in common
     ]
     if not any(result.records for result in results):
@@ -91,7 +93,7 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
             "the selection of phases and modules holds no record of either dump",
             hint="check --phase, --include and --exclude against `padiff show`",
         )
-    steps = inherit_across([result.step for result in results])
+    steps = inherit_across([result.step for result in results], fed.phases)
     reasons = [*_one_sided(places), *(line for step in steps for line in _reasons(step, settings))]
     result = Comparison(
         verdict=Verdict.DIVERGED if reasons else Verdict.MATCH,
@@ -156,13 +158,14 @@ def _compare_step(
     place: tuple[int, int],
     training: TrainingJudge,
     scales: Scales,
+    fed: Fed,
 ) -> _StepResult:
     with reference.open(*place) as known, candidate.open(*place) as found:
-        return _compare_files(known, found, training, scales)
+        return _compare_files(known, found, training, scales, fed)
 
 
 def _compare_files(
-    known: StepFile, found: StepFile, training: TrainingJudge, scales: Scales
+    known: StepFile, found: StepFile, training: TrainingJudge, scales: Scales, fed: Fed
 ) -> _StepResult:
     settings = training.settings
     whole = pair(known, found, map_file=settings.map_file)
@@ -181,7 +184,7 @@ def _compare_files(
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = training.settle(judgement, pairing, known, found)
     judgement = excuse_shared(judgement, known.index, found.index)
-    tree = CallTree(judgement, pairing, known.index, found.index)
+    tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
     located = locate(tree, (known.framework, found.framework))
     located = explain(located, tree, known, found)
     coverages = count_coverage(judgement, known.index, found.index)
@@ -269,6 +272,7 @@ def _notes(
         if pattern not in allowed
     ]
     known, found = reference.manifest, candidate.manifest
+    notes += read_fed(found).notes(reference.path.name)
     for side, mine, other in (("reference", known, found), ("candidate", found, known)):
         told = [note for note in mine.notes if STALE in note and note not in other.notes]
         if mine.incomplete:

@@ -18,6 +18,8 @@ from .backward import Faults, find_backward
 from .between import feeders, glue
 from .calltree import CallTree, earliest, is_bad
 from .defaults import known_differences
+from .fed import find_fed_forward
+from .fed_backward import find_fed_backward
 from .flow import amplification, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .result import Divergence, JudgedPair, Kind, Verdict
@@ -51,8 +53,14 @@ def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
         tree: Judged pairs on the reference's calls.
         frameworks: The reference's and the candidate's, for the vocabulary of attributes.
     """
-    forward = _find_forward(tree)
-    backward = find_backward(tree, frameworks)
+    if Phase.FORWARD in tree.fed_phases:
+        forward = Faults(origins=find_fed_forward(tree), suspects={})
+    else:
+        forward = _find_forward(tree)
+    if Phase.BACKWARD in tree.fed_phases:
+        backward = find_fed_backward(tree, frameworks)
+    else:
+        backward = find_backward(tree, frameworks)
     writer = _Writer(tree, frameworks)
     divergences = [
         *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),

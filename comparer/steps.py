@@ -23,23 +23,31 @@ RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
 MOST_NAMES = 4
 
 
-def inherit_across(steps: Sequence[StepComparison]) -> tuple[StepComparison, ...]:
+def inherit_across(
+    steps: Sequence[StepComparison], fed: frozenset[Phase] = frozenset()
+) -> tuple[StepComparison, ...]:
     """Make the divergences of a step inherited where training had diverged before.
 
     Steps are connected by the weights that one leaves to the next, so this holds only where
-    updates were recorded. A learning rate diverges by itself at any step.
+    updates were recorded. A learning rate diverges by itself at any step, and so does a call in a
+    phase that was fed.
     """
     diverged: set[int] = set()
-    found = []
+    kept_steps = []
     for step in steps:
         has_update = any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
         kept = step
         if step.rank in diverged:
-            kept = replace(step, divergences=tuple(map(_inherited, step.divergences)))
+            kept = replace(
+                step,
+                divergences=tuple(
+                    found if found.phase in fed else _inherited(found) for found in step.divergences
+                ),
+            )
         if has_update and step.divergences:
             diverged.add(step.rank)
-        found.append(kept)
-    return tuple(found)
+        kept_steps.append(kept)
+    return tuple(kept_steps)
 
 
 def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import InputInfo, Manifest, Phase
+from padiff.dumpfile import JSON, InputInfo, Manifest, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +61,7 @@ class Description:
         command: Sequence[str] | None = None,
         inputs: Sequence[InputInfo] | None = None,
         notes: Sequence[str] = (),
+        settings: Mapping[str, JSON] | None = None,
     ) -> None:
         """State what cannot be seen; None leaves a field as it is."""
         about = self._about
@@ -70,6 +71,7 @@ class Description:
             seed=about.seed if seed is None else seed,
             command=about.command if command is None else tuple(command),
             inputs=about.inputs if inputs is None else tuple(inputs),
+            settings={**about.settings, **(settings or {})},
         )
         self._notes.extend(notes)
 
@@ -93,6 +95,7 @@ class Description:
             python=platform.python_version(),
             platform=platform.platform(),
             settings={
+                **self._about.settings,
                 "phase": str(settings.phase),
                 "include": list(settings.include),
                 "exclude": list(settings.exclude),

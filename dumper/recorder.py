@@ -20,10 +20,12 @@ from .source import Sources
 from .tree import build_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
+
+    from padiff.dumpfile import JSON
 
     from .adapter import Adapter, Model, Tensor
     from .trainer import Optimizer
@@ -104,9 +106,12 @@ class Recorder:
         command: Sequence[str] | None = None,
         inputs: Sequence[InputInfo] | None = None,
         notes: Sequence[str] = (),
+        settings: Mapping[str, JSON] | None = None,
     ) -> None:
         """State in the manifest what the recorder cannot see; None leaves a field as it is."""
-        self._about.state(model=model, seed=seed, command=command, inputs=inputs, notes=notes)
+        self._about.state(
+            model=model, seed=seed, command=command, inputs=inputs, notes=notes, settings=settings
+        )
 
     def loss(self, value: Tensor | float) -> None:
         """Record the loss of this step; call it before or after the backward pass."""

@@ -11,6 +11,7 @@ from padiff.dumpfile import ConfigError, Phase
 from .feeding import StepInputs
 from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, seed_all, write_structure
+from .ranks import ranks_of
 from .recorder import Recorder
 from .recordsettings import StepPlan
 from .repeat import Repeats
@@ -63,7 +64,6 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         report.stage("loading the weights")
         load_weights_into(settings, adapter, model, lambda: one.forward(0))
     feeder = _feeder(settings, adapter, model, one)
-    notes += [] if feeder is None else feeder.notes()
     training = prepare_training(settings.train, adapter, model)
     if settings.repeat is not None:
         _check_repeatable(settings.train, training)
@@ -121,8 +121,10 @@ class _Run:
     def steps(self, recorder: Recorder, training: Training, feeder: Feeder | None) -> None:
         """Run all steps."""
         for number in range(self._settings.train.steps):
-            with nullcontext() if feeder is None else feeder.feeding():
+            with nullcontext() if feeder is None else feeder.feeding(number):
                 self.step(number, recorder, training)
+        if feeder is not None:
+            recorder.describe(notes=feeder.notes(), settings=feeder.settings())
 
     def step(self, number: int, recorder: Recorder, training: Training) -> None:
         """Run one step: forward, loss, backward, update."""
@@ -156,15 +158,22 @@ def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) ->
     """Run the model once to learn which of its calls is which of the reference's."""
     if settings.feed is None:
         return None
+    from padiff.pairing import read_map  # noqa: PLC0415
+
     from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
     from .rehearsal import rehearse  # noqa: PLC0415
 
-    feeder = Feeder(adapter, model, settings.feed_phase)
-    from padiff.pairing import read_map  # noqa: PLC0415
-
+    feeder = Feeder(
+        adapter,
+        model,
+        settings.feed_phase,
+        settings.feed,
+        rank=ranks_of().rank,
+        steps=range(settings.train.steps),
+    )
     map_file = None if settings.map_file is None else read_map(settings.map_file)
     with rehearse(model, adapter, lambda: one.forward(0)) as side:
-        feeder.learn(settings.feed, side, map_file)
+        feeder.learn(side, map_file)
     return feeder
 
 

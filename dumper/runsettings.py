@@ -107,8 +107,6 @@ class RunSettings:
             raise ConfigError("cannot use inputs together with --no-run: drop one of them")
         if self.map_file is not None and self.weights_from is None and self.feed is None:
             raise ConfigError("cannot use --map without --weights-from: nothing would be mapped")
-        if self.feed is not None and self.train.steps > 1:
-            raise ConfigError("cannot use --feed with --steps: a fed run is of one step")
         if self.train.optimizer is not None and self.record.phase is Phase.FORWARD:
             raise ConfigError("cannot use --optimizer with --phase forward: drop one of them")
         if self.repeat is not None and self.no_run:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from padiff.pairing import MapFile
+
     from .adapter import Model, Tensor
     from .feeder import Feeder
     from .trainer import Optimizer
@@ -38,8 +40,10 @@ class LiveRun:
     """An optimizer, or a function that updates and clears the gradients itself."""
     steps: int = 1
     feed: Path | None = None
-    """A dump of one step of which each paired call hands the recorded output on."""
+    """A dump of which each paired call hands the recorded output on, step by step."""
     feed_phase: FeedPhase = FeedPhase.BOTH
+    map_file: MapFile | None = None
+    """What the user decided of partners, for feeding."""
 
 
 def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
@@ -60,14 +64,16 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
     watched = (run.optimizer,) if is_optimizer else ()
     recorder = Recorder(run.model, settings, adapter, optimizers=watched)
     feeder = None if run.feed is None else _feeder(run, run.feed)
-    recorder.describe(notes=() if feeder is None else feeder.notes())
-    with recorder, nullcontext() if feeder is None else feeder.feeding():
-        for _ in range(run.steps):
-            _step(run, recorder, settings.phase)
+    with recorder:
+        for number in range(run.steps):
+            with nullcontext() if feeder is None else feeder.feeding(number):
+                _step(run, recorder, settings.phase)
             if run.steps > 1:
                 recorder.step()
             if is_optimizer:
                 trainer.clear(run.optimizer)
+        if feeder is not None:
+            recorder.describe(notes=feeder.notes(), settings=feeder.settings())
     return recorder.path
 
 
@@ -96,9 +102,11 @@ def _feeder(run: LiveRun, source: Path) -> Feeder:
     from .rehearsal import rehearse  # noqa: PLC0415
 
     adapter = adapters.find(run.model)
-    feeder = Feeder(adapter, adapter.unwrap(run.model), run.feed_phase)
+    feeder = Feeder(
+        adapter, adapter.unwrap(run.model), run.feed_phase, source, steps=range(run.steps)
+    )
     with rehearse(run.model, adapter, lambda: run.model(**run.inputs)) as side:
-        feeder.learn(source, side)
+        feeder.learn(side, run.map_file)
     return feeder
 
 

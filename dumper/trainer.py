@@ -88,13 +88,16 @@ class Trainer(Protocol):
     def feed_output(self, module: Module, replace: Callable[[object], object]) -> Handle:
         """Put what ``replace`` gives in the place of each result, after it was recorded."""
 
-    def fed(self, own: Tensor, wanted: Tensor, gradient: Tensor | None) -> Tensor:
+    def fed(
+        self, own: Tensor, wanted: Tensor | None, gradient: Callable[[], Tensor | None] | None
+    ) -> Tensor:
         """Give a tensor of the wanted value through which gradients reach the module's own.
 
         Args:
-            own: What the module computed.
-            wanted: What it hands on.
-            gradient: What it gets as the gradient of its own output; None leaves it.
+            own: What the module computed; nan or inf in it must not reach what is given.
+            wanted: What it hands on; None leaves it.
+            gradient: Gives what it gets as the gradient of its own output, asked for during the
+                backward pass; None leaves it.
         """
 
     def make_deterministic(self) -> None:

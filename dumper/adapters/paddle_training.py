@@ -63,6 +63,22 @@ class _Wrapped:
         return called
 
 
+class _HandOn(paddle.autograd.PyLayer):
+    """Has the value of one tensor and passes its gradient to another."""
+
+    @staticmethod
+    def forward(ctx: object, own: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """Give a new tensor; ``make`` hides its source, which takes no gradient."""
+        del ctx, own
+        return make()
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        """Pass the gradient on as it is."""
+        del ctx
+        return gradient
+
+
 class PaddleTrainer:
     """The training side of ``paddle``."""
 
@@ -178,13 +194,17 @@ class PaddleTrainer:
         handle: Handle = module.register_forward_post_hook(post)
         return handle
 
-    def fed(self, own: Tensor, wanted: Tensor, gradient: Tensor | None) -> Tensor:
+    def fed(
+        self, own: Tensor, wanted: Tensor | None, gradient: Callable[[], Tensor | None] | None
+    ) -> Tensor:
         """Give a tensor of the wanted value through which gradients reach the layer's own."""
-        if own.stop_gradient:
+        if not own.stop_gradient and gradient is not None:
+            own.register_hook(lambda _: gradient())
+        if wanted is None:
+            return own
+        if own.stop_gradient or not paddle.is_grad_enabled():
             return wanted
-        if gradient is not None:
-            own.register_hook(lambda _: gradient)
-        return own + (wanted - own).detach()
+        return _HandOn.apply(own, wanted.clone)  # type: ignore[no-untyped-call]
 
     def make_deterministic(self) -> None:
         """Set Paddle's flags for deterministic kernels."""

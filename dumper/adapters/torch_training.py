@@ -18,6 +18,22 @@ __all__ = ["TorchTrainer"]
 _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
 
 
+class _HandOn(torch.autograd.Function):
+    """Has the value of one tensor and passes its gradient to another."""
+
+    @staticmethod
+    def forward(ctx: object, own: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """Give a new tensor, which the model may change in place."""
+        del ctx, own
+        return wanted.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Pass the gradient on as it is."""
+        del ctx
+        return gradient, None
+
+
 class TorchTrainer:
     """The training side of ``torch``."""
 
@@ -126,14 +142,20 @@ class TorchTrainer:
         return handle
 
     def fed(
-        self, own: torch.Tensor, wanted: torch.Tensor, gradient: torch.Tensor | None
+        self,
+        own: torch.Tensor,
+        wanted: torch.Tensor | None,
+        gradient: Callable[[], torch.Tensor | None] | None,
     ) -> torch.Tensor:
         """Give a tensor of the wanted value through which gradients reach the module's own."""
-        if not own.requires_grad:
+        if own.requires_grad and gradient is not None:
+            own.register_hook(lambda _: gradient())  # type: ignore[no-untyped-call]
+        if wanted is None:
+            return own
+        if not own.requires_grad or not torch.is_grad_enabled():
             return wanted
-        if gradient is not None:
-            own.register_hook(lambda _: gradient)  # type: ignore[no-untyped-call]
-        return own + (wanted - own).detach()
+        handed: torch.Tensor = _HandOn.apply(own, wanted)  # type: ignore[no-untyped-call]
+        return handed
 
     def make_deterministic(self) -> None:
         """Turn off cuDNN's search and ask for deterministic algorithms; others warn."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from padiff.comparer import CompareSettings, Comparison, Kind, compare
 from padiff.dumper.feedphase import FeedPhase
 from padiff.dumper.inputs import parse_input
 from padiff.dumper.recordsettings import RecordSettings
-from padiff.dumper.run import RunSettings, run
+from padiff.dumper.run import RunSettings, TrainSettings, run
 from padiff.dumper.target import parse_target
 from padiff.dumpfile import ConfigError, Phase, open_dump
 
@@ -124,13 +125,155 @@ def test_fed_gradients_judge_each_module_by_itself(framework: str) -> None:
     assert bad == {"one grad_input", "a grad_output", "two grad_input", "b grad_output"}
 
 
-def test_several_steps_cannot_be_fed() -> None:
-    from padiff.dumper.run import TrainSettings  # noqa: PLC0415
+SHAPES = """
+import collections
+import dataclasses
 
-    with pytest.raises(ConfigError, match="a fed run is of one step"):
+
+@dataclasses.dataclass
+class Pair:
+    one: object
+    two: object
+
+
+class Parts(Base):
+    def __init__(self, by=1.0):
+        super().__init__()
+        self.a, self.by = nn.Linear(4, 4), by
+
+    def forward(self, x):
+        y = self.a(x)
+        return collections.OrderedDict(first=Pair(y * self.by, [y + self.by]), second=None)
+
+
+class Inner(Base):
+    def __init__(self, by=1.0, width=4):
+        super().__init__()
+        self.parts, self.act, self.out = Parts(by), INPLACE, nn.Linear(4, 4)
+        self.extra = nn.Linear(4, width)
+        self.alias = self.out
+
+    def forward(self, x):
+        found = self.parts(x)["first"]
+        hidden = self.act(self.alias(found.one))
+        hidden = self.act(self.out(hidden)) + found.two[0]
+        return hidden.mean() + self.extra(x).mean()
+"""
+INPLACE = {"torch": "nn.ReLU(inplace=True)", "paddle": "nn.ReLU()"}
+
+
+def recorded(framework: str, name: str, **options: Any) -> Path:  # noqa: ANN401
+    """Dump the model with containers, a shared layer and an activation that works in place."""
+    body = SHAPES.replace("INPLACE", INPLACE[framework])
+    Path(f"{framework}_feed.py").write_text(HEADS[framework] + body)
+    sys.modules.pop(f"{framework}_feed", None)
+    arguments = options.pop("arguments", {})
+    inputs = () if "feed" in options else (parse_input("x.npy"),)
+    return run(
         RunSettings(
-            model=parse_target("torch_feed.py:Net"),
-            record=RecordSettings(),
-            feed=Path("dump"),
-            train=TrainSettings(steps=2),
+            model=parse_target(f"{framework}_feed.py:Inner", arguments),
+            inputs=inputs,
+            record=RecordSettings(out=Path("dumps"), name=name),
+            **options,
         )
+    )
+
+
+def feed_of(dump: Path) -> dict[str, Any]:
+    told = open_dump(dump).manifest.settings["feed"]
+    assert isinstance(told, dict)
+    return told
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_containers_shared_layers_and_repeated_calls_are_fed(framework: str) -> None:
+    reference = recorded("torch", "reference")
+    fault = {"by": 1.5}
+
+    candidate = recorded(
+        framework, "candidate", weights_from=reference, feed=reference, arguments=fault
+    )
+
+    comparison = compare(reference, candidate, CompareSettings())
+    assert feed_of(candidate)["unfed"] == []
+    # parts (2), a, out twice, act twice, extra and the root
+    assert feed_of(candidate)["outputs"] == 9
+    assert origins(comparison, Phase.FORWARD) == {"parts"}
+    assert origins(comparison, Phase.BACKWARD) == set()
+
+
+def test_nan_does_not_reach_the_next_module() -> None:
+    reference = recorded("torch", "reference")
+
+    candidate = recorded(
+        "torch",
+        "candidate",
+        weights_from=reference,
+        feed=reference,
+        arguments={"by": float("nan")},
+    )
+
+    comparison = compare(reference, candidate, CompareSettings())
+    forward = [one for one in comparison.divergences if one.phase is Phase.FORWARD]
+    names = {one.pair.reference.address.module for one in forward if one.pair.reference}
+    assert names == {"parts"}
+
+
+def test_what_has_no_partner_or_another_shape_is_listed_and_runs_unfed() -> None:
+    reference = recorded("torch", "reference")
+
+    candidate = recorded(
+        "torch",
+        "candidate",
+        weights_from=reference,
+        weights_strict=False,
+        feed=reference,
+        arguments={"width": 5},
+    )
+
+    unfed = feed_of(candidate)["unfed"]
+    assert [(one["module"], one["call"]) for one in unfed] == [("extra", 0)]
+    notes = " ".join(open_dump(candidate).manifest.notes)
+    assert "these ran unfed: extra (" in notes
+    comparison = compare(reference, candidate, CompareSettings())
+    assert any("these calls ran unfed: extra" in note for note in comparison.notes)
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_each_of_several_steps_is_fed(framework: str) -> None:
+    def train(name: str, framework: str, **options: Any) -> Path:  # noqa: ANN401
+        by = options.pop("by", 1.0)
+        optimizer = parse_target(f"{framework}.optim{'izer' * (framework == 'paddle')}:SGD")
+        rate = {"torch": "lr", "paddle": "learning_rate"}[framework]
+        optimizer = dataclasses.replace(optimizer, arguments={rate: 0.1})
+        return run(
+            RunSettings(
+                model=parse_target(f"{framework}_feed.py:Net", {"two": by}),
+                inputs=() if "feed" in options else (parse_input("x.npy"),),
+                record=RecordSettings(out=Path("dumps"), name=name),
+                train=TrainSettings(steps=3, optimizer=optimizer),
+                **options,
+            )
+        )
+
+    reference = train("reference", "torch")
+
+    candidate = train("candidate", framework, weights_from=reference, feed=reference, by=1.5)
+
+    comparison = compare(reference, candidate, CompareSettings())
+    assert [step.step for step in comparison.steps] == [0, 1, 2]
+    for step in comparison.steps:
+        forward = [one for one in step.divergences if one.phase is Phase.FORWARD]
+        found = {
+            (one.pair.reference.address.module, one.kind) for one in forward if one.pair.reference
+        }
+        assert found == {("two", Kind.ORIGIN)}
+    assert "in each of 3 steps" in " ".join(open_dump(candidate).manifest.notes)
+    assert [note for note in comparison.notes if "judged by itself" in note]
+
+
+def test_a_step_that_the_reference_lacks_is_refused() -> None:
+    reference = recorded("torch", "reference")
+
+    with pytest.raises(ConfigError, match="found none of number 1"):
+        recorded("torch", "candidate", feed=reference, train=TrainSettings(steps=2))
