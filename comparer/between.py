@@ -49,16 +49,19 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
     if place is None:
         return ()
     known, found = _records(tree, place)
-    lines = [] if known is None else _glue_of(tree.reference_flow, known)
     if known is None or found is None:
-        return tuple(lines)
-    feeds = tree.reference_flow.feed(known), tree.candidate_flow.feed(found)
-    sides = (("reference", tree.reference_flow), ("candidate", tree.candidate_flow))
-    for position, (name, flow) in enumerate(sides):
+        return ()
+    sides = (("reference", tree.reference_flow, known), ("candidate", tree.candidate_flow, found))
+    feeds = [flow.feed(record) for _, flow, record in sides]
+    lines = []
+    for position, (name, flow, record) in enumerate(sides):
         mine, other = feeds[position], feeds[1 - position]
-        if mine.made in {Made.CALL, Made.PASSED} and other.made is Made.GLUE:
+        if mine.made in _GLUE and (other.made not in _GLUE or position == 0):
+            where = "" if other.made in _GLUE else f"on the {name} "
+            lines.append(f"{where}{record.role}{record.slot} is {describe_feed(flow, mine)}")
+        elif other.made in _GLUE:
             lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
-    return tuple(lines)
+    return tuple(sorted(lines, key=lambda line: line.endswith("unchanged")))
 
 
 def first_inside(tree: CallTree, call: int) -> int | None:
@@ -91,14 +94,6 @@ def describe_feed(flow: Flow, feed: Feed) -> str:
     if source is not None:
         return f"{_name(index, source)} with its elements moved, {where}"
     return f"made {where}"
-
-
-def _glue_of(flow: Flow, record: RecordInfo) -> list[str]:
-    feed = flow.feed(record)
-    if feed.made not in _GLUE:
-        return []
-    what = f"input{record.slot}" if feed.before is not None else f"output{record.slot}"
-    return [f"{what} is made {_span(flow.index, feed)}"]
 
 
 def _span(index: Index, feed: Feed) -> str:

@@ -115,6 +115,15 @@ class CallTree:
         found = [place for place, pair in self.of_call(call, *roles) if is_bad(pair)]
         return sorted(found, key=self.order)
 
+    def bad_inside(self, call: int, *roles: Role) -> list[int]:
+        """Give the places of the diverged pairs of all calls inside a call, earliest first."""
+        places, waiting = [], list(self.children.get(call, ()))
+        while waiting:
+            current = waiting.pop()
+            places += self.bad(current, *roles)
+            waiting += self.children.get(current, ())
+        return sorted(places, key=self.order)
+
     def tainted(self, call: int, role: Role) -> list[int]:
         """Give the places of what diverged at a call, or holds a value that diverged elsewhere.
 

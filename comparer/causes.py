@@ -16,7 +16,7 @@ from .blocks import is_floating
 from .layercauses import Layer, batch_statistics, dropout, running_variance, transposed_weight
 from .patterns import bias, factor, lower_precision, offset, place, reordered
 from .profile import AxisProfile, profile
-from .result import Divergence, JudgedPair, Kind, Tolerance
+from .result import Divergence, JudgedPair, Kind, Tolerance, Verdict
 
 if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
@@ -35,6 +35,8 @@ MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into: it takes several float64 copies."""
 FIRST_WORDS = ("attribute ", "known difference", "makes nan")
 """How the evidence begins that stays before the causes."""
+MOST_OFF = 8.0
+"""Of a pair within its tolerance, elements count as off from this part of the largest error on."""
 MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
@@ -132,7 +134,7 @@ def _explained(divergence: Divergence, sides: _Sides) -> Divergence:
     if arrays is None or known is None:
         return divergence
     layer = sides.layer(known.call, known.module)
-    tolerance = divergence.pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
+    tolerance = _tolerance(divergence.pair)
     with np.errstate(all="ignore"):
         profiles = profile(*arrays, tolerance)
         causes = _causes(*arrays, profiles, layer, role=known.address.role)
@@ -145,6 +147,13 @@ def _explained(divergence: Divergence, sides: _Sides) -> Divergence:
         causes=tuple(causes),
         profile=profiles,
     )
+
+
+def _tolerance(pair: JudgedPair) -> Tolerance:
+    """Give what decides which elements are off: of a pair that agrees, those most off."""
+    if pair.verdict is Verdict.MATCH and pair.metrics is not None:
+        return Tolerance(atol=(pair.metrics.max_abs or 0.0) / MOST_OFF, rtol=0.0)
+    return pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
 
 
 def _causes(

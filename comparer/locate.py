@@ -23,9 +23,13 @@ from .fed_backward import find_fed_backward
 from .flow import amplification, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .result import Divergence, JudgedPair, Kind, Verdict
+from .sharing import relative_error
+from .trace import trace_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .trace import Beginning
 
 __all__ = ["Located", "locate"]
 
@@ -56,11 +60,11 @@ def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
     if Phase.FORWARD in tree.fed_phases:
         forward = Faults(origins=find_fed_forward(tree), suspects={})
     else:
-        forward = _find_forward(tree)
+        forward = trace_back(tree, _find_forward(tree), Phase.FORWARD)
     if Phase.BACKWARD in tree.fed_phases:
         backward = find_fed_backward(tree, frameworks)
     else:
-        backward = find_backward(tree, frameworks)
+        backward = trace_back(tree, find_backward(tree, frameworks), Phase.BACKWARD)
     writer = _Writer(tree, frameworks)
     divergences = [
         *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),
@@ -143,7 +147,7 @@ class _Writer:
             places = self._tree.bad(call.id, *roles)
             shown: tuple[str, ...] = ()
             if not places and is_origin:
-                places, shown = self._stand_in(call.id, phase, roles)
+                places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
             if not places:
                 continue
             kind = Kind.ORIGIN if is_origin else Kind.INHERITED
@@ -225,17 +229,19 @@ class _Writer:
         return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
 
     def _stand_in(
-        self, call: int, phase: Phase, roles: tuple[Role, Role]
+        self, call: int, phase: Phase, roles: tuple[Role, Role], begun: Beginning | None
     ) -> tuple[list[int], tuple[str, ...]]:
         """Find a pair to show for an origin whose own records agree, and say what diverged."""
         tree = self._tree
+        if begun is not None:
+            return self._worst(call, roles), (str(begun),)
         module = tree.reference.calls[call].module
         if phase is Phase.BACKWARD:
             states = tree.of_module(module, Role.WEIGHT_GRAD)
             places = [place for place, pair in states if is_bad(pair)]
             if places:
                 return places, ()
-        inside = self._inside(call, roles)
+        inside = tree.bad_inside(call, *roles)
         own = [place for place, pair in tree.of_call(call, *roles) if pair.reference is not None]
         if not inside:
             return own[:1], ()
@@ -244,14 +250,17 @@ class _Writer:
         where = "" if known is None else f"shows first at {known.address}"
         return own[:1] or inside, (where,)
 
-    def _inside(self, call: int, roles: tuple[Role, Role]) -> list[int]:
-        """Find the diverged pairs inside a call, earliest first."""
-        tree, places, waiting = self._tree, [], list(self._tree.children.get(call, ()))
-        while waiting:
-            current = waiting.pop()
-            places += tree.bad(current, *roles)
-            waiting += tree.children.get(current, ())
-        return sorted(places, key=tree.order)
+    def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
+        """Find the pair of a call, or of what its code made for the calls inside, most off."""
+        tree = self._tree
+        inside = [
+            found
+            for child in tree.children.get(call, ())
+            for found in tree.of_call(child, roles[0])
+        ]
+        leaving = list(tree.of_call(call, roles[1]))
+        known = [(place, pair) for place, pair in (*leaving, *inside) if pair.metrics is not None]
+        return [max(known, key=lambda found: relative_error(found[1]))[0]] if known else []
 
     def _agreement(self, call: int, entry: Role) -> bool | None:
         pairs = [

@@ -145,7 +145,7 @@ def test_a_transpose_is_told_from_a_change(tmp_path: Path) -> None:
         (
             "residual",
             [
-                "output is made by the code of second (Block)",
+                "on the reference output is made by the code of second (Block)",
                 "after second.out (tests/frameworks/test_flow_torch.py:",
                 "on the candidate it is second.out output, unchanged",
             ],

@@ -1,0 +1,75 @@
+"""An error is followed back to where it began, below the tolerance that noticed it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.dumpfile import Phase
+from tests.support.dumps import DumpBuilder
+from tests.support.graphs import Fault, Graph, Node, dump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+X = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def chain(sizes: Sequence[float], errors: Sequence[float]) -> DumpBuilder:
+    """Calls that scale by ``sizes`` in turn, each with a relative error of its own."""
+    paths = [f"layer{place}" for place in range(len(sizes))]
+    built = DumpBuilder().module("", "Net")
+    for path in paths:
+        built.module(path, "Layer")
+    hidden = X
+    built.enter("", inputs=[hidden])
+    for path, size, error in zip(paths, sizes, errors, strict=True):
+        wrong = np.where(X > 1.5, 1 + error, 1 - error)
+        made = (hidden * size * wrong).astype(np.float32)
+        built.call(path, inputs=[hidden], outputs=[made])
+        hidden = made
+    return built.leave(outputs=[hidden])
+
+
+def compared(known: DumpBuilder, found: DumpBuilder, tmp_path: Path) -> Comparison:
+    sides = known.write(tmp_path / "known"), found.write(tmp_path / "found")
+    return compare(*sides, CompareSettings())
+
+
+def origins(found: Comparison) -> list[str]:
+    return [one.pair.reference.address.module for one in found.origins if one.pair.reference]
+
+
+def test_an_error_among_small_values_is_named_where_it_began(tmp_path: Path) -> None:
+    sizes = [1, 1e-6, 1, 1e6, 1]
+
+    found = compared(chain(sizes, [0] * 5), chain(sizes, [0, 0.1, 0, 0, 0]), tmp_path)
+
+    assert origins(found) == ["layer1"]
+    assert found.origins[0].pair.verdict is Verdict.MATCH
+    assert "the error begins here: relative 0.1 out of 0" in found.origins[0].evidence[0]
+
+
+def test_rounding_that_adds_up_is_not_followed(tmp_path: Path) -> None:
+    found = compared(chain([1] * 40, [0] * 40), chain([1] * 40, [1e-6] * 40), tmp_path)
+
+    assert origins(found)[0] not in {"layer0", "layer1"}
+    assert any("it drifted" in line for line in found.origins[0].evidence)
+
+
+def test_a_small_wrong_gradient_is_named_and_not_its_larger_consequence(tmp_path: Path) -> None:
+    """Gradients grow fivefold from call to call: the first is below the floor of the largest."""
+    graph = Graph(
+        nodes=tuple(Node(inputs=(place - 1,), module=place) for place in range(9)),
+        cuts=(),
+        nested=False,
+    )
+
+    found = compared(dump(graph, Fault()), dump(graph, Fault(input_gradient=8)), tmp_path)
+
+    assert origins(found) == ["box0.leaf8"]
+    assert found.origins[0].phase is Phase.BACKWARD
+    assert any("begins here: relative 0.5 out of 0" in line for line in found.origins[0].evidence)
