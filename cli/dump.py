@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from padiff.dumper.repeat import RepeatSettings
-    from padiff.dumper.run import RunSettings
+    from padiff.dumper.run import Progress, RunSettings
+
+    from .blackbox import Blackbox
 
 __all__ = ["dump"]
 
@@ -179,7 +181,7 @@ def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
 
     try:
         with _progress() as progress:
-            path = run(settings, progress=progress)
+            path = run(settings, progress=_noted(progress))
     except RecordError as error:
         _show_cause(error)
         raise
@@ -208,6 +210,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
             overwrite=options["overwrite"],
             compression=options["compress"],
             content=Keep.parse(options["content"]),
+            **_running(),
             plan=step_plan(options),
         ),
         train=train_settings(options),
@@ -259,6 +262,27 @@ def _progress() -> AbstractContextManager[Any]:
     from .dump_progress import TerminalProgress  # noqa: PLC0415 - rich only where it is seen
 
     return TerminalProgress()
+
+
+def _notes() -> Blackbox | None:
+    """Give what outlives a crash, where the command is watched."""
+    found: Blackbox | None = click.get_current_context().obj
+    return found
+
+
+def _running() -> dict[str, Any]:
+    notes = _notes()
+    return {} if notes is None else {"running": notes}
+
+
+def _noted(progress: Progress | None) -> Progress | None:
+    """Let the stages be noted, too."""
+    notes = _notes()
+    if notes is None:
+        return progress
+    from .dump_notes import NotedProgress  # noqa: PLC0415
+
+    return NotedProgress(notes, progress)
 
 
 def _show_cause(error: RecordError) -> None:

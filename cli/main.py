@@ -4,6 +4,7 @@
 0    success; for comparisons: match
 1    the two sides diverged
 2    trouble: usage, an unreadable dump, the user's model failed, a bug
+129  the terminal was closed (SIGHUP)
 130  interrupted (Ctrl-C)
 143  terminated (SIGTERM)
 ==== =======================================================================
@@ -17,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,14 +26,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
+
+    from .blackbox import Blackbox
 
 __all__ = ["main"]
 
 TROUBLE = 2
 INTERRUPTED = 130
-TERMINATED = 143
+BY_SIGNAL = 128
+"""Added to a signal's number."""
+TWICE_S = 0.5
+"""A second SIGINT within this time is the same one: who signals a process and then its whole group
+sends it twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +90,18 @@ _COMMANDS = {
     ),
 }
 
+_WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
+"""Those that run code or read files that can take the interpreter down."""
+_HELP = frozenset({"-h", "--help"})
+
 
 class _Terminated(BaseException):
-    """SIGTERM arrived; unwinds the stack so that unfinished dumps are removed."""
+    """SIGTERM or SIGHUP arrived; unwinds the stack so that nothing half-written stays."""
+
+    def __init__(self, number: int) -> None:
+        """Keep which one."""
+        super().__init__(f"terminated ({signal.Signals(number).name})")
+        self.code = BY_SIGNAL + number
 
 
 class _LazyGroup(click.Group):
@@ -153,19 +170,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, see the module's table. Never raises, whatever a command does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and words and words[0] in _WATCHED and not _HELP & set(words):
+        from .crash import tell  # noqa: PLC0415 -- keeps `padiff --help` fast
+        from .watcher import can_watch, watched  # noqa: PLC0415
+
+        if can_watch():
+            return watched(lambda notes: _guarded(words, notes), lambda crash: tell(crash, words))
+    return _guarded(words, None)
+
+
+def _guarded(words: list[str], notes: Blackbox | None) -> int:
+    """Run one command under handlers of signals."""
     try:
         with _terminable():
-            return _run(words)
+            return _run(words, notes)
     except _Terminated as error:
-        _say("padiff: terminated")
+        _say(f"padiff: {error}")
         _say_notes(error)
-        return TERMINATED
+        return error.code
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], notes: Blackbox | None) -> int:
     """Run one command and map every way in which it can end to an exit code."""
     try:
-        result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False)
+        result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False, obj=notes)
     except click.ClickException as error:
         return _usage(error)
     except (click.Abort, KeyboardInterrupt) as error:
@@ -241,16 +269,40 @@ def _say(text: str) -> None:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into an exception while a command runs, so that it cleans up behind itself."""
+    """Turn signals into exceptions while a command runs, so that it cleans up behind itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated("terminated (SIGTERM)")
-
-    previous = signal.signal(signal.SIGTERM, terminate)
+    handlers = _handlers()
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _handlers() -> dict[int, Callable[[int, FrameType | None], None]]:
+    """Give what is to be done on each signal; one that is ignored (``nohup``) stays so."""
+    is_ending = False
+    interrupted_s: float | None = None
+
+    def terminate(number: int, _: FrameType | None) -> None:
+        nonlocal is_ending
+        if not is_ending:  # a second one would break the cleaning up off
+            is_ending = True
+            raise _Terminated(number)
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        nonlocal interrupted_s
+        now_s = time.monotonic()
+        if interrupted_s is None or now_s - interrupted_s > TWICE_S:
+            interrupted_s = now_s
+            raise KeyboardInterrupt
+
+    found: dict[int, Callable[[int, FrameType | None], None]] = {signal.SIGTERM: terminate}
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        found[signal.SIGHUP] = terminate
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        found[signal.SIGINT] = interrupt
+    return found

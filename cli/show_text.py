@@ -61,6 +61,7 @@ def draw_manifest(canvas: Canvas, manifest: Manifest) -> None:
         for given in manifest.inputs
     ]
     facts += [("note", note) for note in manifest.notes]
+    facts += [("incomplete", manifest.incomplete)]
     canvas.facts([(label, canvas.safe(value)) for label, value in facts if value])
 
 

@@ -70,6 +70,7 @@ class RecordedSteps:
             phase=self.settings.phase,
             stateful=self.stateful,
             optimizers=self.optimizers,
+            running=self.settings.running,
         )
         self._exits.callback(self.current.detach)
         self.current.attach(self.called)

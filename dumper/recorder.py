@@ -185,6 +185,7 @@ class Recorder:
             )
             self._writer = exits.enter_context(writer)
             writer.describe(self._about.as_begun())
+            settings.running.place(self._ranks.directory(place))
             steps = self._begin_steps(writer)
             exits.callback(steps.abandon)
             steps.begin()

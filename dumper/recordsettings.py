@@ -7,6 +7,8 @@ from pathlib import Path
 
 from padiff.dumpfile import ConfigError, Keep, Phase
 
+from .running import Running
+
 __all__ = ["Counts", "RecordSettings", "StepPlan"]
 
 
@@ -66,6 +68,8 @@ class RecordSettings:
     """How much of each value is written."""
     plan: StepPlan = field(default_factory=StepPlan)
     """The steps that are recorded."""
+    running: Running = field(default_factory=Running, compare=False, repr=False)
+    """Hears what is being recorded, in case of a crash."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""

@@ -13,6 +13,7 @@ from .callstack import CallStack, OpenCall
 from .contents import Contents
 from .gradients import Target, Watched
 from .nested import Flat, flatten, flatten_call
+from .running import Running
 from .state import State
 from .update import Update
 
@@ -31,7 +32,7 @@ _ADAPTERS = __name__.rpartition(".")[0] + ".adapters"
 class StepRecorder:
     """Receives what happens in the model within one step and writes it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         adapter: Adapter,
         writer: StepWriter,
@@ -41,6 +42,7 @@ class StepRecorder:
         phase: Phase,
         stateful: frozenset[str],
         optimizers: Sequence[Optimizer] = (),
+        running: Running | None = None,
     ) -> None:
         """Begin a step; hooks come with ``attach``.
 
@@ -52,7 +54,10 @@ class StepRecorder:
             phase: FORWARD records no gradients.
             stateful: Paths of the modules whose weights and buffers are recorded.
             optimizers: What changes the weights; without any, no update is recorded.
+            running: Hears which call runs.
         """
+        self._running = running or Running()
+        self._paths = [node.info.path for node in nodes]
         self._adapter = adapter
         self._writer = writer
         self._sources = sources
@@ -182,6 +187,7 @@ class StepRecorder:
             return
         frame = _runner(sys._getframe(1))
         with self._lock:
+            self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
             if not self._state.is_recorded:
                 count = self._state.record(self._writer, self._next(), backward=self._backward)
                 self.records += count
@@ -212,6 +218,14 @@ class StepRecorder:
             call.end = self._next()
             flat = flatten(output, self._adapter.is_tensor)
             self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
+            self._goes_on(call.parent)
+
+    def _goes_on(self, parent: int | None) -> None:
+        if parent is None:
+            self._running.between_calls()
+        else:
+            call = self._calls[parent]
+            self._running.call(self._paths[call.module], call.index)
 
     def _arrived(self, watched: Watched, gradient: Tensor) -> None:
         if self._closed:

@@ -36,7 +36,7 @@ _MANIFESTS = {
     for name in (plain, f".{plain}.partial")
 }
 _MANIFEST_BYTES = 64 << 20
-_KILLED = "the process was killed"
+KILLED = "the process was killed"
 
 
 def is_dump(directory: Path) -> bool:
@@ -180,8 +180,11 @@ class Place:
         """
         return self._keep(self._partial, reason)
 
-    def recover(self) -> Path | None:
+    def recover(self, reason: str = KILLED) -> Path | None:
         """Put back or keep what a writer left that died.
+
+        Args:
+            reason: Why it died.
 
         Returns:
             Where there is something now: the dump itself, or its whole steps; None if nothing
@@ -193,7 +196,7 @@ class Place:
         was_there = os.path.lexists(self._target)
         try:
             self._acquire()
-            kept = self._tidy()
+            kept = self._tidy(reason)
         except OSError as error:
             raise write_error(f"recover a dump at {self._shown!r}", error) from error
         finally:
@@ -234,7 +237,7 @@ class Place:
                 hint="wait for it to finish, or choose another --name",
             )
 
-    def _tidy(self) -> Path | None:
+    def _tidy(self, reason: str = KILLED) -> Path | None:
         """Put back, keep or remove what writers left that died; only under the lock."""
         if not self._lock.is_held:
             return None
@@ -249,7 +252,7 @@ class Place:
         kept = None
         for partial in self._siblings("partial-"):
             with suppress(OSError):  # the next writer to this place tries again
-                kept = self._keep(partial, _KILLED) or kept
+                kept = self._keep(partial, reason) or kept
             if partial.exists():
                 _try_remove(partial)
         return kept
