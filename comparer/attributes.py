@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from padiff.pairing import kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from padiff.dumpfile import JSON, ModuleInfo
 
-__all__ = ["AttributeDifference", "attribute_differences", "canonical_attributes"]
+__all__ = ["BATCH_ALWAYS", "AttributeDifference", "attribute_differences", "canonical_attributes"]
 
 _NAMES = {
     "activation_fn": "activation",
@@ -20,6 +22,9 @@ _NAMES = {
     "dropout_p": "p",
     "dropout_prob": "p",
     "end_axis": "end_dim",
+    "scaling": "scale",
+    "softmax_scale": "scale",
+    "unflattened_size": "shape",
     "epsilon": "eps",
     "layer_norm_eps": "eps",
     "layer_norm_epsilon": "eps",
@@ -54,11 +59,39 @@ _IGNORED = frozenset(
         "activation_relu_or_gelu", "bias_attr", "could_use_cudnn", "data_format", "data_layout",
         "device", "dtype", "full_name", "fuse_with_relu", "in_place", "init", "inplace", "is_test",
         "flat_weights_names", "name", "op_type", "param_attr", "reversed_padding_repeated_twice",
-        "sparse", "state_components", "track_running_stats", "trainable_statistics",
-        "updated_padding", "use_cudnn", "use_global_stats", "weight_attr", "weight_norm_dim",
+        "sparse", "state_components", "trainable_statistics",
+        "affine", "elementwise_affine", "updated_padding", "use_cudnn", "weight_attr",
+        "weight_norm_dim",
     }
 )  # fmt: skip
 """What does not change a computation, or says what another attribute says already."""
+
+BATCH_ALWAYS = "of the batch, always"
+_USUAL = "of the batch in training, else running"
+_STATISTICS: Mapping[str, Mapping[bool, JSON]] = {
+    "track_running_stats": {True: _USUAL, False: BATCH_ALWAYS},
+    "use_global_stats": {True: "running, always", False: BATCH_ALWAYS},
+}
+"""Which statistics a BatchNorm takes, as either framework says it."""
+_UNKNOWN = "(not stated)"
+_DEFAULTS: Mapping[str, JSON] = {
+    "add_zero_attn": False,
+    "align_mode": 0,
+    "batch_first": True,
+    "bias_k": None,
+    "bias_v": None,
+    "dilation": 1,
+    "dim": None,
+    "divisor_override": None,
+    "dropout_mode": "upscale_in_train",
+    "output_ratio": None,
+    "pos_weight": None,
+    "proj_size": 0,
+    "soft_label": False,
+    "statistics": _USUAL,
+    "use_softmax": True,
+}
+"""What a layer of the one framework does that has no such setting, where the other's has one."""
 
 _PER_AXIS = frozenset(
     {"kernel_size", "stride", "padding", "dilation", "output_padding", "output_size"}
@@ -69,6 +102,27 @@ _FLAGS: Mapping[str, tuple[str, JSON, JSON]] = {
     "approximate": ("approximate", "tanh", "none"),
 }
 """Flags that the other side says in another way: its word, and what true and false mean there."""
+_PADDINGS: Mapping[str, JSON] = {
+    "Constant": "constant",
+    "Zero": "constant",
+    "Reflection": "reflect",
+    "Replication": "replicate",
+    "Circular": "circular",
+}
+_RENAMED: Mapping[tuple[str, str], str] = {
+    ("norm", "pairwise_distance"): "p",
+    ("mode", "dropout"): "dropout_mode",
+    ("mode", "pad1d"): "padding_mode",
+    ("mode", "pad2d"): "padding_mode",
+    ("mode", "pad3d"): "padding_mode",
+    ("head_dim", "attention"): "",
+    ("dim", "cross_entropy"): "",
+    ("threshold", "hardshrink"): "lambd",
+    ("threshold", "softshrink"): "lambd",
+    ("weight", "instance_norm"): "",
+}
+"""Words by kind of layer; empty for what follows from its other settings or its class, or has a
+hint of its own among the known differences."""
 _PADDLE = "paddle"
 _ROUNDED = 1e-6
 """Relative difference within which numbers are equal: frameworks keep some as float32."""
@@ -103,12 +157,15 @@ def attribute_differences(
     """
     known = canonical_attributes(reference, frameworks[0])
     found = canonical_attributes(candidate, frameworks[1])
-    names = sorted(known.keys() & found.keys())
-    differences = [
-        AttributeDifference(name=name, reference=known[name], candidate=found[name])
-        for name in names
-        if not _equal(known[name], found[name])
-    ]
+    is_known = kind_of(reference) is not None and kind_of(candidate) is not None
+    differences = []
+    for name in sorted(known.keys() | found.keys()):
+        default = _DEFAULTS.get(name, _UNKNOWN) if is_known else _UNKNOWN
+        sides = known.get(name, default), found.get(name, default)
+        if _UNKNOWN not in sides and not _equal(*sides):
+            differences.append(
+                AttributeDifference(name=name, reference=sides[0], candidate=sides[1])
+            )
     if reference.training != candidate.training:
         differences.append(
             AttributeDifference(
@@ -132,7 +189,18 @@ def canonical_attributes(module: ModuleInfo, framework: str) -> Mapping[str, JSO
         if name not in _IGNORED:
             found |= _canonical(name, value, is_paddle=framework == _PADDLE, module=module)
     _derive(found)
+    if (kind_of(module) or "").startswith("pad"):
+        _name_padding(found, module.class_name)
     return found
+
+
+def _name_padding(found: dict[str, JSON], class_name: str) -> None:
+    """Say how a padding layer pads, which its class says in torch; a value only where it counts."""
+    word = next((word for word in _PADDINGS if class_name.startswith(word)), None)
+    if word is not None:
+        found["padding_mode"] = _PADDINGS[word]
+    if found.get("padding_mode") != "constant":
+        found.pop("value", None)
 
 
 def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -> dict[str, JSON]:
@@ -140,12 +208,16 @@ def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -
     if isinstance(value, bool) and name in _FLAGS:
         word, yes, no = _FLAGS[name]
         return {word: yes if value else no}
-    kind = module.class_name.lower()
+    kind = kind_of(module) or ""
+    if name in _STATISTICS and kind == "batch_norm":
+        return {"statistics": _USUAL if value is None else _STATISTICS[name][value is True]}
+    if (name, kind) in _RENAMED:
+        word = _RENAMED[name, kind]
+        return {word: value} if word else {}
+    class_name = module.class_name.lower()
     if name == "num_directions":
         return {"bidirectional": value == 2}  # noqa: PLR2004
-    if name == "threshold" and "shrink" in kind:
-        return {"lambd": value}
-    if name == "momentum" and is_paddle and isinstance(value, int | float) and "norm" in kind:
+    if name == "momentum" and is_paddle and isinstance(value, int | float) and "norm" in class_name:
         return {name: 1 - value}
     return {name: _one_if_equal(value) if name in _PER_AXIS else _function_name(value)}
 
@@ -153,7 +225,7 @@ def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -
 def _function_name(value: JSON) -> JSON:
     """Let ``<torch.nn.functional.relu>`` be ``relu``."""
     if isinstance(value, str) and value.startswith("<") and value.endswith(">"):
-        return value.strip("<>").rpartition(".")[2]
+        return value.strip("<>").rpartition(".")[2].lstrip("_")
     return value
 
 
@@ -164,7 +236,7 @@ def _derive(found: dict[str, JSON]) -> None:
     kernel = found.get("kernel_size")
     if "padding" in found:
         found["padding"] = _explicit(found["padding"], kernel, found.get("dilation", 1))
-    if found.get("padding") == 0 and not found.get("ceil_mode"):
+    if found.get("padding") == 0:
         found.pop("count_include_pad", None)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing import kind_of
 
-from .attributes import canonical_attributes
+from .attributes import BATCH_ALWAYS, canonical_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,6 +97,10 @@ def _has(name: str) -> Callable[[Mapping[str, JSON], Mapping[str, JSON]], bool]:
     return applies
 
 
+def _takes_the_batch(torch: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
+    return torch.get("statistics") == other.get("statistics") == BATCH_ALWAYS
+
+
 def _is_ignoring(torch: Mapping[str, JSON], other: Mapping[str, JSON]) -> bool:
     return torch.get("ignore_index") == other.get("ignore_index") == -100  # noqa: PLR2004
 
@@ -118,7 +122,8 @@ _KNOWN = (
         "paddle with the biased one; outputs are equal while training",
     ),
     KnownDifference(
-        kinds=("batch_norm",), frameworks=_PADDLE, roles=("grad_input",), applies=_always,
+        kinds=("batch_norm",), frameworks=_PADDLE, roles=("grad_input",),
+        applies=_takes_the_batch,
         text="without tracked statistics in eval mode (torch track_running_stats=False, paddle "
         "use_global_stats=False) the input gradients differ",
     ),
