@@ -54,7 +54,7 @@ class _Sides:
         """Read a judged pair as float64, the reference in the candidate's layout."""
         known, found = self.tree.records[position]
         pair = self.tree.pairs[position]
-        if not known or found is None or pair.metrics is None:
+        if not known or found is None or pair.metrics is None or pair.is_partial:
             return None
         target = self.candidate.index.records[found]
         sources = [self.reference.index.records[one] for one in known]

@@ -94,7 +94,7 @@ def look_closer(
             (pair.kind is not Kind.ORIGIN, step, place)
             for step, compared in enumerate(comparison.steps)
             for place, pair in enumerate(compared.pairs)
-            if pair.verdict is Verdict.DIVERGED and pair.metrics is not None
+            if pair.verdict is Verdict.DIVERGED and pair.metrics is not None and not pair.is_partial
         )
     )
     wanted = {(step, place) for _, step, place in chosen[:limit]}

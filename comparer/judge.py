@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CompareError, Content, Index, RecordInfo, Role
 from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
 
-from .bystatistics import disagreement
 from .metrics import measure
+from .partly import Partial, is_reordered, judge_partly
 from .precision import model_dtype
 from .result import Endpoint, JudgedPair, Metrics, Tolerance, Verdict
 from .selection import matches
@@ -170,11 +170,12 @@ class _Judger:
             return self._judge_none(judged, references, record)
         if self._is_bit_equal(references, record, pair.rule):
             return replace(judged, equal_digest=True)
-        refusal = self._refusal(references, record, pair.rule)
+        lacks_elements = self._lacks_elements(references, record)
+        refusal = self._refusal(references, record, pair.rule, is_strict=not lacks_elements)
         if refusal:
             return replace(judged, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
-        if self._lacks_elements(references, record):
-            return self._judge_statistics(judged, references, record)
+        if lacks_elements:
+            return self._judge_partly(judged, references, record, pair.rule)
         return self._judge_values(judged, references, record, pair.rule)
 
     def unmatched(self, alone: UnmatchedRecord) -> JudgedPair:
@@ -241,9 +242,17 @@ class _Judger:
         value = self._candidate.index.values[found]
         return (expected.digest, expected.dtype) == (value.digest, value.dtype)
 
-    def _refusal(self, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule) -> str:
+    def _refusal(
+        self,
+        references: tuple[RecordInfo, ...],
+        record: RecordInfo,
+        rule: Rule,
+        *,
+        is_strict: bool,
+    ) -> str:
         shapes = [known.shape for known in references]
-        if not rule.fits(shapes, record.shape):
+        is_other_order = not is_strict and is_reordered(shapes, record.shape, rule)
+        if not rule.fits(shapes, record.shape) and not is_other_order:
             layout = "" if rule.is_identity else f" through the layout rule {str(rule)!r}"
             expected = " and ".join(str(shape) for shape in shapes)
             return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
@@ -260,31 +269,17 @@ class _Judger:
         values.append(self._candidate.index.values[record.value or 0])
         return any(value.content is not Content.FULL for value in values)
 
-    def _judge_statistics(
-        self, judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo
+    def _judge_partly(
+        self,
+        judged: JudgedPair,
+        references: tuple[RecordInfo, ...],
+        record: RecordInfo,
+        rule: Rule,
     ) -> JudgedPair:
-        """Judge by statistics, where they are of the same elements in whatever order."""
-        size = math.prod(record.shape)
-        if len(references) != 1 or math.prod(references[0].shape) != size:
-            reason = "only statistics were recorded, of tensors that are cut differently"
-            return replace(judged, verdict=Verdict.SKIPPED, reason=reason)
-        if self._settings.mode is not Mode.STRICT:
-            reason = (
-                f"only statistics were recorded, which decide nothing in mode {self._settings.mode}"
-            )
-            return replace(judged, verdict=Verdict.SKIPPED, reason=reason)
+        """Judge by what was recorded instead of all elements."""
+        partial = Partial((self._reference, self._candidate), references, record, rule)
         tolerance = self._choose(judged, references, noise=self._noise_of(references, record))
-        known = self._reference.index.values[references[0].value or 0].statistics
-        found = self._candidate.index.values[record.value or 0].statistics
-        differs = disagreement(known, found, tolerance, size=size)
-        return replace(
-            judged,
-            verdict=Verdict.DIVERGED if differs else Verdict.MATCH,
-            tolerance=tolerance,
-            by_statistics=True,
-            fatal=bool(differs),
-            reason=differs,
-        )
+        return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
     def _judge_values(
         self,

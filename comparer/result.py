@@ -38,6 +38,21 @@ class Kind(StrEnum):
     """Something that went into it, or that runs inside it, had diverged already."""
 
 
+class Evidence(StrEnum):
+    """What a verdict rests on."""
+
+    ELEMENTS = "elements"
+    """Every element of both sides."""
+    SAMPLE = "sample"
+    """Some elements at fixed positions, and statistics of all."""
+    STATISTICS = "statistics"
+    """Statistics of all elements: a divergence is certain, a match is not."""
+    DIGEST = "digest"
+    """Digests: all bits are equal, or not."""
+    DESCRIPTION = "description"
+    """Shape, dtype and presence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
     """Elements agree iff ``|candidate - reference| <= atol + rtol * |reference|``."""
@@ -142,8 +157,28 @@ class JudgedPair:
     """Why it is missing, skipped or incomparable."""
     by_statistics: bool = False
     """Judged by statistics, as elements are not recorded: a divergence is certain, a match not."""
+    by_digest: bool = False
+    """Diverged by digests: nothing else was recorded, and they differ."""
+    sampled_of: int | None = None
+    """Elements of the whole tensor, where only ``metrics.size`` of them could be compared."""
     covered: bool = False
     """Skipped because its value is judged at another address: nothing is left unjudged."""
+
+    @property
+    def rests_on(self) -> Evidence:
+        """Give the kind of evidence that the verdict rests on."""
+        if self.equal_digest or self.by_digest:
+            return Evidence.DIGEST
+        if self.by_statistics:
+            return Evidence.STATISTICS
+        if self.metrics is None:
+            return Evidence.DESCRIPTION
+        return Evidence.ELEMENTS if self.sampled_of is None else Evidence.SAMPLE
+
+    @property
+    def is_partial(self) -> bool:
+        """Tell whether it was judged without all elements at hand."""
+        return self.by_statistics or self.by_digest or self.sampled_of is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.dumpfile import Content, Phase, RecordInfo, Role
 from padiff.pairing import split_slot
 
 from .metrics import measure
@@ -87,6 +87,8 @@ class TrainingJudge:
             judged = pairs[place]
             address = None if judged.reference is None else judged.reference.address
             if address is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
+                continue
+            if not step.has_elements(pair):
                 continue
             if address.phase is Phase.UPDATE and judged.metrics is not None:
                 judged = self._update(step, pair, judged)
@@ -174,6 +176,16 @@ class _Step:
             tuple("" if value is None else sides[0].values[value].digest for value in values),
             "" if found is None else sides[1].values[found].digest,
         )
+
+    def has_elements(self, pair: RecordPair) -> bool:
+        """Tell whether all elements of both sides were recorded."""
+        sides = self.reference.index, self.candidate.index
+        values = [sides[0].records[record].value for record in pair.reference]
+        found = sides[1].records[pair.candidate].value
+        contents = [sides[0].values[value].content for value in values if value is not None]
+        if found is not None:
+            contents.append(sides[1].values[found].content)
+        return all(content is Content.FULL for content in contents)
 
     def expected(self, pair: RecordPair, arrays: Sequence[Array] | None = None) -> Array:
         """Give what the candidate should hold, of the pair's own or of other reference arrays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ConfigError, Phase
+from padiff.dumpfile import ConfigError, Content, Phase
 
 from .feedphase import FeedPhase
 
@@ -111,6 +111,13 @@ class RunSettings:
             raise ConfigError("cannot use --optimizer with --phase forward: drop one of them")
         if self.repeat is not None and self.no_run:
             raise ConfigError("cannot use --repeat with --no-run: nothing would move")
+        kept = self.record.content.content
+        if self.repeat is not None and kept in (Content.STATS, Content.DIGEST):
+            raise ConfigError(
+                f"cannot use --repeat with --content {kept}: how far elements move would not be "
+                "known",
+                hint="record with `--content sample=4096`",
+            )
         if not 0 <= self.seed <= LARGEST_SEED:
             raise ConfigError(f"cannot use seed {self.seed}: expected 0 to {LARGEST_SEED}")
 

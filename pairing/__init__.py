@@ -18,6 +18,7 @@ from .result import (
     UnmatchedRecord,
 )
 from .rule import IDENTITY, Rule
+from .sampled import Elements, Matched, elements_of, holds_all, match_elements
 from .side import Side
 from .weight_plan import WeightAlone, WeightPair, WeightPlan
 
@@ -26,7 +27,9 @@ __all__ = [
     "Absence",
     "CallPair",
     "ClassRule",
+    "Elements",
     "MapFile",
+    "Matched",
     "ModulePair",
     "PairedBy",
     "Pairing",
@@ -39,8 +42,11 @@ __all__ = [
     "WeightPair",
     "WeightPlan",
     "carry",
+    "elements_of",
     "forget_class",
+    "holds_all",
     "kind_of",
+    "match_elements",
     "pair",
     "plan_weights",
     "read_map",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from padiff.dumpfile import CALL_ROLES, ConfigError, DumpError, RecordInfo
 
 from .rule import IDENTITY, Rule
+from .sampled import Elements, elements_of, match_elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["layouts_between", "with_layouts"]
 
+Array = npt.NDArray[np.generic]
 Shape = tuple[int, ...]
 _RESHAPE = Rule.parse("reshape")
 _MAX_AXES = 5
@@ -180,10 +182,10 @@ class _Judge:
         slack = 1e-4 * max(abs(low), abs(high))
         if abs(low - other_low) > slack or abs(high - other_high) > slack:
             return
-        arrays = self._arrays(one, two)
-        if arrays is None or _starts_alike(*arrays) or _distance(IDENTITY, *arrays) <= _EQUAL:
+        sides = self._elements(one, two)
+        if sides is None or _starts_alike(*sides) or _distance(IDENTITY, *sides) <= _EQUAL:
             return
-        rule = next((rule for rule in options if _distance(rule, *arrays) <= _EQUAL), None)
+        rule = next((rule for rule in options if _distance(rule, *sides) <= _EQUAL), None)
         if rule is not None:
             self._reordered[key] = rule
             self._witnesses[rule].add(mine.id)
@@ -192,12 +194,12 @@ class _Judge:
         statistics = self._views[0].values[one.value or 0].statistics
         if statistics.minimum == statistics.maximum:
             return None
-        arrays = self._arrays(one, two)
-        if arrays is None:
+        sides = self._elements(one, two)
+        if sides is None:
             return None
         ranked = []
         for place, rule in enumerate(layouts_between(one.shape, two.shape)):
-            distance = _distance(rule, *arrays)
+            distance = _distance(rule, *sides)
             if distance <= _EQUAL:
                 return rule
             ranked.append((distance, place, rule))
@@ -207,13 +209,14 @@ class _Judge:
         is_clear = len(ranked) == 1 or ranked[0][0] < ranked[1][0] / 2
         return ranked[0][2] if is_clear else None
 
-    def _arrays(
-        self, one: RecordInfo, two: RecordInfo
-    ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]] | None:
+    def _elements(self, one: RecordInfo, two: RecordInfo) -> tuple[Elements, Elements] | None:
+        """Give all elements of both, or what a sampled dump holds of them."""
         try:
-            return self._views[0].side.array(one), self._views[1].side.array(two)
+            known = elements_of(self._views[0].side, one)
+            found = elements_of(self._views[1].side, two)
         except DumpError:
             return None
+        return None if known is None or found is None else (known, found)
 
 
 @lru_cache(maxsize=4096)
@@ -240,8 +243,10 @@ def _squeezed(shape: Sequence[int]) -> Shape:
     return tuple(size for size in shape if size != 1)
 
 
-def _starts_alike(one: npt.NDArray[np.generic], two: npt.NDArray[np.generic]) -> bool:
-    heads = [array.reshape(-1)[:_SAMPLE].astype(np.float64) for array in (one, two)]
+def _starts_alike(one: Elements, two: Elements) -> bool:
+    if one.positions is not None or two.positions is not None:
+        return False
+    heads = [side.values[:_SAMPLE].astype(np.float64) for side in (one, two)]
     return bool(np.allclose(heads[0], heads[1], rtol=1e-3, atol=1e-3 * _scale(heads[0])))
 
 
@@ -250,16 +255,31 @@ def _scale(array: npt.NDArray[np.float64]) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _distance(rule: Rule, one: npt.NDArray[np.generic], two: npt.NDArray[np.generic]) -> float:
+def _distance(rule: Rule, one: Elements, two: Elements) -> float:
     """Give the distance relative to the reference's size, over what is finite on both sides."""
     try:
-        made = np.asarray(rule.apply([one], two.shape))
+        made, found = _both(rule, one, two)
     except ConfigError:
         return float("inf")
-    if np.iscomplexobj(made) or np.iscomplexobj(two):
-        made, two = np.abs(made), np.abs(two)
-    mine, theirs = made.astype(np.float64), two.astype(np.float64)
+    if np.iscomplexobj(made) or np.iscomplexobj(found):
+        made, found = np.abs(made), np.abs(found)
+    mine, theirs = made.astype(np.float64), found.astype(np.float64)
     both = np.isfinite(mine) & np.isfinite(theirs)
     size = float(np.linalg.norm(mine[both]))
     gap = float(np.linalg.norm(theirs[both] - mine[both]))
     return gap / size if size else float("inf")
+
+
+def _both(rule: Rule, one: Elements, two: Elements) -> tuple[Array, Array]:
+    """Give the reference in the candidate's layout, and the candidate; of samples, what both hold.
+
+    Raises:
+        ConfigError: The rule does not fit, or the samples have too little in common.
+    """
+    if one.positions is None and two.positions is None:
+        made = rule.apply([one.values.reshape(one.shape)], two.shape)
+        return np.asarray(made), two.values.reshape(two.shape)
+    matched = match_elements(rule, [one], two)
+    if matched is None:
+        raise ConfigError("the samples have too little in common")
+    return matched.reference, matched.candidate

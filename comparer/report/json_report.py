@@ -147,7 +147,8 @@ def _pair(pair: JudgedPair) -> dict[str, JSON]:
         "paired_by": None if pair.paired_by is None else str(pair.paired_by),
         "layout": pair.layout,
         "equal_digest": pair.equal_digest,
-        "rests_on": _rests_on(pair),
+        "rests_on": str(pair.rests_on),
+        "sampled_of": pair.sampled_of,
         "fatal": pair.fatal,
         "reason": pair.reason,
     }
@@ -207,12 +208,3 @@ def _source(endpoint: Endpoint | None) -> dict[str, JSON] | None:
         "module": source_to_json(endpoint.module_source),
         "call": source_to_json(endpoint.call_site),
     }
-
-
-def _rests_on(pair: JudgedPair) -> str:
-    """Say what kind of evidence a verdict rests on."""
-    if pair.equal_digest:
-        return "digest"
-    if pair.by_statistics:
-        return "statistics"
-    return "elements" if pair.metrics is not None else "description"

@@ -201,7 +201,7 @@ def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
         (
             "mismatched",
             (
-                f"{count(metrics.mismatched)} of {count(metrics.size)} elements "
+                f"{count(metrics.mismatched)} of {count(metrics.size)} {_elements(pair)} "
                 f"({share(metrics.mismatched, metrics.size)})"
             ),
         ),
@@ -221,6 +221,12 @@ def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
     if pair.tolerance is not None and pair.verdict is Verdict.DIVERGED:
         rows.append(("would pass", _would_pass(metrics)))
     return rows
+
+
+def _elements(pair: JudgedPair) -> str:
+    """Say of which elements a share is."""
+    whole = pair.sampled_of
+    return "elements" if whole is None else f"sampled elements of {count(whole)}"
 
 
 def _infinite(metrics: Metrics) -> bool:

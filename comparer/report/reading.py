@@ -75,6 +75,8 @@ class Line:
     metrics: Mapping[str, float | None]
     """Empty where nothing was measured."""
     tolerance: Mapping[str, float | None]
+    sampled_of: int | None = None
+    """Elements of the whole tensor, where only a sample was compared."""
 
     @property
     def place(self) -> Place:
@@ -193,6 +195,7 @@ def _pair(fields: Fields) -> Line:
         fatal=fields.flag("fatal"),
         covered=False,
         rests_on=fields.text("rests_on"),
+        sampled_of=fields.maybe_integer("sampled_of") if "sampled_of" in fields.names else None,
         layout=fields.text("layout"),
         paired_by=fields.maybe_text("paired_by"),
         metrics=_numbers(fields.maybe("metrics")),

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Comparison, Coverage, JudgedPair, StepComparison, Verdict
+from padiff.comparer.result import (
+    Comparison,
+    Coverage,
+    Evidence,
+    JudgedPair,
+    StepComparison,
+    Verdict,
+)
 
 from .numbers import allowed, count, number, plural, share
 from .origin_text import names
@@ -17,6 +24,8 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Manifest
 
 __all__ = ["draw_header", "draw_summary"]
+
+_JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
@@ -46,6 +55,8 @@ def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
     canvas.heading("COMPARED")
     pairs = [pair for step in comparison.steps for pair in step.pairs]
     facts = [("pairs", _counts(pairs)), ("coverage", _coverage(comparison.steps))]
+    if any(pair.is_partial for pair in pairs):
+        facts.insert(1, ("evidence", "\n".join(_evidence(pairs))))
     worst = _worst(pairs)
     if comparison.verdict is Verdict.MATCH and worst is not None and worst.metrics is not None:
         where = f"{canvas.safe(names(worst))} {_what(canvas, worst)}"
@@ -88,14 +99,31 @@ def _counts(pairs: list[JudgedPair]) -> str:
     equal = sum(pair.equal_digest for pair in pairs)
     if equal:
         words[0] += f" ({count(equal)} bit-equal)"
-    weak = sum(pair.by_statistics and pair.verdict is Verdict.MATCH for pair in pairs)
-    if weak:
-        words[0] += f" ({count(weak)} by statistics only, which prove no match)"
     text = ", ".join(words) or "none"
     covered = sum(pair.covered for pair in pairs)
     if covered:
         text += f"; {plural(covered, 'record')} covered (value judged at another address)"
     return text
+
+
+def _evidence(pairs: list[JudgedPair]) -> Iterator[str]:
+    """Say what the verdicts rest on, where not all elements were recorded."""
+    kinds = Counter(pair.rests_on for pair in pairs if pair.verdict in _JUDGED)
+    words = {
+        Evidence.DIGEST: "by digest (bit-equal or not)",
+        Evidence.ELEMENTS: "by all elements",
+        Evidence.SAMPLE: f"by a sample: {_sampled(pairs)}",
+        Evidence.STATISTICS: "by statistics only, which prove no match",
+    }
+    return (f"{count(kinds[kind])} {text}" for kind, text in words.items() if kinds[kind])
+
+
+def _sampled(pairs: list[JudgedPair]) -> str:
+    """Say how much of the sampled tensors was compared."""
+    found = [pair for pair in pairs if pair.sampled_of is not None and pair.metrics is not None]
+    compared = sum(pair.metrics.size for pair in found if pair.metrics is not None)
+    total = sum(pair.sampled_of or 0 for pair in found)
+    return f"{count(compared)} of {count(total)} elements, and statistics of all"
 
 
 def _coverage(steps: tuple[StepComparison, ...]) -> str:

@@ -21,7 +21,8 @@ def measured(line: Line) -> str:
         atol, rtol = line.tolerance.get("atol"), line.tolerance.get("rtol")
         parts.append(f"allowed {number(atol)} + {number(rtol)} * |ref|")
     mismatched, size = line.metrics.get("mismatched"), line.metrics.get("size")
-    parts.append(f"{number(mismatched)} of {number(size)} elements mismatched")
+    of = "" if line.sampled_of is None else f", a sample of {number(line.sampled_of)},"
+    parts.append(f"{number(mismatched)} of {number(size)} elements{of} mismatched")
     return ", ".join(parts)
 
 

@@ -27,6 +27,7 @@ from padiff.dumpfile import (
     CallInfo,
     DumpWriter,
     Index,
+    Keep,
     Manifest,
     ModuleInfo,
     Phase,
@@ -263,14 +264,15 @@ class DumpBuilder:
             arrays=tuple(arrays),
         )
 
-    def write(self, directory: Path, **changes: Any) -> Path:  # noqa: ANN401
+    def write(self, directory: Path, *, content: Keep | None = None, **changes: Any) -> Path:  # noqa: ANN401
         """Write the dump to a directory, replacing one that is there.
 
         Args:
             directory: Where.
+            content: How much of each value; None writes all.
             changes: Fields of the manifest.
         """
-        return write_dump(directory, self, **changes)
+        return write_dump(directory, self, content=content, **changes)
 
     def _add(  # noqa: PLR0913
         self,
@@ -319,15 +321,21 @@ class DumpBuilder:
         return None
 
 
-def write_dump(directory: Path, *steps: DumpBuilder, **changes: Any) -> Path:  # noqa: ANN401
+def write_dump(
+    directory: Path,
+    *steps: DumpBuilder,
+    content: Keep | None = None,
+    **changes: Any,  # noqa: ANN401
+) -> Path:
     """Write a dump of several steps or ranks, replacing one that is there.
 
     Args:
         directory: Where.
         steps: One builder for each file.
+        content: How much of each value; None writes all.
         changes: Fields of the manifest.
     """
-    with DumpWriter(directory, overwrite=True) as writer:
+    with DumpWriter(directory, overwrite=True, content=content or Keep()) as writer:
         for built in steps:
             add_step(writer, built)
         fields = {"name": directory.name, "framework": steps[0].framework} | changes
