@@ -27,7 +27,8 @@ __all__ = ["holds", "pair_entries"]
 
 _TRANSPOSE = Rule.parse("transpose")
 _RESHAPE = Rule.parse("reshape")
-_MATRIX = 2
+_TURN = Rule.parse("permute 0 2 1")
+_MATRIX, _CUBE = 2, 3
 _UNSURE = 0.3
 _LEAF_WORDS = {
     "gamma": "weight", "scale": "weight", "kernel": "weight", "w": "weight", "_weight": "weight",
@@ -219,6 +220,8 @@ def _options(
         options.append(rule.then(_TRANSPOSE))
         if "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape:
             options = [rule]
+    if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
+        options.append(rule.then(_TURN))  # stacked matrices, each the other way round
     if len(shapes) == 1 and _squeezed(shapes[0]) == _squeezed(entry.shape) and not has_same_shape:
         options.append(_RESHAPE)
     return options

@@ -166,7 +166,8 @@ def _layouts(members: Sequence[Unit]) -> list[_Layout]:
     rows = [found[0] for member in members if (found := _rows(member))]
     common = gcd(*rows) if rows else 1
     orders = list(permutations(usual)) if len(usual) < _MANY_PARTS else [usual]
-    groups = [1, *(number for number in range(2, min(common, 256) + 1) if common % number == 0)]
+    groups = [number for number in range(1, min(common, 256) + 1) if common % number == 0]
+    groups += [common] if common > groups[-1] else []  # element by element
     return [_Layout(order=order, groups=number) for order in orders for number in groups]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.pairing import carry, plan_weights
+from padiff.pairing.weight_text import names_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 if TYPE_CHECKING:
@@ -17,10 +18,18 @@ EXPERTS, WIDE, NARROW = 3, 6, 4
 RNG = np.random.default_rng(9)
 
 
-def _list(framework: str, weights: Mapping[str, tuple[int, int]]) -> MemorySide:
+def _list(
+    framework: str,
+    weights: Mapping[str, tuple[int, int]],
+    *,
+    has_bias: bool = False,
+    owns: Mapping[str, tuple[int, ...]] | None = None,
+) -> MemorySide:
     """Build a list of experts; shapes are (out, in)."""
     builder = DumpBuilder(framework=framework).module("", "Net", class_path="user.Net")
     builder.module("experts", "List", class_path=f"{framework}.nn.ModuleList")
+    for name, shape in (owns or {}).items():
+        builder.tensor("experts", name, RNG.normal(size=shape))
     for number in range(EXPERTS):
         builder.module(f"experts.{number}", "Expert", class_path="user.Expert")
         for name, shape in weights.items():
@@ -28,6 +37,8 @@ def _list(framework: str, weights: Mapping[str, tuple[int, int]]) -> MemorySide:
             builder.module(path, "Linear", class_path=f"{framework}.nn.Linear")
             lies = shape if framework == "torch" else shape[::-1]
             builder.tensor(path, "weight", RNG.normal(size=lies))
+            if has_bias:
+                builder.tensor(path, "bias", RNG.normal(size=shape[0]))
     return builder.side()
 
 
@@ -144,3 +155,67 @@ def test_list_of_another_length_is_missing_not_guessed() -> None:
     stack = _stack({"proj": RNG.normal(size=(EXPERTS + 1, WIDE, NARROW))})
 
     assert len(plan_weights(experts, stack).missing) == EXPERTS + 1
+
+
+def _found(reference: MemorySide, candidate: MemorySide) -> dict[str, str]:
+    """Give what each weight of the candidate is made of, and how."""
+    plan = plan_weights(reference, candidate)
+    assert not plan.missing
+    assert not plan.ambiguous
+    return {
+        names_of(
+            candidate, [pair.candidate]
+        ): f"{names_of(reference, pair.reference)} | {pair.rule}"
+        for pair in plan.pairs
+    }
+
+
+def test_stacks_that_lie_the_other_way_round_are_turned() -> None:
+    one = _stack({"down_proj": RNG.normal(size=(EXPERTS, WIDE, NARROW))})
+    two = _stack({"down_proj": RNG.normal(size=(EXPERTS, NARROW, WIDE))})
+
+    assert _found(one, two) == {"experts.down_proj": "experts.down_proj | permute 0 2 1"}
+
+
+def test_biases_of_one_size_follow_the_stacks_that_they_are_named_after() -> None:
+    experts = _list("torch", {"up": (NARROW, WIDE), "down": (NARROW, WIDE)}, has_bias=True)
+    stack = _stack(
+        {
+            "down_bias": RNG.normal(size=(EXPERTS, NARROW)),
+            "up_bias": RNG.normal(size=(EXPERTS, NARROW)),
+            "up": RNG.normal(size=(EXPERTS, NARROW, WIDE)),
+            "down": RNG.normal(size=(EXPERTS, NARROW, WIDE)),
+        }
+    )
+
+    found = _found(experts, stack)
+
+    for name in ("up", "down"):
+        parts = [f"experts.{number}.{name}" for number in range(EXPERTS)]
+        weights, biases = (
+            " + ".join(f"{part}.{leaf}" for part in parts) for leaf in ("weight", "bias")
+        )
+        assert found[f"experts.{name}"] == f"{weights} | stack"
+        assert found[f"experts.{name}_bias"] == f"{biases} | stack"
+
+
+def test_what_a_stacks_module_owns_besides_is_paired_on_its_own() -> None:
+    experts = _list("torch", {"proj": (WIDE, NARROW)}, owns={"router": (5, 4)})
+    stack = _stack(
+        {"proj": RNG.normal(size=(EXPERTS, WIDE, NARROW)), "router": RNG.normal(size=(5, 4))}
+    )
+
+    assert _found(experts, stack)["experts.router"] == "experts.router | identity"
+
+
+def test_stack_that_is_called_weight_is_named_by_its_module() -> None:
+    experts = _list("torch", {"gate_proj": (WIDE, NARROW), "up_proj": (WIDE, NARROW)})
+    builder = DumpBuilder().module("", "Net", class_path="user.Net")
+    for name in ("up_linear", "gate_linear"):
+        builder.module(name, "Parallel", class_path="user.Parallel")
+        builder.tensor(name, "weight", RNG.normal(size=(EXPERTS, WIDE, NARROW)))
+
+    found = _found(experts, builder.side())
+
+    assert found["gate_linear.weight"].startswith("experts.0.gate_proj")
+    assert found["up_linear.weight"].startswith("experts.0.up_proj")
