@@ -33,9 +33,10 @@ __all__ = ["Perturb", "PerturbedInputs", "RepeatSettings", "Repeats"]
 BLOCK = 1 << 18
 """Elements that are widened to float64 at a time."""
 FAR = 8.0
-"""Epsilons of the one wider run: what is smooth moves that many times as far in it. What does not
-is the jump of a kink (ReLU6 in backward) that some element lies near, and jumps as far whatever
-pushes it over. Near means within what a few epsilons at the inputs have grown to there."""
+"""Epsilons of the two wider runs: what is smooth moves that many times as far in them. What does
+not is the jump of a kink (ReLU6 in backward) that some element lies near, and jumps as far whatever
+pushes it over. The second run is perturbed by the opposite of the first, so that an element that
+the one pushes away from its kink is pushed over it by the other."""
 JUMP = 4.0
 """How much farther than in proportion a record must have moved to have jumped."""
 
@@ -145,8 +146,9 @@ class Repeats:
         floors = reduce(partial(_merge, merge=_larger), near)
         if self._settings.perturb is Perturb.ULP:
             number = self._settings.count
-            far = self._sibling(path, record, inputs, again, number=number, size=FAR)
-            floors = _merge(floors, far, merge=_with_jumps)
+            for size in (FAR, -FAR):
+                far = self._sibling(path, record, inputs, again, number=number, size=size)
+                floors = _merge(floors, far, merge=_with_jumps)
         self._restore(lambda array: array)
         floor = Floor(
             repeats=self._settings.count,

@@ -157,3 +157,34 @@ def test_an_optimizer_that_cannot_be_made_anew_is_refused(
 
     with pytest.raises(ConfigError, match="--repeat"):
         trained("torch", tmp_path, "ready", ready)
+
+
+def test_the_jump_of_an_element_near_a_kink_is_in_the_floor(tmp_path: Path) -> None:
+    (tmp_path / "kink.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "def build():\n"
+        "    scale = nn.Linear(1, 1, bias=False)\n"
+        "    nn.init.ones_(scale.weight)\n"
+        "    return nn.Sequential(scale, nn.ReLU6())\n"
+    )
+    np.save(tmp_path / "x.npy", np.array([[np.nextafter(np.float32(6), np.float32(0))]]))
+    made = run(
+        RunSettings(
+            model=Target(place=str(tmp_path / "kink.py"), attribute="build"),
+            record=RecordSettings(out=tmp_path, name="kink"),
+            inputs=(InputFile(path=tmp_path / "x.npy"),),
+            framework="torch",
+            repeat=RepeatSettings(count=1),
+        )
+    )
+
+    floor = read_floor(made)
+
+    assert floor is not None
+    index = open_dump(made).open().index
+    jumped = [
+        floor.records[0, 0][record.id]
+        for record in index.records
+        if record.role is Role.GRAD_INPUT and index.modules[record.module].path == "1"
+    ]
+    assert [row.max_abs for row in jumped if row is not None] == [1.0]
