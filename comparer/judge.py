@@ -13,6 +13,7 @@ from .metrics import measure
 from .partly import Partial, is_reordered, judge_partly
 from .precision import model_dtype
 from .result import Endpoint, JudgedPair, Metrics, Tolerance, Verdict
+from .rounding import Rounding, Sums
 from .selection import matches
 from .settings import CompareSettings, Mode
 from .tolerance import GRADIENT_ROLES, GradientScale, TolerancePolicy
@@ -149,6 +150,7 @@ class _Judger:
             dtypes=(model_dtype(reference.index), model_dtype(candidate.index)),
         )
         self._noise, self._threeway = scales
+        self._rounding = Rounding(reference.index)
         self._release = release
         self._read_bytes = 0
         self._measured: dict[object, Metrics] = {}
@@ -326,15 +328,20 @@ class _Judger:
             judged.candidate.address,
             reference_dtype=judged.reference.dtype,
             candidate_dtype=judged.candidate.dtype,
-            magnitude=max(self._magnitude(known) for known in references),
+            sums=self._sums(references),
             noise=noise,
         )
         self.used_rules.update(chosen.rules)
         return chosen.tolerance
 
-    def _magnitude(self, record: RecordInfo) -> float:
-        found = self._reference.index.values[record.value or 0].statistics
-        return max(abs(found.minimum or 0.0), abs(found.maximum or 0.0))
+    def _sums(self, references: tuple[RecordInfo, ...]) -> Sums:
+        """Give the largest of what several records are the sum of."""
+        found = [self._rounding.of(known) for known in references]
+        return Sums(
+            size=max(sums.size for sums in found),
+            calls=max(sums.calls for sums in found),
+            terms=max(sums.terms for sums in found),
+        )
 
     def _account(self, size_bytes: int) -> None:
         """Let go of mapped memory now and then, so that large dumps do not fill it."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Address, ConfigError, Phase, Role
 
 from .result import Tolerance
+from .rounding import Sums
 from .selection import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "GRADIENT_ROLES",
@@ -34,6 +35,15 @@ ROUNDING_FACTOR = 3.0
 """Times the dtype's default rtol and the largest element: what rounding may add up to in a correct
 port. Measured (docs/decisions/0004-rounding.md): 19 epsilons of the largest element on correct
 float32 ports of up to 50 layers; this allows 33."""
+
+LAYER_FACTOR = 1.5
+"""Times ``sqrt(n) * unit roundoff``, the error of n roundings that are independent of each other
+(Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41,
+2019: their lambda). Measured: docs/decisions/0004-rounding.md."""
+BLOCKED = 8
+"""Partial sums that kernels keep side by side: a sum of K terms rounds K / 8 times in a row."""
+
+NO_SUMS = Sums(size=0.0)
 
 EXACT = Tolerance(atol=0.0, rtol=0.0)
 """For integers and booleans: token ids, masks and counters are right or wrong."""
@@ -60,6 +70,20 @@ _EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "flo
 def epsilon_of(dtype: str) -> float:
     """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
     return _EPSILONS.get(dtype, 0.0)
+
+
+def rounding_of(sums: Sums, rtol: float, dtypes: Sequence[str]) -> float:
+    """Bound how far rounding alone may take an element of a correct run, to first order.
+
+    Args:
+        sums: What the record is the sum of.
+        rtol: The default of the looser dtype: a few roundings of a result.
+        dtypes: Those of the record and the models; sums are kept in float32 or wider.
+    """
+    result = max(map(epsilon_of, dtypes)) / 2
+    partial = min(result, _EPSILONS["float32"] / 2)
+    square = sums.calls * result**2 + sums.terms / BLOCKED * partial**2
+    return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
 
 
 def default_of(dtype: str) -> Tolerance:
@@ -162,7 +186,7 @@ class TolerancePolicy:
         *,
         reference_dtype: str,
         candidate_dtype: str,
-        magnitude: float = 0.0,
+        sums: Sums = NO_SUMS,
         noise: float | None = None,
     ) -> ChosenTolerance:
         """Find the tolerance of a pair.
@@ -180,15 +204,14 @@ class TolerancePolicy:
 
         Rounding errors of sums scale with what was summed, not with what is left: an element near
         zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user
-        gave an rtol, the atol of what was computed is at least ``ROUNDING_FACTOR`` times the
-        default rtol times ``magnitude``.
+        gave an rtol, the atol of what was computed is at least ``rounding_of(sums, ...)``.
 
         Args:
             reference: Address on the reference.
             candidate: Address on the candidate.
             reference_dtype: Name of the dtype on the reference.
             candidate_dtype: Name of the dtype on the candidate.
-            magnitude: Largest absolute finite element of the reference, >= 0.
+            sums: What the reference's record is the sum of.
             noise: Measured noise floor of the pair, >= 0: stands in for the default atol, and the
                 atol is at least that. None if it was not measured or is not to be used.
         """
@@ -205,14 +228,14 @@ class TolerancePolicy:
             atol = 0.0 if is_measured and not is_state else atol
             floor = None
             if reference.role in GRADIENT_ROLES:
-                floor = self._floor(reference.role, atol, reference_dtype, candidate_dtype)
+                floor = self._floor(reference.role, atol, names)
                 atol = atol if floor is None else floor
             if self.atol is not None:
                 atol = max(self.atol, floor or 0.0)
             if self.rtol is not None:
                 rtol = self.rtol
             elif reference.role not in STATE_ROLES or reference.phase is Phase.UPDATE:
-                atol = max(atol, ROUNDING_FACTOR * rtol * magnitude)
+                atol = max(atol, rounding_of(sums, rtol, names))
             atol = max(atol, noise or 0.0) if is_measured else atol
         used: list[int] = []
         for place, rule in enumerate(self.rules):
@@ -222,12 +245,12 @@ class TolerancePolicy:
                 rtol = rtol if rule.rtol is None else rule.rtol
         return ChosenTolerance(tolerance=Tolerance(atol=atol, rtol=rtol), rules=tuple(used))
 
-    def _floor(self, role: Role, atol: float, *dtypes: str) -> float | None:
+    def _floor(self, role: Role, atol: float, dtypes: Sequence[str]) -> float | None:
         """Give the noise that a gradient of zero may hold; None where the scale is unknown."""
         scale = self.scale.weights if role is Role.WEIGHT_GRAD else self.scale.activations
         if scale <= 0:
             return None
-        return scale * max(atol, *(_EPSILONS.get(name, 0.0) for name in dtypes))
+        return scale * max(atol, *map(epsilon_of, dtypes))
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
         """Give the rules that named no pair."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.baseline import accept
 from padiff.comparer.noise import FloorSide, Noise
-from padiff.comparer.tolerance import ROUNDING_FACTOR, TolerancePolicy
+from padiff.comparer.rounding import Sums
+from padiff.comparer.tolerance import ROUNDING_FACTOR, TolerancePolicy, rounding_of
 from padiff.dumpfile import (
     Address,
     ConfigError,
@@ -157,12 +158,14 @@ ADDRESS = Address(
 @given(
     st.floats(0, 1e3),
     st.floats(0, 1e3),
+    st.integers(0, 10_000),
     st.sampled_from(["float32", "float16", "bfloat16", "float64"]),
     st.sampled_from([Role.OUTPUT, Role.WEIGHT_GRAD, Role.GRAD_INPUT]),
 )
 def test_a_floor_never_lowers_below_the_bound_of_the_dtype(
-    noise: float, magnitude: float, dtype: str, role: Role
+    noise: float, size: float, calls: int, dtype: str, role: Role
 ) -> None:
+    sums = Sums(size=size, calls=calls, terms=100 * calls)
     address = replace(ADDRESS, role=role)
 
     chosen = TolerancePolicy().choose(
@@ -170,12 +173,13 @@ def test_a_floor_never_lowers_below_the_bound_of_the_dtype(
         address,
         reference_dtype=dtype,
         candidate_dtype=dtype,
-        magnitude=magnitude,
+        sums=sums,
         noise=noise,
     )
 
     tolerance = chosen.tolerance
-    assert tolerance.atol >= max(noise, ROUNDING_FACTOR * tolerance.rtol * magnitude)
+    own = rounding_of(sums, tolerance.rtol, [dtype])
+    assert tolerance.atol >= max(noise, own, ROUNDING_FACTOR * tolerance.rtol * size)
     assert tolerance.rtol > 0
 
 

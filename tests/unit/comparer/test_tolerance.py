@@ -6,7 +6,8 @@ import pytest
 
 from padiff.comparer import ToleranceRule
 from padiff.comparer.result import Tolerance
-from padiff.comparer.tolerance import GradientScale, TolerancePolicy
+from padiff.comparer.rounding import Sums
+from padiff.comparer.tolerance import NO_SUMS, GradientScale, TolerancePolicy
 from padiff.dumpfile import Address, ConfigError, Phase, Role
 
 
@@ -23,10 +24,10 @@ def address(module: str = "fc", role: Role = Role.OUTPUT, slot: str = "") -> Add
     )
 
 
-def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, magnitude: float = 0.0) -> Tolerance:
+def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, sums: Sums = NO_SUMS) -> Tolerance:
     reference, candidate = dtypes or ("float32", "float32")
     return policy.choose(
-        at, at, reference_dtype=reference, candidate_dtype=candidate, magnitude=magnitude
+        at, at, reference_dtype=reference, candidate_dtype=candidate, sums=sums
     ).tolerance
 
 
@@ -121,8 +122,24 @@ def test_a_float32_record_of_a_bfloat16_model_is_no_more_precise_than_the_model(
 def test_rounding_is_allowed_relative_to_the_largest_element_unless_an_rtol_is_given() -> None:
     at = address()
 
-    by_default = chosen(TolerancePolicy(atol=1e-4), at, magnitude=1000.0)
-    literal = chosen(TolerancePolicy(atol=1e-4, rtol=0.0), at, magnitude=1000.0)
+    by_default = chosen(TolerancePolicy(atol=1e-4), at, sums=Sums(size=1000.0))
+    literal = chosen(TolerancePolicy(atol=1e-4, rtol=0.0), at, sums=Sums(size=1000.0))
 
     assert by_default.atol == pytest.approx(3 * 1.3e-6 * 1000)
     assert literal == Tolerance(atol=1e-4, rtol=0.0)
+
+
+def test_the_more_layers_came_before_the_more_rounding_is_allowed() -> None:
+    first = chosen(TolerancePolicy(), address(), sums=Sums(size=1000.0, calls=3, terms=300))
+    deep = chosen(TolerancePolicy(), address(), sums=Sums(size=1000.0, calls=900, terms=900_000))
+
+    assert first.atol == pytest.approx(3 * 1.3e-6 * 1000)
+    assert deep.atol == pytest.approx(1.5 * 2**-24 * (900 + 900_000 / 8) ** 0.5 * 1000)
+
+
+def test_sums_in_half_precision_are_kept_in_float32() -> None:
+    sums = Sums(size=1.0, calls=400, terms=400_000)
+
+    found = chosen(TolerancePolicy(), address(), "bfloat16", "bfloat16", sums=sums)
+
+    assert found.atol == pytest.approx(1.5 * 2**-8 * 20, rel=1e-3)

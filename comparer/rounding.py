@@ -1,0 +1,180 @@
+"""How much rounding a record may hold, to first order, from the sums that it is the result of.
+
+A rounding error is relative to what was added up, not to what is left of it. What a layer adds up
+is known from recorded norms alone: a product with weights of K terms, each of about ``rms(x) *
+rms(w)``, gives elements of about ``sqrt(K) * rms(x) * rms(w)`` where the terms are independent,
+whatever cancels in them; a bias's gradient adds the gradients of T positions, and is of about
+``sqrt(T) * rms(g)`` even where it is zero mathematically.
+
+What the layers before it have rounded is in it too. Through a product with independent weights a
+relative error stays about what it is, so that n roundings before come to ``sqrt(n)`` of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role, is_floating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.dumpfile import Index, RecordInfo
+
+__all__ = ["Rounding", "Sums"]
+
+_MATRIX = 2
+"""Axes of a weight from which on it multiplies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What a record is the sum of."""
+
+    size: float
+    """What its elements are about, before anything cancels, at least the largest one's size."""
+    calls: int = 0
+    """How many layers had been computed before it, each of which rounds its result; those of the
+    backward pass count twice. Not all of them need to have led to it: it is an upper bound."""
+    terms: int = 0
+    """How many terms the sums in all those layers and in itself have, one element of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Flow:
+    """What went through one call of a layer."""
+
+    entry: RecordInfo
+    """Its first floating input."""
+    leaving: RecordInfo
+    """Its first output, or the gradient of that."""
+
+
+class Rounding:
+    """The sums behind the records of one step of the reference."""
+
+    def __init__(self, index: Index) -> None:
+        """Sort the records by what they belong to.
+
+        Args:
+            index: The reference's.
+        """
+        self._index = index
+        self._first: dict[tuple[int, Role], RecordInfo] = {}
+        self._calls: dict[int, list[int]] = defaultdict(list)
+        self._matrix: dict[int, RecordInfo] = {}
+        parents = {module.parent for module in index.modules}
+        self._is_layer = [module.id not in parents for module in index.modules]
+        for call in index.calls:
+            self._calls[call.module].append(call.id)
+        for record in index.records:
+            if record.value is None or not is_floating(index.values[record.value].dtype):
+                continue
+            if record.call is not None:
+                self._first.setdefault((record.call, record.role), record)
+            elif record.role is Role.WEIGHT and len(record.shape) >= _MATRIX:
+                self._matrix.setdefault(record.module, record)
+        self._orders, self._before = self._add_up()
+
+    def of(self, record: RecordInfo) -> Sums:
+        """Find what a record is the sum of.
+
+        Args:
+            record: One of the index's, of any role, with a value.
+        """
+        largest = self._largest(record)
+        if record.role is Role.WEIGHT_GRAD:
+            return self._of_weight_gradient(record, largest)
+        size = 0.0
+        if record.role in {Role.OUTPUT, Role.GRAD_INPUT}:
+            size = self._of_product(record)
+        return self._sums(record, size=max(size, largest))
+
+    def _sums(self, record: RecordInfo, *, size: float, terms: int = 0) -> Sums:
+        place = bisect.bisect_right(self._orders, record.order)
+        calls, before = self._before[place]
+        return Sums(size=size, calls=calls, terms=terms + before)
+
+    def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """Give the execution orders at which layers were done, and what they come to until then."""
+        events = []
+        for call in self._index.calls:
+            if self._is_layer[call.module] and call.end is not None:
+                terms = self._terms(call.id, call.module)
+                events.append((call.end, 1, terms))
+                gradient = self._first.get((call.id, Role.GRAD_OUTPUT))
+                if gradient is not None:
+                    events.append((gradient.order, 2, 2 * terms))
+        events.sort()
+        counts = accumulate(
+            events, lambda sums, event: (sums[0] + event[1], sums[1] + event[2]), initial=(0, 0)
+        )
+        return [order for order, _, _ in events], list(counts)
+
+    def _terms(self, call: int, module: int) -> int:
+        """Give how many terms each element of a layer's product is the sum of, 0 without one."""
+        matrix = self._matrix.get(module)
+        output = self._first.get((call, Role.OUTPUT))
+        width = None if matrix is None or output is None else _width(output, matrix)
+        return 0 if matrix is None or width is None else math.prod(matrix.shape) // width
+
+    def _of_product(self, record: RecordInfo) -> float:
+        """Take an output or input gradient as the product of a weight with what went in."""
+        matrix = self._matrix.get(record.module)
+        entry_role = Role.INPUT if record.role is Role.OUTPUT else Role.GRAD_OUTPUT
+        entry = self._first.get((record.call or 0, entry_role))
+        if matrix is None or entry is None or not self._is_layer[record.module]:
+            return 0.0
+        width = _width(record, matrix)
+        if width is None:
+            return 0.0
+        return math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
+
+    def _of_weight_gradient(self, record: RecordInfo, largest: float) -> Sums:
+        """Add what every position of every call of the layer gives to its weight's gradient."""
+        square, count = 0.0, 0
+        is_vector = len(record.shape) < _MATRIX
+        for flow in self._flows(record.module):
+            gradient = flow.leaving
+            width = math.prod(record.shape) if is_vector else _width(gradient, record)
+            if not width:
+                return self._sums(record, size=largest)
+            positions = max(math.prod(gradient.shape) // width, 1)
+            other = 1.0 if is_vector else self._rms(flow.entry)
+            square += positions * (self._rms(gradient) * other) ** 2
+            count += positions
+        return self._sums(record, size=max(math.sqrt(square), largest), terms=count)
+
+    def _flows(self, module: int) -> Iterator[_Flow]:
+        if not self._is_layer[module]:
+            return
+        for call in self._calls[module]:
+            entry = self._first.get((call, Role.INPUT))
+            leaving = self._first.get((call, Role.GRAD_OUTPUT))
+            if entry is not None and leaving is not None:
+                yield _Flow(entry=entry, leaving=leaving)
+
+    def _rms(self, record: RecordInfo) -> float:
+        found = self._index.values[record.value or 0].statistics
+        return (found.l2 or 0.0) / math.sqrt(max(math.prod(record.shape), 1))
+
+    def _largest(self, record: RecordInfo) -> float:
+        found = self._index.values[record.value or 0].statistics
+        return max(abs(found.minimum or 0.0), abs(found.maximum or 0.0))
+
+
+def _width(record: RecordInfo, matrix: RecordInfo) -> int | None:
+    """Give the axis of a weight along which a tensor lies: features last, or channels second.
+
+    None where no axis of the weight has that length: the layer is no product that is known.
+    """
+    axis = -1 if len(matrix.shape) == _MATRIX else 1
+    if len(record.shape) < _MATRIX:
+        axis = -1
+    width = record.shape[axis] if record.shape else None
+    return width if width in matrix.shape[:_MATRIX] and width else None

@@ -1,0 +1,91 @@
+"""What a record is the sum of, from the norms that a dump holds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from padiff.comparer.rounding import Rounding, Sums
+from padiff.dumpfile import Index, Role
+from tests.support.dumps import DumpBuilder
+
+Array = npt.NDArray[Any]
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((50, 16)).astype(np.float32)
+W = RANDOM.standard_normal((16, 8)).astype(np.float32)
+G = RANDOM.standard_normal((50, 8)).astype(np.float32)
+
+
+def layered(output: Array, gradient: Array = G) -> Index:
+    """One product of X and W inside a root, with its gradients."""
+    zero = np.zeros(8, np.float32)
+    built = DumpBuilder().module("", "Net").module("fc", "Linear").module("act", "ReLU")
+    built.tensor("fc", "weight", W).tensor("fc", "bias", zero)
+    built.enter("", inputs=[X])
+    built.call("fc", inputs=[X], outputs=[output]).call("act", inputs=[output], outputs=[output])
+    built.leave(outputs=[output])
+    built.record("fc", Role.GRAD_OUTPUT, gradient)
+    built.record("fc", Role.GRAD_INPUT, gradient @ W.T, slot="[0]")
+    built.record("fc", Role.WEIGHT_GRAD, X.T @ gradient, slot=".weight")
+    built.record("fc", Role.WEIGHT_GRAD, zero, slot=".bias")
+    return built.side().index
+
+
+def sums(index: Index, role: Role, slot: str | None = None, module: str = "fc") -> Sums:
+    found = next(
+        record
+        for record in index.records
+        if record.role is role
+        and index.modules[record.module].path == module
+        and slot in (None, record.slot)
+    )
+    return Rounding(index).of(found)
+
+
+def rms(array: Array) -> float:
+    return float(np.sqrt(np.mean(array.astype(np.float64) ** 2)))
+
+
+def test_a_product_that_cancels_has_the_size_of_what_was_added() -> None:
+    found = sums(layered(np.zeros((50, 8), np.float32)), Role.OUTPUT)
+
+    assert found.size == pytest.approx(math.sqrt(16) * rms(X) * rms(W))
+    assert found.terms == 16
+
+
+def test_the_largest_element_counts_where_it_is_larger() -> None:
+    assert sums(layered(np.full((50, 8), 1e3, np.float32)), Role.OUTPUT).size == 1e3
+
+
+def test_a_bias_gradient_that_is_zero_has_the_size_of_the_gradients_that_were_added() -> None:
+    found = sums(layered(X @ W), Role.WEIGHT_GRAD, ".bias")
+
+    assert found.size == pytest.approx(math.sqrt(50) * rms(G))
+    assert found.terms >= 50
+
+
+def test_a_weight_gradient_is_a_sum_over_positions() -> None:
+    index = layered(X @ W, np.zeros((50, 8), np.float32))
+
+    assert sums(index, Role.WEIGHT_GRAD, ".weight").size == 0.0
+    found = sums(layered(X @ W), Role.WEIGHT_GRAD, ".weight")
+    assert found.size >= math.sqrt(50) * rms(G) * rms(X) * (1 - 1e-6)
+
+
+def test_what_ran_before_is_counted_once_forward_and_twice_backward() -> None:
+    index = layered(X @ W)
+
+    assert sums(index, Role.OUTPUT).calls == 1
+    assert sums(index, Role.OUTPUT, module="act").calls == 2
+    assert sums(index, Role.GRAD_INPUT).calls == 4
+
+
+def test_a_layer_without_weights_has_the_size_of_its_largest_element() -> None:
+    output = X @ W
+
+    assert sums(layered(output), Role.OUTPUT, module="act").size == np.abs(output).max()
