@@ -9,6 +9,7 @@ named at that module and not at the submodule that meets it first.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
@@ -74,7 +75,7 @@ def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
         *writer.weight_gradients(backward),
     ]
     divergences += writer.updates(is_explained=bool(divergences))
-    divergences.sort(key=_when)
+    divergences.sort(key=partial(_when, tree))
     return Located(
         divergences=tuple(_with_an_origin(divergences)),
         pairs=tuple(writer.kinds(place, pair) for place, pair in enumerate(tree.pairs)),
@@ -108,9 +109,18 @@ def _has_judged_input(tree: CallTree, call: int) -> bool:
     return any(pair.verdict in judged for _, pair in tree.of_call(call, Role.INPUT))
 
 
-def _when(divergence: Divergence) -> tuple[int, int]:
+def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int]:
+    """Order by phase and execution; a weight's gradient by when its layer's own gradient came.
+
+    It is recorded when the whole pass is over, whatever made it.
+    """
     known = divergence.pair.reference or divergence.pair.candidate
-    return list(Phase).index(divergence.phase), 0 if known is None else known.order
+    orders = [0 if known is None else known.order]
+    if divergence.pair.reference is not None and known is not None:
+        is_late = known.address.role is Role.WEIGHT_GRAD
+        for call in tree.calls_of.get(known.module, ()) if is_late else ():
+            orders += [tree.order(place) for place, _ in tree.of_call(call, Role.GRAD_OUTPUT)]
+    return list(Phase).index(divergence.phase), min(orders)
 
 
 def _with_an_origin(divergences: Sequence[Divergence]) -> list[Divergence]:

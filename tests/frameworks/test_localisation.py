@@ -37,6 +37,18 @@ def test_another_correct_form_is_no_divergence(kind: str, dtype: str, folder: Pa
     assert {way: found[way].alarm for way in OURS} == dict.fromkeys(OURS, False)
 
 
+def test_in_half_precision_the_first_layer_that_the_backward_pass_meets_is_named(
+    folder: Path,
+) -> None:
+    reference = record("cnn", "bfloat16", folder, style="")
+    candidate = record("cnn", "bfloat16", folder, fault="wrong gradient", depth=DEPTH)
+
+    found = look(reference, candidate, "bfloat16")
+
+    expected = f"blocks.{DEPTH}.conv2"
+    assert {way: found[way].named[0] for way in OURS} == dict.fromkeys(OURS, expected)
+
+
 @pytest.mark.parametrize(("kind", "fault"), PLANTED)
 def test_a_planted_fault_is_named_first_and_with_its_cause(
     kind: str, fault: str, folder: Path
