@@ -33,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Take what the tests record as the new baselines, and log why.",
     )
     group.addoption(
+        "--padiff-content",
+        metavar="CONTENT",
+        default="full",
+        help="How much new baselines keep: full, sample=4096, stats or digest.",
+    )
+    group.addoption(
         "--padiff-reports",
         metavar="FOLDER",
         help="Keep the result of each comparison here as JSON, for `padiff report`.",
@@ -43,7 +49,13 @@ class PadiffCompare:
     """Records a model and compares it with a baseline; a test calls it."""
 
     def __init__(
-        self, folder: Path, *, name: str, reason: str | None, reports: Path | None
+        self,
+        folder: Path,
+        *,
+        name: str,
+        reason: str | None,
+        reports: Path | None,
+        content: str = "full",
     ) -> None:
         """Set up for one test.
 
@@ -52,8 +64,10 @@ class PadiffCompare:
             name: Of the test, for its reports.
             reason: Why baselines are to be replaced; None compares.
             reports: Where results are kept, if they are.
+            content: How much new baselines keep, as ``padiff dump --content``.
         """
         self._folder = folder
+        self._content = content if reason is not None else "full"
         self._name = "".join(char if char.isalnum() or char in "-_." else "_" for char in name)
         self._reason = reason
         self._reports = reports
@@ -71,7 +85,7 @@ class PadiffCompare:
         """Run the model, record it, and fail the test where it diverges from the baseline.
 
         Args:
-            baseline: Directory of the archived dump.
+            baseline: The archived dump, a folder or packed.
             model: A torch or paddle model; its training flag stays as it is.
             inputs: A tuple or list of positional arguments, a dict of keyword arguments, or one
                 tensor.
@@ -97,7 +111,8 @@ class PadiffCompare:
 
         phase = "forward" if loss is None else "backward"
         name = f"run{self._calls}"
-        with record(model, name=name, out=self._folder, phase=phase) as recorder:
+        kept = self._content
+        with record(model, name=name, out=self._folder, phase=phase, content=kept) as recorder:
             if isinstance(inputs, dict):
                 output = model(**inputs)
             elif isinstance(inputs, tuple | list):
@@ -122,11 +137,13 @@ class PadiffCompare:
         from padiff.comparer.report.json_report import to_json  # noqa: PLC0415
         from padiff.comparer.result import Verdict  # noqa: PLC0415
         from padiff.dumpfile import Phase  # noqa: PLC0415
+        from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
         __tracebackhide__ = True
         if not with_backward:
             settings.setdefault("phases", (Phase.FORWARD,))
-        result = compare(baseline, candidate, CompareSettings(**settings))
+        with unpacked(baseline) as known:
+            result = compare(known, candidate, CompareSettings(**settings))
         if self._reports is not None:
             from padiff.cli.output import write_json  # noqa: PLC0415 -- only when it is used
 
@@ -150,4 +167,5 @@ def padiff_compare(request: pytest.FixtureRequest, tmp_path: Path) -> PadiffComp
         name=request.node.name,
         reason=request.config.getoption("--padiff-accept"),
         reports=None if reports is None else Path(reports),
+        content=request.config.getoption("--padiff-content"),
     )

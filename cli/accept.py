@@ -22,8 +22,9 @@ __all__ = ["accept"]
 def accept(reference: Path, candidate: Path, *, reason: str) -> int:
     """Put a copy of CANDIDATE in the place of the archived dump REFERENCE.
 
-    REFERENCE.accepted.jsonl, beside it, gets a line with the time, the reason, the command and
-    what changed. The candidate is read completely first, and a damaged one is refused.
+    REFERENCE.accepted.jsonl, beside it, gets a line with the time, the user, the reason, the
+    command and what changed. The candidate is read completely first, and a damaged one is refused.
+    Either may be packed; a baseline whose name ends in .padiff.zip stays so.
     """
     command = ["padiff", *sys.argv[1:]]
     found = accept_baseline(reference, candidate, reason=reason, command=command)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import shutil
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,14 +19,17 @@ from padiff.dumpfile import (
     PadiffError,
     validate,
 )
+from padiff.dumpfile.floor import FLOOR_NAME
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME
+from padiff.dumpfile.packed import PACKED_SUFFIX, pack, unpacked
 from padiff.dumpfile.place import Place, foreign_entry
 
 from .compare import compare
+from .result import Evidence
 from .settings import CompareSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from padiff.dumpfile import JSON
@@ -35,6 +40,7 @@ __all__ = ["Accepted", "accept", "log_of"]
 
 _NAMED = 20
 """Origins that the log names."""
+_MEASURED = (Evidence.DIGEST, Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,8 @@ def accept(
     whole; the log gets its line before the swap, so that no replacement goes without.
 
     Args:
-        reference: The archived dump; it may not exist yet.
+        reference: The archived dump, a folder or packed; it may not exist yet, and is packed then
+            if its name says so.
         candidate: The dump that is to be the reference from now on; it stays where it is.
         reason: Why, in the words of whoever decided it.
         command: The command line, for the log.
@@ -77,39 +84,61 @@ def accept(
         raise ConfigError("accepting a baseline needs a reason that says why it changes")
     if reference.resolve() == candidate.resolve():
         raise ConfigError("the reference and the candidate are the same dump")
-    problems = validate(candidate, deep=True)
-    foreign = None if problems else foreign_entry(candidate)
-    if problems or foreign is not None:
-        what = problems[0].message if problems else f"it holds {foreign.name!r}" if foreign else ""
-        raise DumpFormatError(f"cannot accept {str(candidate)!r}: {what}")
-    verdict, changes = _changes(reference, candidate)
-    line: dict[str, JSON] = {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "reason": reason,
-        "command": list(command),
-        "candidate": str(candidate),
-        "verdict": verdict,
-        "changes": list(changes),
-    }
-    _swap(reference, candidate, json.dumps(line) + "\n")
+    with unpacked(candidate) as new:
+        _check(candidate, new)
+        verdict, changes = _changes(reference, new)
+        line: dict[str, JSON] = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "user": _user(),
+            "reason": reason,
+            "command": list(command),
+            "candidate": str(candidate),
+            "verdict": verdict,
+            "changes": list(changes),
+        }
+        _replace(reference, new, json.dumps(line) + "\n")
     return Accepted(
         reference=reference, log=log_of(reference), verdict=verdict, changes=tuple(changes)
     )
 
 
+def _check(candidate: Path, new: Path) -> None:
+    """Read the new baseline completely, and refuse what should not be archived."""
+    problems = validate(new, deep=True)
+    foreign = None if problems else foreign_entry(new)
+    if problems or foreign is not None:
+        what = problems[0].message if problems else f"it holds {foreign.name!r}" if foreign else ""
+        raise DumpFormatError(f"cannot accept {str(candidate)!r}: {what}")
+
+
+def _user() -> str | None:
+    """Name who runs this, None where the system cannot say."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return None
+
+
 def _changes(reference: Path, candidate: Path) -> tuple[str, list[str]]:
     """Say in what the new baseline differs from the old one."""
+    if not reference.exists():
+        return "new", []
     try:
-        found = compare(reference, candidate, CompareSettings())
+        with unpacked(reference) as old:
+            found = compare(old, candidate, CompareSettings())
+            floors = [(one / FLOOR_NAME).is_file() for one in (old, candidate)]
     except DumpNotFoundError:
         return "new", []
     except PadiffError as error:
         return "could not be compared", [error.message]
-    return str(found.verdict), _lines(found)
+    lines = _lines(found)
+    if floors[0] is not floors[1]:
+        lines.append(f"noise floor: {' -> '.join('measured' if one else 'none' for one in floors)}")
+    return str(found.verdict), lines
 
 
 def _lines(found: Comparison) -> list[str]:
-    lines = list(found.reasons)
+    lines = [*found.reasons, *_moved(found)]
     old, new = found.reference, found.candidate
     for name in ("framework", "framework_version", "device", "dtype", "seed", "model"):
         before, after = getattr(old, name), getattr(new, name)
@@ -124,6 +153,23 @@ def _lines(found: Comparison) -> list[str]:
     return lines
 
 
+def _moved(found: Comparison) -> list[str]:
+    """Count the records that are not bit-equal, and name the one that moved most."""
+    pairs = [pair for step in found.steps for pair in step.pairs if pair.rests_on in _MEASURED]
+    moved = [pair for pair in pairs if not pair.equal_digest]
+    if not moved:
+        return ["all records are bit-equal"] if pairs else []
+    text = f"{len(moved)} of {len(pairs)} records are not bit-equal"
+    sized = [pair for pair in moved if pair.metrics is not None and pair.metrics.relative_l2]
+    most = max(
+        sized, key=lambda pair: (pair.metrics and pair.metrics.relative_l2) or 0, default=None
+    )
+    end = None if most is None else most.reference
+    if most is not None and most.metrics is not None and end is not None:
+        text += f"; most moved {end.address}: relative L2 {most.metrics.relative_l2:.3g}"
+    return [text]
+
+
 def _copy_manifest(candidate: Path, partial: Path) -> None:
     """Copy the manifest last, whole or not at all: with it the copy is a dump."""
     begun = partial / f".{MANIFEST_NAME}.partial"
@@ -131,7 +177,22 @@ def _copy_manifest(candidate: Path, partial: Path) -> None:
     begun.rename(partial / MANIFEST_NAME)
 
 
-def _swap(reference: Path, candidate: Path, line: str) -> None:
+def _replace(reference: Path, candidate: Path, line: str) -> None:
+    """Put the candidate in its place, packed if the reference is."""
+
+    def log() -> None:
+        with log_of(reference).open("a", encoding="ascii") as file:
+            file.write(line)
+
+    if not reference.name.endswith(PACKED_SUFFIX):
+        _swap(reference, candidate, log)
+        return
+    if reference.exists() and not (reference.is_file() and zipfile.is_zipfile(reference)):
+        raise DumpWriteError(f"cannot replace {str(reference)!r}: it is no packed dump")
+    pack(candidate, reference, overwrite=True, whole=log)
+
+
+def _swap(reference: Path, candidate: Path, log: Callable[[], None]) -> None:
     """Copy beside the old one, log, and swap in."""
     place = Place(reference, overwrite=True)
     place.claim()
@@ -139,8 +200,7 @@ def _swap(reference: Path, candidate: Path, line: str) -> None:
         hidden = shutil.ignore_patterns(MANIFEST_NAME)
         shutil.copytree(candidate, place.partial, ignore=hidden, dirs_exist_ok=True)
         _copy_manifest(candidate, place.partial)
-        with log_of(reference).open("a", encoding="ascii") as log:
-            log.write(line)
+        log()
         place.swap_in()
     except OSError as error:
         raise DumpWriteError(

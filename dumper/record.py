@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ConfigError, Phase
+from padiff.dumpfile import ConfigError, Keep, Phase
 
 from . import adapters
 from .recorder import Recorder
@@ -31,6 +31,7 @@ def record(  # noqa: PLR0913
     depth: int | None = None,
     overwrite: bool = False,
     compression: int | None = None,
+    content: str = "full",
     framework: str | None = None,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     steps: Iterable[int] | None = None,
@@ -70,6 +71,7 @@ def record(  # noqa: PLR0913
         depth: Deepest level whose calls are recorded; the root is 0.
         overwrite: Replace an existing dump of that name.
         compression: Deflate level 1 to 9; by default values lie uncompressed.
+        content: How much of each tensor: ``"full"``, ``"sample=4096"``, ``"stats"``, ``"digest"``.
         framework: ``"torch"``, ``"paddle"`` …; by default found from the model.
         optimizer: What changes the weights, one or several: each recorded step then also holds
             the phase ``update``, and its gradients are those that the optimizer takes (unscaled).
@@ -91,6 +93,7 @@ def record(  # noqa: PLR0913
         depth=depth,
         overwrite=overwrite,
         compression=compression,
+        content=Keep.parse(content),
         plan=StepPlan(steps=None if steps is None else frozenset(steps), every=every),
     )
     adapter = adapters.find(model) if framework is None else adapters.load(framework)

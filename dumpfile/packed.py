@@ -21,7 +21,7 @@ from .manifestcodec import MANIFEST_NAME
 from .reader import open_dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["PACKED_SUFFIX", "pack", "unpacked"]
 
@@ -34,13 +34,20 @@ _SPARE_BYTES = 64 << 20
 """Room to leave on the disk."""
 
 
-def pack(dump: Path, target: Path, *, overwrite: bool = False) -> int:
+def pack(
+    dump: Path,
+    target: Path,
+    *,
+    overwrite: bool = False,
+    whole: Callable[[], None] = lambda: None,
+) -> int:
     """Write a dump as one compressed file, which appears whole or not at all.
 
     Args:
         dump: Directory of the dump.
         target: The file to write; its name ends in ``.padiff.zip``.
         overwrite: Whether a file there may be replaced.
+        whole: Called when all is written, just before the file takes its name.
 
     Returns:
         Its size in bytes.
@@ -65,6 +72,7 @@ def pack(dump: Path, target: Path, *, overwrite: bool = False) -> int:
             with zipfile.ZipFile(partial, "w", compression=zipfile.ZIP_DEFLATED) as archive:
                 for name in names:
                     _add(archive, dump / name, name)
+            whole()
             partial.replace(target)
         return target.stat().st_size
     except OSError as error:

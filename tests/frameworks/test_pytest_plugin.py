@@ -32,6 +32,7 @@ def test_backward(padiff_compare):
     x = framework.ones([2, 4])
     padiff_compare("baseline/trained", model, (x,), loss=lambda y: y.pow(2).mean())
 """
+BIG = "nn.Linear(4, 200), nn.Linear(200, 6)"
 WORDS = {
     "torch": {"seed": "framework.manual_seed", "eps": "eps"},
     "paddle": {"seed": "framework.seed", "eps": "epsilon"},
@@ -72,6 +73,22 @@ def test_fixture_accepts_passes_and_fails(framework: str, tmp_path: Path) -> Non
     results = sorted((tmp_path / "reports").iterdir())
     assert [path.name for path in results] == ["test_backward-1.json", "test_port-1.json"]
     assert json.loads(results[1].read_text(encoding="ascii"))["verdict"] == "diverged"
+
+
+def test_baselines_may_be_packed_samples(tmp_path: Path) -> None:
+    test = TEST.replace("baseline/net", "net.padiff.zip").replace("nn.Linear(4, 6)", BIG)
+    test = test.replace("[2, 4]", "[200, 4]").format(framework="torch", **WORDS["torch"])
+    (tmp_path / "test_it.py").write_text(test, encoding="utf-8")
+
+    accepted = run(tmp_path, "-k", "port", "--padiff-accept", "new", "--padiff-content", "sample=8")
+    passed = run(tmp_path, "-k", "port")
+    failed = run(tmp_path, "-k", "port", eps=1e-3)
+
+    assert accepted.returncode == 0, accepted.stdout
+    assert (tmp_path / "net.padiff.zip").is_file()
+    assert passed.returncode == 0, passed.stdout
+    assert failed.returncode == 1
+    assert "FIRST ORIGIN" in failed.stdout
 
 
 def test_plugin_imports_nothing_heavy_until_it_is_used() -> None:

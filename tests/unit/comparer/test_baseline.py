@@ -9,7 +9,18 @@ import pytest
 
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.baseline import accept, log_of
-from padiff.dumpfile import ConfigError, DumpFormatError, validate
+from padiff.dumpfile import (
+    ConfigError,
+    DumpFormatError,
+    DumpWriteError,
+    Floor,
+    RecordFloor,
+    open_dump,
+    read_floor,
+    validate,
+    write_floor,
+)
+from padiff.dumpfile.packed import pack, unpacked
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:
@@ -50,6 +61,74 @@ def test_first_baseline_is_new(tmp_path: Path) -> None:
 
     assert accept(place, candidate, reason="first").verdict == "new"
     assert validate(place, deep=True) == []
+
+
+def test_packed_baseline_stays_packed_and_keeps_the_floor(tmp_path: Path) -> None:
+    _, candidate = tiny_pair(tmp_path, eps=0.5)
+    records = len(open_dump(candidate).open().index.records)
+    floor = Floor(
+        repeats=1,
+        perturb="none",
+        records={(0, 0): tuple(RecordFloor(max_abs=0.5, rms=0.25) for _ in range(records))},
+    )
+    write_floor(candidate, floor)
+    place = tmp_path / "net.padiff.zip"
+
+    first = accept(place, candidate, reason="first")
+    again = accept(place, candidate, reason="nothing new")
+
+    assert (first.verdict, again.verdict) == ("new", "match")
+    assert again.changes == ("all records are bit-equal",)
+    with unpacked(place) as packed:
+        assert validate(packed, deep=True) == []
+        assert read_floor(packed) == floor
+    lines = log_of(place).read_text(encoding="ascii").splitlines()
+    assert [json.loads(line)["reason"] for line in lines] == ["first", "nothing new"]
+
+
+def test_packed_candidate_replaces_a_folder(tmp_path: Path) -> None:
+    reference, candidate = tiny_pair(tmp_path, eps=0.5)
+    packed = tmp_path / "new.padiff.zip"
+    pack(candidate, packed)
+
+    found = accept(reference, packed, reason="eps")
+
+    assert any("records are not bit-equal; most moved " in change for change in found.changes)
+    assert compare(reference, candidate, CompareSettings()).verdict is Verdict.MATCH
+    assert "user" in json.loads(log_of(reference).read_text(encoding="ascii"))
+
+
+def test_packed_baseline_stays_whole_where_the_new_one_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference, candidate = tiny_pair(tmp_path, eps=0.5)
+    place = tmp_path / "net.padiff.zip"
+    pack(reference, place)
+    before = place.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("padiff.dumpfile.packed.shutil.copyfileobj", full)
+    with pytest.raises(DumpWriteError, match="No space"):
+        accept(place, candidate, reason="eps")
+
+    assert place.read_bytes() == before
+    assert not log_of(place).exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "candidate", "net.padiff.zip", "reference",
+    ]  # fmt: skip
+
+
+def test_other_file_of_that_name_is_never_replaced(tmp_path: Path) -> None:
+    _, candidate = tiny_pair(tmp_path)
+    place = tmp_path / "thesis.padiff.zip"
+    place.write_text("mine", encoding="utf-8")
+
+    with pytest.raises(DumpWriteError, match="no packed dump"):
+        accept(place, candidate, reason="oops")
+
+    assert place.read_text(encoding="utf-8") == "mine"
 
 
 def test_damaged_candidate_is_refused_and_the_baseline_stays(tmp_path: Path) -> None:
