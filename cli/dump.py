@@ -14,11 +14,13 @@ import click
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError, Keep, Phase, RecordError, open_dump
 
+from .dump_script import check_options, script_options, script_settings
 from .dump_training import step_plan, train_settings, training_options
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from padiff.dumper import RecordSettings
     from padiff.dumper.repeat import RepeatSettings
     from padiff.dumper.run import Progress, RunSettings
 
@@ -34,7 +36,6 @@ KIBI = 1024
 @click.option(
     "--model",
     metavar="MODULE:ATTR|FILE.py:ATTR",
-    required=True,
     help="A factory, a class or a model; the current directory is importable.",
 )
 @click.option(
@@ -169,6 +170,7 @@ KIBI = 1024
     "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
 )
 @training_options
+@script_options
 def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
     """Run a model and record what every module does.
 
@@ -176,20 +178,31 @@ def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
     give goes to FOLDER/NAME; with --optimizer also what the update makes of the weights.
     """
     started_s = time.perf_counter()
-    settings = _settings(options)
-    from padiff.dumper.run import run  # noqa: PLC0415 - after the options proved right
-
+    check_options(options)
     try:
-        with _progress() as progress:
-            path = run(settings, progress=_noted(progress))
+        path = _run(options) if options["script"] is None else _run_script(options)
     except RecordError as error:
         _show_cause(error)
         raise
-    _say_where(path, settings.record.out / path.name, elapsed_s=time.perf_counter() - started_s)
+    _say_where(path, options["out"] / path.name, elapsed_s=time.perf_counter() - started_s)
+
+
+def _run(options: dict[str, Any]) -> Path:
+    settings = _settings(options)
+    from padiff.dumper.run import run  # noqa: PLC0415 - after the options proved right
+
+    with _progress() as progress:
+        return run(settings, progress=_noted(progress))
+
+
+def _run_script(options: dict[str, Any]) -> Path:
+    settings = script_settings(options, _record_settings(options))
+    from padiff.dumper.script import run_script  # noqa: PLC0415 - after the options proved right
+
+    return run_script(settings)
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:
-    from padiff.dumper import RecordSettings  # noqa: PLC0415
     from padiff.dumper.feedphase import FeedPhase  # noqa: PLC0415
     from padiff.dumper.inputs import parse_input  # noqa: PLC0415
     from padiff.dumper.run import RunSettings  # noqa: PLC0415
@@ -200,19 +213,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
         inputs=tuple(parse_input(text) for text in options["inputs"]),
         framework=_one_framework(options["frameworks"]),
         command=("padiff", *sys.argv[1:]),
-        record=RecordSettings(
-            out=options["out"],
-            name=options["name"],
-            phase=Phase(options["phase"]),
-            include=options["include"],
-            exclude=options["exclude"],
-            depth=options["depth"],
-            overwrite=options["overwrite"],
-            compression=options["compress"],
-            content=Keep.parse(options["content"]),
-            **_running(),
-            plan=step_plan(options),
-        ),
+        record=_record_settings(options),
         train=train_settings(options),
         feed_phase=FeedPhase(options["feed_phase"]),
         repeat=_repeat_settings(options),
@@ -232,6 +233,24 @@ def _settings(options: dict[str, Any]) -> RunSettings:
                 "no_run",
             )
         },
+    )
+
+
+def _record_settings(options: dict[str, Any]) -> RecordSettings:
+    from padiff.dumper import RecordSettings  # noqa: PLC0415
+
+    return RecordSettings(
+        out=options["out"],
+        name=options["name"],
+        phase=Phase(options["phase"]),
+        include=options["include"],
+        exclude=options["exclude"],
+        depth=options["depth"],
+        overwrite=options["overwrite"],
+        compression=options["compress"],
+        content=Keep.parse(options["content"]),
+        **_running(),
+        plan=step_plan(options),
     )
 
 

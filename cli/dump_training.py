@@ -8,6 +8,8 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .dump_script import DEFAULT_STEPS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,11 +22,10 @@ __all__ = ["step_plan", "train_settings", "training_options"]
 _OPTIONS = (
     click.option(
         "--steps",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
+        metavar="N|STEPS",
         help="How many steps to run. '{step}' in the name of an --inputs or --label file is the "
-        "step's number; a file without it serves all steps.",
+        "step's number; a file without it serves all steps.  [default: 1]  With --script: the "
+        "steps to record, such as 0,100.  [default: 0,1]",
     ),
     click.option(
         "--loss",
@@ -109,7 +110,7 @@ def train_settings(options: dict[str, Any]) -> TrainSettings:
     from padiff.dumper.runsettings import TrainSettings  # noqa: PLC0415
 
     return TrainSettings(
-        steps=options["steps"],
+        steps=_count(options["steps"]),
         loss=_target(options, "loss", "loss"),
         labels=tuple(parse_input(text) for text in options["labels"]),
         optimizer=_target(options, "optimizer", "optimizer"),
@@ -120,21 +121,34 @@ def train_settings(options: dict[str, Any]) -> TrainSettings:
 
 
 def step_plan(options: dict[str, Any]) -> StepPlan:
-    """Give the steps to record.
+    """Give the steps to record; a script takes them by ``--steps`` too.
 
     Raises:
         ConfigError: The list is no list of numbers.
     """
     from padiff.dumper.recordsettings import StepPlan  # noqa: PLC0415
 
-    text = options["record_steps"]
+    text, every = options["record_steps"], options["every"]
+    if options["script"] is not None:
+        if text is not None and options["steps"] is not None:
+            raise ConfigError("cannot use --steps with --record-steps: both name steps to record")
+        text = text or options["steps"] or (DEFAULT_STEPS if every is None else None)
     try:
         steps = None if text is None else frozenset(int(part) for part in text.split(","))
     except ValueError as error:
         raise ConfigError(
             f"cannot read the steps {text!r}: expected numbers with commas between, such as 0,10"
         ) from error
-    return StepPlan(steps=steps, every=options["every"])
+    return StepPlan(steps=steps, every=every)
+
+
+def _count(text: str | None) -> int:
+    if text is not None and not text.isdecimal():
+        raise ConfigError(
+            f"cannot run {text!r} steps: expected a number",
+            hint="--record-steps 0,10 names those to record" if "," in text else None,
+        )
+    return 1 if text is None else int(text)
 
 
 def _target(options: dict[str, Any], name: str, noun: str) -> Target | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from .trainer import Trainer
+    from .watch import Watch
 
 Array = npt.NDArray[Any]
 Model = Any
@@ -63,6 +64,8 @@ class Adapter(Protocol):
     """``torch``, ``paddle``; what ``--framework`` takes and the manifest states."""
     trainer: Trainer
     """Its optimizers and schedules."""
+    watch: Watch
+    """What happens anywhere in the process; for scripts that know nothing of padiff."""
 
     def version(self) -> str:
         """Give the framework's version."""

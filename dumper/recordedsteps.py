@@ -180,7 +180,7 @@ class RecordedSteps:
         self.updated = self.updated or step.update.seen
         for text in step.notes():
             self._note(text, step=self.number)
-        if self.optimizers and not step.update.seen and step.arrived:
+        if step.update.optimizers and not step.update.seen and step.arrived:
             self._note("the optimizer changed nothing: no update was recorded", step=self.number)
 
     @staticmethod

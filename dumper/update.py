@@ -74,6 +74,7 @@ class Update:
         if not self.state.is_recorded:
             return
         self.seen = True
+        self._know(optimizer)
         trainer, identity = self.adapter.trainer, self.adapter.identity
         if optimizer is None:
             self._capture(None)
@@ -89,6 +90,22 @@ class Update:
         for tensor, gradient in pairs:
             stored = self.writer.store(self.adapter.snapshot(gradient))
             self._clipped[identity(tensor)] = stored
+
+    def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
+        """Store gradients that came during the update, from calls that the optimizer made itself.
+
+        Args:
+            optimizer: What was to change the weights.
+            is_changed: Whether it did; a gradient scaler may have skipped it.
+        """
+        self._know(optimizer)
+        if is_changed and self.state.is_recorded:
+            self._capture(None)
+
+    def _know(self, optimizer: Optimizer | None) -> None:
+        """Note an optimizer that was not known when the step began."""
+        if optimizer is not None and not any(optimizer is known for known in self.optimizers):
+            self.optimizers = (*self.optimizers, optimizer)
 
     def record(self, order: int) -> int:
         """Write what the update took and left, as it is now; give the number of records."""

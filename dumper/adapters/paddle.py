@@ -35,10 +35,12 @@ from padiff.dumper.adapter import (
     NamedTensor,
     Tensor,
 )
+from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError, RecordError
 
 from .paddle_layers import folded_names, is_statistic, refuse_compiled, unlisted, walk
 from .paddle_training import PaddleTrainer
+from .paddle_watch import PaddleWatch
 from .signature import keywords_of
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Keywords
     from padiff.dumper.trainer import Trainer
+    from padiff.dumper.watch import Watch
 
 __all__ = ["PaddleAdapter"]
 
@@ -60,17 +63,6 @@ _WIDER: Final = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 """Integers that Paddle lacks (it would take uint16 for bfloat16 bits), and what holds them."""
 
 _LOST_RESERVE: Final = "Tensor holds no memory"
-
-
-class _Handles:
-    """Several hooks taken off together."""
-
-    def __init__(self, *handles: Handle) -> None:
-        self._handles = handles
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
 
 
 class _GradientHook:
@@ -90,6 +82,7 @@ class PaddleAdapter:
 
     name = "paddle"
     trainer: Trainer = PaddleTrainer()
+    watch: Watch = PaddleWatch()
 
     def version(self) -> str:
         """Give the framework's version."""
@@ -211,7 +204,7 @@ class PaddleAdapter:
         def leave(layer: Module, _args: tuple[Any, ...], result: object) -> None:
             after(layer, result)
 
-        return _Handles(
+        return Handles(
             module.register_forward_pre_hook(enter, with_kwargs=True),
             module.register_forward_post_hook(leave, prepend=True),
         )

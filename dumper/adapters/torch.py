@@ -12,16 +12,19 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
+from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError
 
 from .signature import keywords_of
 from .torch_training import TorchTrainer
+from .torch_watch import TorchWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.adapter import Keywords
     from padiff.dumper.trainer import Trainer
+    from padiff.dumper.watch import Watch
 
 __all__ = ["TorchAdapter"]
 
@@ -45,6 +48,7 @@ class TorchAdapter:
 
     name = "torch"
     trainer: Trainer = TorchTrainer()
+    watch: Watch = TorchWatch()
 
     def version(self) -> str:
         """Give the framework's version."""
@@ -179,7 +183,7 @@ class TorchAdapter:
         def post(inner: torch.nn.Module, args: Any, output: Any) -> None:  # noqa: ANN401
             after(inner, output)
 
-        return _Handles(
+        return Handles(
             module.register_forward_pre_hook(pre, with_kwargs=True),
             module.register_forward_hook(post, prepend=True),
         )
@@ -299,17 +303,6 @@ class TorchAdapter:
                 "recorded; call the model once before recording"
             )
         return notes
-
-
-class _Handles:
-    """Several hooks that come off together."""
-
-    def __init__(self, *handles: Handle) -> None:
-        self._handles = handles
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
 
 
 def _copied(plain: torch.Tensor) -> Array:

@@ -94,11 +94,11 @@ class Recorded:
     """By record id; records without a value are left out."""
 
     @classmethod
-    def read(cls, path: Path) -> Recorded:
-        """Read a valid dump."""
+    def read(cls, path: Path, number: int = 0) -> Recorded:
+        """Read one step of a valid dump."""
         dump = open_dump(path)
         assert not list(dump.problems())
-        with dump.open(0, 0) as step:
+        with dump.open(number, 0) as step:
             records = [item for item in step.index.records if item.value is not None]
             arrays = {item.id: step.array(item).copy() for item in records}
             return cls(dump.manifest, step.index, arrays)

@@ -1,0 +1,129 @@
+"""What PaddlePaddle does anywhere in the process.
+
+Its optimizers have no hooks, and each class may bring its own ``step`` or ``minimize``: all classes
+that there are get a patch, later ones when the first optimizer of them is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import paddle
+from paddle import nn
+from paddle.amp.grad_scaler import AmpScaler, GradScaler
+
+from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from padiff.dumper.adapter import Handle, Module, Tensor
+    from padiff.dumper.trainer import Optimizer
+
+__all__ = ["PaddleWatch"]
+
+_UPDATES = ("step", "minimize")
+
+
+class PaddleWatch:
+    """The calls, backward passes and updates of ``paddle``."""
+
+    def calls(
+        self, kind: type | None, around: Callable[[Module], AbstractContextManager[object]]
+    ) -> Handle:
+        """Watch a class's ``__call__``."""
+        return watch_calls(nn.Layer if kind is None else kind, around)
+
+    def updates(
+        self,
+        before: Callable[[Optimizer], None],
+        after: Callable[[Optimizer, bool], None],
+    ) -> Handle:
+        """Watch ``step`` and ``minimize`` of every class of optimizers."""
+        return _Updates(before, after)
+
+    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
+        """Watch both ways into a backward pass."""
+        scaled = ScaledLosses(callback)
+        return Handles(
+            Patch(AmpScaler, "scale", scaled.wrap_scale),
+            Patch(paddle.Tensor, "backward", scaled.wrap_backward),
+            Patch(paddle.autograd, "backward", scaled.wrap_backward),
+        )
+
+    def records_gradients(self) -> bool:
+        """Tell whether operations of this thread become part of a graph."""
+        return bool(paddle.is_grad_enabled())
+
+
+class _Updates:
+    """The patches of all classes of optimizers met so far."""
+
+    def __init__(
+        self,
+        before: Callable[[Optimizer], None],
+        after: Callable[[Optimizer, bool], None],
+    ) -> None:
+        self._before, self._after = before, after
+        self._count = 0
+        self._is_inside = False
+        self._patched: set[type] = set()
+        self._patches = [
+            Patch(paddle.optimizer.Optimizer, "__init__", self._wrap_init),
+            Patch(GradScaler, "step", self._wrap_scaler),
+            Patch(AmpScaler, "minimize", self._wrap_scaler),
+        ]
+        for kind in _with_subclasses(paddle.optimizer.Optimizer):
+            self._patch(kind)
+
+    def remove(self) -> None:
+        """Put everything back."""
+        for patch in reversed(self._patches):
+            patch.remove()
+
+    def _patch(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if issubclass(base, paddle.optimizer.Optimizer) and base not in self._patched:
+                self._patched.add(base)
+                names = [name for name in _UPDATES if name in vars(base)]
+                self._patches += [Patch(base, name, self._wrap_update) for name in names]
+
+    def _wrap_init(self, init: Callable[..., None]) -> Callable[..., None]:
+        def called(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            init(optimizer, *args, **kwargs)
+            self._patch(type(optimizer))
+
+        return called
+
+    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., Any]:
+        def called(optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            if self._is_inside:  # minimize calls step, and a class its base's
+                return update(optimizer, *args, **kwargs)
+            self._is_inside = True
+            try:
+                self._before(optimizer)
+                result = update(optimizer, *args, **kwargs)
+            finally:
+                self._is_inside = False
+            self._count += 1
+            self._after(optimizer, True)  # noqa: FBT003 - the callback's second argument
+            return result
+
+        return called
+
+    def _wrap_scaler(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def called(scaler: object, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            known = self._count
+            result = step(scaler, optimizer, *args, **kwargs)
+            if self._count == known:
+                self._after(optimizer, False)  # noqa: FBT003
+            return result
+
+        return called
+
+
+def _with_subclasses(kind: type[Any]) -> Iterator[type]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _with_subclasses(below)

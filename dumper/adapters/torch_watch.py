@@ -1,0 +1,76 @@
+"""What PyTorch does anywhere in the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from padiff.dumper.adapter import Handle, Module, Tensor
+    from padiff.dumper.trainer import Optimizer
+
+__all__ = ["TorchWatch"]
+
+
+class TorchWatch:
+    """The calls, backward passes and updates of ``torch``."""
+
+    def calls(
+        self, kind: type | None, around: Callable[[Module], AbstractContextManager[object]]
+    ) -> Handle:
+        """Watch a class's ``__call__``; global hooks would make compiled modules warn."""
+        return watch_calls(torch.nn.Module if kind is None else kind, around)
+
+    def updates(
+        self,
+        before: Callable[[Optimizer], None],
+        after: Callable[[Optimizer, bool], None],
+    ) -> Handle:
+        """Use torch's hooks for all optimizers, and ask each scaler whether it came to one."""
+        count = 0
+
+        def begins(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+            before(optimizer)
+
+        def ended(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+            nonlocal count
+            count += 1
+            after(optimizer, True)  # noqa: FBT003 - the callback's second argument
+
+        def wrap(step: Callable[..., Any]) -> Callable[..., Any]:
+            def called(scaler: object, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+                known = count
+                result = step(scaler, optimizer, *args, **kwargs)
+                if count == known:
+                    after(optimizer, False)  # noqa: FBT003
+                return result
+
+            return called
+
+        return Handles(
+            register_optimizer_step_pre_hook(begins),
+            register_optimizer_step_post_hook(ended),
+            Patch(torch.amp.GradScaler, "step", wrap),
+        )
+
+    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
+        """Watch ``torch.autograd.backward``, to which ``Tensor.backward`` comes too."""
+        scaled = ScaledLosses(callback)
+        return Handles(
+            Patch(torch.amp.GradScaler, "scale", scaled.wrap_scale),
+            Patch(torch.autograd, "backward", scaled.wrap_backward),
+        )
+
+    def records_gradients(self) -> bool:
+        """Tell whether operations of this thread become part of a graph."""
+        return torch.is_grad_enabled()

@@ -1,0 +1,139 @@
+"""What a framework must be able to do for a script to be recorded that knows nothing of padiff.
+
+The part of an adapter that notices what happens anywhere in the process: one implementation per
+framework, in ``dumper/adapters/<framework>_watch.py``, found as ``adapter.watch``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from .adapter import Handle, Module, Tensor
+    from .trainer import Optimizer
+
+__all__ = ["Handles", "Patch", "ScaledLosses", "Watch", "watch_calls"]
+
+
+class Watch(Protocol):
+    """One framework's calls, backward passes and updates, wherever they are made."""
+
+    def calls(
+        self, kind: type | None, around: Callable[[Module], AbstractContextManager[object]]
+    ) -> Handle:
+        """Enter what ``around`` gives for a module during each call of it, hooks included.
+
+        Args:
+            kind: The class whose instances are watched; None for all modules.
+            around: Gives the context of one call.
+        """
+
+    def updates(
+        self,
+        before: Callable[[Optimizer], None],
+        after: Callable[[Optimizer, bool], None],
+    ) -> Handle:
+        """Call back around each update of any optimizer, before with its gradients unscaled.
+
+        Args:
+            before: Gets the optimizer that is about to change its parameters.
+            after: Gets it again, and whether it changed them: a gradient scaler may have skipped
+                the update, and then ``before`` was not called.
+        """
+
+    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
+        """Call back with each tensor that a backward pass starts from, not scaled by a scaler."""
+
+    def records_gradients(self) -> bool:
+        """Tell whether operations of this thread become part of a graph."""
+
+
+class Patch:
+    """A function of a class or module that is replaced until it is removed."""
+
+    def __init__(
+        self,
+        holder: Any,  # noqa: ANN401 - a class or a module
+        name: str,
+        wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+    ) -> None:
+        """Put the replacement there.
+
+        Args:
+            holder: The class or module.
+            name: The function's name; a class may inherit it.
+            wrap: Gives the replacement for the function that is there.
+        """
+        self._holder, self._name = holder, name
+        self._is_own = name in vars(holder)
+        self._earlier = vars(holder).get(name)
+        found = getattr(holder, name)
+        setattr(holder, name, functools.wraps(found)(wrap(found)))
+
+    def remove(self) -> None:
+        """Put back what was there; harmless when done twice."""
+        if self._is_own:
+            setattr(self._holder, self._name, self._earlier)
+        elif self._name in vars(self._holder):
+            delattr(self._holder, self._name)
+
+
+class Handles:
+    """Several things that are taken off together, the last first."""
+
+    def __init__(self, *handles: Handle) -> None:
+        """Keep them."""
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Take all off."""
+        for handle in reversed(self._handles):
+            handle.remove()
+
+
+def watch_calls(kind: type, around: Callable[[Module], AbstractContextManager[object]]) -> Patch:
+    """Watch the calls of a class's instances by its ``__call__``."""
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(module: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            with around(module):
+                return call(module, *args, **kwargs)
+
+        return called
+
+    return Patch(kind, "__call__", wrap)
+
+
+class ScaledLosses:
+    """Which tensor a gradient scaler made of which loss; forgets what went into backward."""
+
+    def __init__(self, callback: Callable[[Tensor], None]) -> None:
+        """Keep whom to tell of each loss."""
+        self._callback = callback
+        self._known: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def wrap_scale(self, scale: Callable[..., Any]) -> Callable[..., Any]:
+        """Note what goes in and what comes out."""
+
+        def called(scaler: object, loss: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            scaled = scale(scaler, loss, *args, **kwargs)
+            if scaled is not loss:
+                self._known[id(scaled)] = (scaled, loss)
+            return scaled
+
+        return called
+
+    def wrap_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
+        """Tell of the tensor, or of each of several, before the backward pass."""
+
+        def called(tensors: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            for tensor in tensors if isinstance(tensors, list | tuple) else (tensors,):
+                _, loss = self._known.pop(id(tensor), (tensor, tensor))
+                self._callback(loss)
+            return backward(tensors, *args, **kwargs)
+
+        return called

@@ -1,0 +1,84 @@
+"""Recording a training script from the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from padiff.dumpfile import open_dump
+from tests.support.command import run_padiff
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCRIPT = """
+import sys
+import torch
+
+print("arguments:", sys.argv[1:])
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=float(sys.argv[2]))
+
+
+def train():
+    for step in range(int(sys.argv[1])):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+train()
+if len(sys.argv) > 3:
+    open(sys.argv[3])
+print("trained")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def test_script_keeps_its_output_and_gets_its_arguments(folder: Path) -> None:
+    done = run_padiff("dump", "--script", "train.py", "--", "4", "0.5", cwd=folder)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "arguments: ['4', '0.5']\ntrained\n"
+    assert "dump at padiff_dump/Linear" in done.stderr
+    assert [info.step for info in open_dump(folder / "padiff_dump" / "Linear").files] == [0, 1]
+
+
+def test_script_that_fails_shows_its_own_traceback(folder: Path) -> None:
+    done = run_padiff(
+        "dump", "--script", "train.py", "--steps", "0,2", "--", "4", "0.5", "missing", cwd=folder
+    )
+
+    assert done.returncode == 2
+    first, *lines = done.stderr.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert lines[0].strip().startswith('File "train.py", line 19, in <module>')
+    assert "FileNotFoundError" in done.stderr
+    kept = open_dump(folder / "padiff_dump" / "Linear.incomplete")
+    assert [info.step for info in kept.files] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--script", "train.py", "--inputs", "x.npy"], "--inputs cannot be used with --script"),
+        (["--model", "train.py:model", "--stop"], "--stop needs --script"),
+        (["--model", "train.py:model", "--", "3"], "ARGS needs --script"),
+        ([], "Missing option '--model' (or '--script')"),
+        (["--script", "none.py"], "no such file"),
+        (["--script", "train.py", "--every", "2", "--stop"], "--every names none"),
+        (["--script", "train.py", "--model-class", "A", "--model-variable", "b"], "one of them"),
+        (["--model", "train.py:model", "--steps", "0,1"], "--record-steps 0,10 names those"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(folder: Path, words: list[str], told: str) -> None:
+    done = run_padiff("dump", *words, cwd=folder)
+
+    assert done.returncode == 2
+    assert told in done.stderr
