@@ -169,6 +169,14 @@ KIBI = 1024
     help="How much to write of each tensor: all elements; N (4096) or more at positions fixed by "
     "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
 )
+@click.option(
+    "--rank-wait",
+    "rank_wait_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long the processes of one run (torchrun, paddle.distributed.launch) wait for each "
+    "other at the end.  [default: 300]",
+)
 @training_options
 @script_options
 def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
@@ -251,6 +259,7 @@ def _record_settings(options: dict[str, Any]) -> RecordSettings:
         content=Keep.parse(options["content"]),
         **_running(),
         plan=step_plan(options),
+        rank_wait_s=options["rank_wait_s"],
     )
 
 

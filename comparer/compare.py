@@ -147,8 +147,15 @@ def _name(place: tuple[int, int]) -> str:
 
 
 def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> list[str]:
-    lines = [f"{_name(place)} is only in the reference" for place in sorted(places[0] - places[1])]
-    lines += [f"{_name(place)} is only in the candidate" for place in sorted(places[1] - places[0])]
+    lines = []
+    known, found = places
+    for name, mine, other in (("reference", known, found), ("candidate", found, known)):
+        ranks = sorted({rank for _, rank in mine} - {rank for _, rank in other})
+        if ranks:
+            listed = ", ".join(map(str, ranks))
+            lines.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {listed} only in the {name}")
+        lone = sorted(place for place in mine - other if place[1] not in ranks)
+        lines += [f"{_name(place)} is only in the {name}" for place in lone]
     return lines
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import Phase
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from padiff.dumpfile import JSON, Address, Manifest, Phase, SourceLine, Statistics
+    from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy
 
     from .cause import Cause
@@ -51,6 +53,9 @@ class Evidence(StrEnum):
     """Digests: all bits are equal, or not."""
     DESCRIPTION = "description"
     """Shape, dtype and presence."""
+
+
+_PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,8 +295,14 @@ class Comparison:
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:
-        """Give the divergences of all steps, earliest step first."""
-        return tuple(found for step in self.steps for found in step.divergences)
+        """Give the divergences of all steps, earliest step first, and in it the earliest phase.
+
+        The ranks of a step ran side by side, and share what they reduce: what diverged in the
+        forward pass of one comes before the gradients of another.
+        """
+        found = [(step.step, found) for step in self.steps for found in step.divergences]
+        found.sort(key=lambda one: (one[0], _PHASES.index(one[1].phase)))
+        return tuple(divergence for _, divergence in found)
 
     @property
     def origins(self) -> tuple[Divergence, ...]:

@@ -10,7 +10,7 @@ from padiff.dumpfile import Phase, Role
 from .result import Kind, StepComparison
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import Index, ModuleInfo
 
@@ -21,6 +21,7 @@ __all__ = ["inherit_across", "known_notes", "random_notes"]
 RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
 """Parts of the names of classes that draw random numbers while training."""
 MOST_NAMES = 4
+_PHASES = tuple(Phase)
 
 
 def inherit_across(
@@ -47,7 +48,38 @@ def inherit_across(
         if has_update and step.divergences:
             diverged.add(step.rank)
         kept_steps.append(kept)
-    return tuple(kept_steps)
+    return tuple(_inherit_across_ranks(kept_steps))
+
+
+def _inherit_across_ranks(steps: Sequence[StepComparison]) -> Iterator[StepComparison]:
+    """Make inherited what a rank got from the others of its step: reduced gradients, and updates.
+
+    It did if another rank diverged in an earlier phase.
+    """
+    earliest: dict[int, dict[int, int]] = {}
+    for step in steps:
+        phases = [_PHASES.index(found.phase) for found in step.divergences]
+        if phases:
+            earliest.setdefault(step.step, {})[step.rank] = min(phases)
+    for step in steps:
+        others = [phase for rank, phase in earliest.get(step.step, {}).items() if rank != step.rank]
+        since = min(others, default=len(_PHASES))
+        yield replace(
+            step,
+            divergences=tuple(
+                _inherited(found)
+                if _is_shared(found) and _PHASES.index(found.phase) > since
+                else found
+                for found in step.divergences
+            ),
+        )
+
+
+def _is_shared(divergence: Divergence) -> bool:
+    """Tell whether ranks reduce it, or make it of what they reduce."""
+    end = divergence.pair.reference or divergence.pair.candidate
+    is_gradient = end is not None and end.address.role is Role.WEIGHT_GRAD
+    return is_gradient or divergence.phase is Phase.UPDATE
 
 
 def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class Description:
         )
         self._notes.extend(notes)
 
-    def observe(self, more: Mapping[str, str]) -> None:
+    def observe(self, more: Mapping[str, JSON]) -> None:
         """State what is true of the model and the machine when recording begins.
 
         Args:

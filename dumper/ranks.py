@@ -1,27 +1,35 @@
-"""Several processes of one training run, each of which records its own rank.
+"""Several processes of one run, each of which records its own rank, into one dump.
 
-Each rank but the first writes a dump of its own beside the place; when all are whole, rank 0
-takes their files into its dump and writes the manifest. So a rank that is lost leaves no
-manifest, and no two processes ever write to one file.
+No two processes write to one file: each rank but the first writes below a hidden name beside the
+dump. When all are whole, rank 0 takes their files into its own and writes the only manifest there
+is, last. So whatever is killed when, there is no manifest, or all of the run is there.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from padiff.dumpfile import DumpError, RecordError, open_dump
+from padiff.dumpfile import (
+    DumpExistsError,
+    DumpWriteError,
+    DumpWriter,
+    Manifest,
+    RecordError,
+)
+
+from .meeting import Call, Meeting, Offer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+    from types import TracebackType
 
-    from padiff.dumpfile import Dump, DumpWriter
+    from padiff.dumpfile import JSON
 
-__all__ = ["Ranks", "ranks_of"]
+__all__ = ["WAIT_S", "Ranks", "ranks_of"]
 
 _VARIABLES = (("RANK", "WORLD_SIZE"), ("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM"))
 """What torchrun and paddle.distributed.launch set."""
@@ -31,8 +39,9 @@ _RUN = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "PADDLE_MASTER", "P
 
 WAIT_VARIABLE = "PADIFF_RANK_WAIT_S"
 WAIT_S = 300.0
-"""How long rank 0 waits for the others at the end, unless the variable says otherwise."""
-POLL_S = 0.05
+"""How long ranks wait for each other at the end, unless the user says otherwise."""
+POLL_S = 0.02
+_MOST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,75 +51,244 @@ class Ranks:
     rank: int = 0
     count: int = 1
     run: str = ""
-    """Tells the run from others that wrote to the same place."""
+    """Tells the run from others that write to the same place."""
     wait_s: float = WAIT_S
 
     @property
-    def note(self) -> dict[str, str]:
-        """Give what a rank's own manifest says of the run."""
-        return {"run_of_ranks": self.run} if self.count > 1 else {}
+    def note(self) -> dict[str, JSON]:
+        """Give what the manifest says of the run."""
+        return {"ranks": self.count} if self.count > 1 else {}
 
-    def directory(self, place: Path, rank: int | None = None) -> Path:
-        """Give where a rank writes: rank 0 to the place itself, others beside it."""
-        number = self.rank if rank is None else rank
-        return place if number == 0 else place.with_name(f".{place.name}.rank_{number:04d}")
+    def directory(self, place: Path) -> Path:
+        """Give where this rank writes: rank 0 to the place itself, others beside it."""
+        return place if not self.rank else place.with_name(f".{place.name}.rank_{self.rank:04d}")
 
-    def begin(self, place: Path) -> None:
-        """Remove what an earlier run of this rank left behind."""
-        own = self.directory(place)
-        if self.rank and _dump_at(own) is not None:  # never anything else
-            shutil.rmtree(own)
+    def writer(self, place: Path, *, overwrite: bool, **options: Any) -> DumpWriter:  # noqa: ANN401
+        """Make the writer of this rank.
 
-    def gather(self, writer: DumpWriter, place: Path) -> None:
-        """Wait until all other ranks are whole and take their files over.
+        Args:
+            place: Where the dump of all ranks goes.
+            overwrite: Whether a dump that is there may be replaced.
+            options: Further options of ``DumpWriter``.
+        """
+        if self.count == 1:
+            return DumpWriter(place, overwrite=overwrite, **options)
+        kind = _OtherWriter if self.rank else _FirstWriter
+        return kind(place, self, overwrite=overwrite, **options)
+
+
+class _FirstWriter(DumpWriter):
+    """Rank 0's: takes the files of all others over before it commits."""
+
+    def __init__(self, place: Path, ranks: Ranks, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(place, **options)
+        self._name = place.name
+        self._target = Path(os.path.realpath(place))
+        self._meeting = Meeting(self._target)
+        self._ranks = ranks
+        self._call: Call | None = None
+
+    def __enter__(self) -> Self:
+        """Claim the place and call the others.
 
         Raises:
-            RecordError: A rank did not finish in time.
+            DumpExistsError: There is something that must not be replaced.
+            DumpWriteError: Another process writes there, or nobody may.
         """
-        if self.rank or self.count == 1:
-            return
-        deadline = time.monotonic() + self.wait_s
-        waiting = list(range(1, self.count))
-        while waiting:
-            found = {rank: self._finished(self.directory(place, rank)) for rank in waiting}
-            for rank, dump in found.items():
-                if dump is not None:
-                    writer.adopt(dump)
-                    shutil.rmtree(self.directory(place, rank))
-                    waiting.remove(rank)
-            if waiting and time.monotonic() > deadline:
-                lost = ", ".join(map(str, waiting))
-                raise RecordError(
-                    f"cannot finish the dump {place.name!r}: expected {self.count} ranks, "
-                    f"after {self.wait_s:g} s these have not finished: {lost}",
-                    hint=f"{WAIT_VARIABLE}=SECONDS waits longer",
-                )
-            if waiting:
+        super().__enter__()
+        try:
+            self._call = self._meeting.call(self._ranks.run, self._ranks.count)
+        except OSError as error:
+            super().__exit__(None, None, None)
+            raise DumpWriteError(f"cannot call the other ranks: {error.strerror}") from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the meeting and give the place free."""
+        if self._call is not None:
+            self._meeting.close(self._call)
+        super().__exit__(kind, error, trace)
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Wait for the others, take their files over, and write the manifest.
+
+        Raises:
+            RecordError: A rank failed, or did not finish in time.
+            DumpWriteError: Something could not be written.
+        """
+        self.hand_over()  # nothing of this rank is open while it waits
+        others: dict[int, Offer] = {}
+        deadline = time.monotonic() + self._ranks.wait_s
+        while len(others) < self._ranks.count - 1:
+            self._collect(others)
+            if len(others) < self._ranks.count - 1:
+                if time.monotonic() > deadline:
+                    raise self._too_late(others)
                 time.sleep(POLL_S)
+        notes = [
+            f"rank {rank}: {note}"
+            for rank, offer in sorted(others.items())
+            for note in offer.notes
+            if note not in manifest.notes
+        ]
+        path = super().commit(replace(manifest, notes=(*manifest.notes, *notes)))
+        for rank in others:
+            self._answer(rank)
+        return path
 
-    def _finished(self, directory: Path) -> Dump | None:
-        dump = _dump_at(directory)
-        known = None if dump is None else dump.manifest.settings.get("run_of_ranks")
-        return dump if known == self.run else None
+    def _collect(self, others: dict[int, Offer]) -> None:
+        for rank in range(1, self._ranks.count):
+            offer = None
+            if rank not in others and self._call is not None:
+                offer = self._meeting.offered(self._call, rank)
+            if offer is None:
+                continue
+            if offer.lost:
+                raise RecordError(
+                    f"cannot finish the dump {self._name!r}: rank {rank} of {self._ranks.count} "
+                    f"failed: {offer.lost}"
+                )
+            folder = self._target.with_name(Path(offer.folder).name)
+            self.adopt(folder, [info for info in offer.files if info.rank == rank])
+            others[rank] = offer
+
+    def _answer(self, rank: int) -> None:
+        try:
+            if self._call is not None:
+                self._meeting.answer(self._call, rank)
+        except OSError as error:
+            raise DumpWriteError(f"cannot answer rank {rank}: {error.strerror}") from error
+
+    def _too_late(self, others: dict[int, Offer]) -> RecordError:
+        lost = [str(rank) for rank in range(1, self._ranks.count) if rank not in others]
+        return RecordError(
+            f"cannot finish the dump {self._name!r}: expected {self._ranks.count} ranks, "
+            f"after {self._ranks.wait_s:g} s these have not finished: {', '.join(lost)}",
+            hint="all ranks must record, and write to one file system; wait longer with "
+            f"rank_wait_s=SECONDS or {WAIT_VARIABLE}=SECONDS, or record one rank with alone=True",
+        )
 
 
-def _dump_at(directory: Path) -> Dump | None:
-    try:
-        return open_dump(directory)
-    except DumpError:
-        return None
+class _OtherWriter(DumpWriter):
+    """Another rank's: offers its files to rank 0, and ends when they are in a whole dump."""
+
+    def __init__(self, place: Path, ranks: Ranks, *, overwrite: bool, **options: Any) -> None:  # noqa: ANN401
+        self._target = Path(os.path.realpath(place))
+        super().__init__(ranks.directory(self._target), **options)
+        self._place_of_all = place
+        self._replaces = overwrite
+        self._meeting = Meeting(self._target)
+        self._ranks = ranks
+        self._call: Call | None = None
+
+    def __enter__(self) -> Self:
+        """Claim the place of this rank's own files.
+
+        Raises:
+            DumpExistsError: Rank 0 is going to find a dump that must not be replaced.
+            DumpWriteError: Nobody may write there.
+        """
+        if not self._replaces and self._target.is_dir() and any(self._target.iterdir()):
+            raise DumpExistsError(
+                f"cannot write a dump at {str(self._place_of_all)!r}: there is something already",
+                hint="choose another --name, or replace a dump with --overwrite",
+            )
+        super().__enter__()
+        self._call = self._find_call()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell rank 0 of an error, so that it need not wait, and remove what was written."""
+        call = self._find_call() if error is not None else None
+        if call is not None and error is not None:
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_TEXT]
+            self._try_offer(call, Offer(folder="", lost=text))
+        super().__exit__(kind, error, trace)
+
+    def describe(self, manifest: Manifest) -> None:
+        """Say nothing: whole steps of a single rank are no dump."""
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Offer all files to rank 0, and wait until it has made the dump.
+
+        Returns:
+            The directory of the dump of all ranks, absolute.
+
+        Raises:
+            RecordError: Rank 0 ended without finishing, or did not finish in time.
+            DumpWriteError: Something could not be written.
+        """
+        folder, files = self.hand_over()
+        mine = Offer(folder=folder.name, files=files, notes=tuple(manifest.notes))
+        offered: set[str] = set()
+        deadline = time.monotonic() + self._ranks.wait_s
+        while True:
+            call = self._find_call()
+            for known in {self._call, call} - {None}:
+                if known is not None and self._meeting.is_answered(known, self._ranks.rank):
+                    return self._target
+            if call is None and self._call is not None:
+                raise self._alone("ended without finishing the dump")
+            if call is not None and call.number not in offered and self._try_offer(call, mine):
+                offered.add(call.number)
+            self._call = call
+            if time.monotonic() > deadline:
+                raise self._alone(f"has not finished after {self._ranks.wait_s:g} s")
+            time.sleep(POLL_S)
+
+    def _find_call(self) -> Call | None:
+        call = self._meeting.called()
+        ours = self._ranks.run, self._ranks.count
+        return call if call is not None and (call.run, call.count) == ours else None
+
+    def _try_offer(self, call: Call, offer: Offer) -> bool:
+        try:
+            self._meeting.offer(call, self._ranks.rank, offer)
+        except OSError:  # rank 0 has just ended the meeting
+            return False
+        return True
+
+    def _alone(self, what: str) -> RecordError:
+        return RecordError(
+            f"cannot finish the dump {self._target.name!r} on rank {self._ranks.rank}: rank 0 "
+            f"{what}",
+            hint=f"see what rank 0 says; wait longer with rank_wait_s=SECONDS or {WAIT_VARIABLE}="
+            "SECONDS, or record one rank with alone=True",
+        )
 
 
-def ranks_of(environment: Mapping[str, str] = os.environ) -> Ranks:
-    """Read from the environment which rank this process is; alone without a launcher."""
+def ranks_of(
+    environment: Mapping[str, str] = os.environ,
+    *,
+    wait_s: float | None = None,
+    alone: bool = False,
+) -> Ranks:
+    """Read from the environment which rank this process is; alone without a launcher.
+
+    Args:
+        environment: Its variables.
+        wait_s: How long the ranks wait for each other; None takes the variable's, or the default.
+        alone: Whether this process records by itself, whatever the environment says.
+    """
     for rank, count in _VARIABLES:
         numbers = environment.get(rank, ""), environment.get(count, "")
-        if all(number.isdecimal() for number in numbers) and int(numbers[1]) > 1:
-            wait = environment.get(WAIT_VARIABLE, "")
+        if not alone and all(map(str.isdecimal, numbers)) and int(numbers[1]) > 1:
+            told = environment.get(WAIT_VARIABLE, "")
+            given = float(told) if told.replace(".", "", 1).isdecimal() else WAIT_S
             return Ranks(
                 rank=int(numbers[0]),
                 count=int(numbers[1]),
                 run="|".join(environment.get(name, "") for name in _RUN),
-                wait_s=float(wait) if wait.replace(".", "", 1).isdecimal() else WAIT_S,
+                wait_s=given if wait_s is None else wait_s,
             )
     return Ranks()

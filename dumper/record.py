@@ -36,6 +36,8 @@ def record(  # noqa: PLR0913
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     steps: Iterable[int] | None = None,
     every: int | None = None,
+    rank_wait_s: float | None = None,
+    alone: bool = False,
 ) -> Recorder:
     """Record every call of a model's modules while a ``with`` block runs.
 
@@ -78,6 +80,10 @@ def record(  # noqa: PLR0913
         steps: Numbers of the steps to record, by default all; outside them no hook is left on
             the model.
         every: Record step 0 and each that many steps after it.
+        rank_wait_s: Of several processes (torchrun, paddle.distributed.launch) each records its
+            rank into one dump. How long they wait for each other at the end, 300 s by default;
+            without a rank there is no dump, and all say so.
+        alone: Record this process by itself, even where a launcher started several.
 
     Raises:
         ConfigError: The model or an option cannot be used.
@@ -95,6 +101,8 @@ def record(  # noqa: PLR0913
         compression=compression,
         content=Keep.parse(content),
         plan=StepPlan(steps=None if steps is None else frozenset(steps), every=every),
+        rank_wait_s=rank_wait_s,
+        alone=alone,
     )
     adapter = adapters.find(model) if framework is None else adapters.load(framework)
     return Recorder(model, settings, adapter, optimizers=_optimizers(optimizer))

@@ -60,7 +60,7 @@ class Recorder:
         self._model = adapter.unwrap(model)
         self._settings = settings
         self._optimizers = tuple(optimizers)
-        self._ranks = ranks_of()
+        self._ranks = ranks_of(wait_s=settings.rank_wait_s, alone=settings.alone)
         self._about = Description(model, adapter, settings)
         self._exits = ExitStack()
         self._steps: RecordedSteps | None = None
@@ -176,9 +176,8 @@ class Recorder:
         self._about.observe(self._ranks.note)
         place = settings.out / self._about.name
         with ExitStack() as exits:
-            self._ranks.begin(place)
-            writer = DumpWriter(
-                self._ranks.directory(place),
+            writer = self._ranks.writer(
+                place,
                 overwrite=settings.overwrite,
                 compression=settings.compression,
                 content=settings.content,
@@ -212,12 +211,8 @@ class Recorder:
             return
         with self._exits:
             steps.finish(self._about.name)
-            place = self._settings.out / self._about.name
-            self._ranks.gather(self._writer, place)
             self._path = self._writer.commit(self._about.manifest(steps))
         counts = steps.counts(elapsed_s=time.perf_counter() - self._started_s)
-        if self._ranks.rank:
-            self._path = place.absolute()  # where rank 0 takes the files to
         size_bytes = sum(item.stat().st_size for item in self._path.rglob("*.h5"))
         self._counts = replace(counts, size_bytes=size_bytes)
 

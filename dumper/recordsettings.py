@@ -70,6 +70,10 @@ class RecordSettings:
     """The steps that are recorded."""
     running: Running = field(default_factory=Running, compare=False, repr=False)
     """Hears what is being recorded, in case of a crash."""
+    rank_wait_s: float | None = None
+    """How long the processes of one run wait for each other at the end; None takes the default."""
+    alone: bool = False
+    """Whether this process records by itself, even where a launcher started several."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -77,6 +81,8 @@ class RecordSettings:
             raise ConfigError(
                 f"cannot record phase {str(self.phase)!r}: expected 'forward' or 'backward'"
             )
+        if self.rank_wait_s is not None and not self.rank_wait_s >= 0:
+            raise ConfigError(f"cannot wait {self.rank_wait_s} s for ranks: expected 0 or more")
         if self.name is not None and (not self.name.strip(".") or set(self.name) & set("/\\\0")):
             raise ConfigError(
                 f"cannot name a dump {self.name!r}: expected one plain directory name"

@@ -16,9 +16,9 @@ from .unfinished import state_begin
 from .writeerror import write_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
-    from .reader import Dump
     from .schema import FileInfo, Manifest
 
 _EVERYTHING = Keep()
@@ -121,19 +121,38 @@ class DumpWriter:
         self._open[relative] = made
         return made
 
-    def adopt(self, dump: Dump) -> None:
-        """Take the files of another dump over; its ranks or steps must be others.
+    def hand_over(self) -> tuple[Path, tuple[FileInfo, ...]]:
+        """Close all steps and give what was written, for another writer to adopt.
+
+        Returns:
+            The hidden directory, and its files.
 
         Raises:
-            DumpWriteError: A file cannot be moved.
+            DumpWriteError: A step could not be written.
         """
-        for info in dump.files:
+        for step in tuple(self._open.values()):
+            step.close()
+        return self._place.partial, tuple(self._files)
+
+    def adopt(self, folder: Path, files: Iterable[FileInfo]) -> None:
+        """Take the files of another writer over; its ranks or steps must be others.
+
+        Raises:
+            DumpWriteError: A file cannot be moved, or is not whole.
+        """
+        for info in files:
             target = self._place.partial / info.path
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(dump.path / info.path, target)
+                shutil.move(folder / info.path, target)
+                found = target.stat().st_size
             except OSError as error:
                 raise write_error(f"take over {info.path!r}", error) from error
+            if found != info.size_bytes:
+                raise DumpWriteError(
+                    f"cannot take over {info.path!r}: expected {info.size_bytes} bytes, "
+                    f"found {found}"
+                )
             self._files.append(info)
 
     def commit(self, manifest: Manifest) -> Path:

@@ -1,146 +1,183 @@
-"""Several processes of one run, each of which records its rank into one dump."""
+"""Several processes of one run, under the launchers of both frameworks."""
 
 from __future__ import annotations
 
+import json
 import os
-import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.dumper.ranks import Ranks, ranks_of
-from padiff.dumpfile import DumpNotFoundError, open_dump
+from padiff.dumpfile import Role, open_dump
+from tests.support.command import environment_for
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
 TORCH = """
 import os, sys, torch, padiff
 import torch.distributed as dist
 dist.init_process_group("gloo")
 rank = dist.get_rank()
-torch.manual_seed(0)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-with padiff.record(model, name="m", out=sys.argv[1], optimizer=optimizer) as recorder:
-    for step in range(2):
-        x = torch.full((2, 3), float(rank + step + 1))
-        if sys.argv[2] == str(rank):
-            x += 1
-        model(x).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        recorder.step()
-        if sys.argv[3] == str(rank):
-            os._exit(9)
-print(recorder.path)
+
+def train(name, *, shared=True, moved=0.0):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    model = torch.nn.parallel.DistributedDataParallel(model) if shared else model
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with padiff.record(model, name=name, out="dumps", optimizer=optimizer) as recorder:
+        for step in range(3):
+            x = torch.full((2, 3), float(rank + step + 1))
+            if rank == 1 and step == 1:
+                x += moved
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            recorder.step()
+    assert padiff.open_dump(recorder.path).files  # whole, on every rank
+
+train("right")
+train("wrong", moved=1.0)
+train("unshared", shared=False)
 dist.destroy_process_group()
 """
 PADDLE = """
-import os, sys, paddle, padiff
-rank = int(os.environ["PADDLE_TRAINER_ID"])
+import paddle, padiff
+import paddle.distributed as dist
+dist.init_parallel_env()
 paddle.seed(0)
-model = paddle.nn.Linear(3, 2)
-with padiff.record(model, name="m", out=sys.argv[1]) as recorder:
-    model(paddle.full([2, 3], float(rank + 1))).mean().backward()
+model = paddle.DataParallel(paddle.nn.Linear(3, 2))
+optimizer = paddle.optimizer.SGD(0.1, parameters=model.parameters())
+with padiff.record(model, name="right", out="dumps", optimizer=optimizer) as recorder:
+    for step in range(2):
+        x = paddle.full([2, 3], float(dist.get_rank() + step + 1))
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        recorder.step()
+assert padiff.open_dump(recorder.path).files
 """
+LAUNCH = {
+    "torch": (TORCH, ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]),
+    "paddle": (
+        PADDLE,
+        ["paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"],
+    ),
+}
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run two gloo processes under each framework's launcher; gives the folders of their dumps."""
+    return {
+        framework: launch(framework, tmp_path_factory.mktemp(framework)) for framework in LAUNCH
+    }
 
 
-def launch(
-    folder: Path, script: str, out: str, *, other: int = -1, killed: int = -1, wait_s: float = 60.0
-) -> list[int]:
-    """Run two ranks and give their exit codes."""
-    (folder / "script.py").write_text(script)
-    port = str(free_port())
-    processes = []
-    for rank in range(2):
-        environment = os.environ | {
-            "OMP_NUM_THREADS": "1",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "PADIFF_RANK_WAIT_S": str(wait_s),
-        }
-        names = ("RANK", "WORLD_SIZE")
-        if script is PADDLE:
-            names = ("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM")
-        environment |= dict(zip(names, (str(rank), "2"), strict=True))
-        words = [sys.executable, "script.py", out, str(other), str(killed)]
-        processes.append(
-            subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
-        )
-    for process in processes:
-        _, told = process.communicate(timeout=200)
-        print(told)  # seen only if the test fails
-    return [process.returncode for process in processes]
+def launch(framework: str, folder: Path) -> Path:
+    script, words = LAUNCH[framework]
+    (folder / "train.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "train.py"],
+        cwd=folder,
+        env=environment_for(folder),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    logs = "".join(path.read_text() for path in folder.glob("log/workerlog.*"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    return folder / "dumps"
 
 
-@pytest.mark.parametrize("script", [TORCH, PADDLE], ids=["torch", "paddle"])
-def test_all_ranks_are_in_one_dump(tmp_path: Path, script: str) -> None:
-    assert launch(tmp_path, script, "dumps") == [0, 0]
-
-    dump = open_dump(tmp_path / "dumps" / "m")
-    assert {info.rank for info in dump.files} == {0, 1}
-    assert not list(dump.problems())
-    assert [path.name for path in (tmp_path / "dumps").iterdir() if path.is_dir()] == ["m"]
+def arrays(dump: Path, role: Role, step: int, rank: int) -> list[np.ndarray[Any, Any]]:
+    with open_dump(dump).open(step, rank) as file:
+        records = [one for one in file.index.records if one.role is role and one.value is not None]
+        return [file.array(one).copy() for one in records]
 
 
-def test_first_diverging_step_and_rank_come_first(tmp_path: Path) -> None:
-    assert launch(tmp_path, TORCH, "a") == [0, 0]
-    assert launch(tmp_path, TORCH, "b", other=1) == [0, 0]
+@pytest.mark.parametrize("framework", LAUNCH)
+def test_all_ranks_are_in_one_dump(dumps: dict[str, Path], framework: str) -> None:
+    dump = open_dump(dumps[framework] / "right")
 
-    comparison = compare(tmp_path / "a" / "m", tmp_path / "b" / "m", CompareSettings())
+    steps = sorted({info.step for info in dump.files})
+    assert [(info.step, info.rank) for info in dump.files] == [
+        (step, rank) for step in steps for rank in (0, 1)
+    ]
+    assert not dump.problems()
+    assert dump.manifest.settings["ranks"] == 2
+    assert not list(dumps[framework].glob(".*"))
 
-    first = comparison.first_divergence
-    assert comparison.verdict is Verdict.DIVERGED
+
+@pytest.mark.parametrize("framework", LAUNCH)
+def test_gradients_differ_by_rank_until_they_are_reduced(
+    dumps: dict[str, Path], framework: str
+) -> None:
+    dump = dumps[framework] / "right"
+
+    before = [arrays(dump, Role.GRAD_OUTPUT, 0, rank) for rank in (0, 1)]
+    after = [arrays(dump, Role.WEIGHT_GRAD, 0, rank) for rank in (0, 1)]
+
+    assert len(before[0]) == len(before[1]) == 1
+    assert not np.array_equal(before[0][0], before[1][0])
+    assert len(after[0]) == len(after[1]) == 2
+    for one, two in zip(*after, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_gradients_of_an_unshared_model_stay_different(dumps: dict[str, Path]) -> None:
+    after = [arrays(dumps["torch"] / "unshared", Role.WEIGHT_GRAD, 0, rank) for rank in (0, 1)]
+
+    assert not np.array_equal(after[0][0], after[1][0])
+
+
+def test_first_diverging_step_and_rank_come_first(dumps: dict[str, Path]) -> None:
+    found = compare(dumps["torch"] / "right", dumps["torch"] / "wrong", CompareSettings())
+
+    first = found.first_divergence
+    assert found.verdict is Verdict.DIVERGED
     assert first is not None
     assert first.pair.reference is not None
-    places = [(step.step, step.rank) for step in comparison.steps]
-    assert places == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert (first.pair.reference.address.step, first.pair.reference.address.rank) == (1, 1)
+    ends = [origin.pair.reference for origin in found.origins]
+    assert {end.address.rank for end in ends if end is not None} == {1}
+    assert [(step.step, step.rank) for step in found.steps] == [
+        (step, rank) for step in range(3) for rank in (0, 1)
+    ]
 
 
-def test_lost_rank_leaves_no_dump(tmp_path: Path) -> None:
-    script = PADDLE.replace("with padiff", "if rank == 1: os._exit(9)\nwith padiff")
-
-    codes = launch_lost(tmp_path, script)
-
-    assert codes == [1, 9]
-    with pytest.raises(DumpNotFoundError):
-        open_dump(tmp_path / "lost" / "m")
-
-
-def launch_lost(folder: Path, script: str) -> list[int]:
-    """Run two ranks by Paddle's variables, with a short wait."""
-    (folder / "lost.py").write_text(script)
-    codes = []
-    for rank in (1, 0):
-        environment = os.environ | {
-            "PADDLE_TRAINER_ID": str(rank),
-            "PADDLE_TRAINERS_NUM": "2",
-            "PADIFF_RANK_WAIT_S": "0.5",
-        }
-        done = subprocess.run(
-            [sys.executable, "lost.py", "lost"],
-            cwd=folder,
-            env=environment,
-            check=False,
-            capture_output=True,
-        )
-        codes.append(done.returncode)
-    return codes[::-1]
+def trials(folder: Path, *options: str) -> dict[str, int]:
+    """Run kills in a process of their own; gives how often a reader found which state."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.rank_trials", str(folder), *options],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def test_rank_is_read_from_what_launchers_set() -> None:
-    assert ranks_of({}) == Ranks()
-    assert ranks_of({"RANK": "0", "WORLD_SIZE": "1"}).count == 1
-    found = ranks_of({"PADDLE_TRAINER_ID": "3", "PADDLE_TRAINERS_NUM": "8"})
-    assert (found.rank, found.count) == (3, 8)
+def test_a_killed_run_never_reads_as_complete(tmp_path: Path) -> None:
+    states = trials(tmp_path, "--by-moment", "24", "--by-time", "6")
+
+    assert sum(states.values()) == 30
+    assert states["none"] + states.get("incomplete", 0) >= 10  # kills do hit recordings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_hundreds_of_killed_runs_never_read_as_complete(tmp_path: Path, seed: str) -> None:
+    states = trials(tmp_path, "--seed", seed, "--by-moment", "150", "--by-time", "100")
+
+    assert sum(states.values()) == 250
+    assert states["none"] + states.get("incomplete", 0) >= 80
+    assert states["complete"] >= 5  # some kills come too late

@@ -77,6 +77,23 @@ def test_steps_are_compared_in_numeric_order_and_one_sided_ones_are_told(tmp_pat
     assert result.verdict is Verdict.DIVERGED
 
 
+def test_ranks_that_only_one_dump_has_are_told_once(tmp_path: Path) -> None:
+    def ranks(count: int) -> list[DumpBuilder]:
+        built = [tiny_net(step=step) for step in (0, 1) for _ in range(count)]
+        for place, one in enumerate(built):
+            one.rank = place % count
+        return built
+
+    known = write_dump(tmp_path / "known", *ranks(2))
+    found = write_dump(tmp_path / "found", *ranks(4))
+
+    result = compare(known, found, DEFAULT)
+
+    assert [(step.step, step.rank) for step in result.steps] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert result.reasons == ("ranks 2, 3 only in the candidate",)
+    assert compare(known, found, CompareSettings(ranks=(0, 1))).verdict is Verdict.MATCH
+
+
 def test_steps_can_be_narrowed(tmp_path: Path) -> None:
     known = write_dump(tmp_path / "known", tiny_net(), tiny_net(step=1))
     found = write_dump(tmp_path / "found", tiny_net(), tiny_net(step=2))
