@@ -16,6 +16,7 @@ from .output import emit
 
 __all__ = ["check"]
 
+MOST_LINES = 1000
 _HIDDEN = re.compile(r"\.(.+)\.(partial|old)-[0-9a-f]{8}")
 
 
@@ -43,8 +44,10 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
         return 0
     lines = [
         f"{printable(problem.loc)}: {printable(problem.kind)}: {printable(problem.message)}"
-        for problem in problems
+        for problem in problems[:MOST_LINES]
     ]
+    if len(problems) > MOST_LINES:
+        lines.append(f"... and {len(problems) - MOST_LINES} more")
     count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
     emit("\n".join([*lines, f"{count} in {printable(str(dump))}"]) + "\n")
     return 2

@@ -232,6 +232,9 @@ def _trouble(error: Exception) -> int:
             _say(f"  {indent}{_one_line(line)}")
         if error.hint:
             _say(f"hint: {_one_line(error.hint)}")
+    elif isinstance(error, MemoryError):
+        _say("padiff: error: cannot go on: expected more memory, found none left")
+        _say("hint: `ulimit -v` and the container's limit say how much there is")
     elif isinstance(error, OSError):
         _say(f"padiff: error: {_one_line(str(error))}")
     else:

@@ -7,15 +7,14 @@ import json
 import os
 import shutil
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.lock import PlaceLock
+from padiff.dumpfile.wholefile import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -109,30 +108,13 @@ def write_text(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
         else:
-            _write_whole(Path(os.path.realpath(path)), text)
+            with whole_file(path) as partial, partial.open("x", encoding="utf-8") as file:
+                file.write(text)
     except OSError as error:
         raise ConfigError(
             f"cannot write {str(path)!r}: {error.strerror or error}",
             hint="name a file in an existing, writable folder with room for it",
         ) from error
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write beside the place and rename; the next writer takes over what a dead one left."""
-    lock = PlaceLock(path.with_name(f".{path.name}.lock"))
-    holder = lock.acquire()
-    if holder is not None:
-        raise ConfigError(f"cannot write {str(path)!r}: {holder or 'another process'} is doing so")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.unlink(missing_ok=True)
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(text)
-        partial.replace(path)
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        lock.release()
 
 
 def _to_text(data: object) -> str:

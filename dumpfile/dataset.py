@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 import h5py
-from h5py import h5d, h5g, h5l, h5o, h5z
+from h5py import h5a, h5d, h5g, h5l, h5o, h5z
 
 from .dtypes import hdf5_type
 from .errors import DumpFormatError
@@ -60,7 +60,8 @@ def _refusal(path: str, found: str) -> DumpFormatError:
 
 
 def _open(file: h5py.h5f.FileID, path: str) -> h5d.DatasetID:
-    group: h5py.h5f.FileID | h5g.GroupID = file
+    group: h5py.h5f.FileID | h5g.GroupID = h5g.open(file, b"/")
+    _refuse_attributes(group, path)
     parts = path.strip("/").split("/")
     for part in parts[:-1]:
         group = _member(group, part, path, h5o.TYPE_GROUP)
@@ -82,7 +83,29 @@ def _member(
     return h5o.open(group, encoded)
 
 
+def _refuse_attributes(where: h5g.GroupID | h5d.DatasetID, path: str) -> None:
+    if h5a.get_num_attrs(where):
+        raise _refusal(path, "HDF5 attributes, which a dump does not have")
+
+
+def count_values(file: h5py.h5f.FileID) -> int:
+    """Count what lies in the group of values, and beside it and the index; no link is followed.
+
+    Raises:
+        DumpFormatError: There is no such group.
+    """
+    try:
+        root = h5g.open(file, b"/")
+        values = _member(root, "values", "/values", h5o.TYPE_GROUP)
+        return int(values.get_num_objs()) + int(root.get_num_objs()) - 2
+    except HDF5_ERRORS as error:
+        if isinstance(error, DumpFormatError):
+            raise
+        raise _refusal("/values", f"HDF5 says {str(error)[:200]!r}") from error
+
+
 def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> Found:
+    _refuse_attributes(dataset, path)
     creation = dataset.get_create_plist()
     space = dataset.get_space()
     if creation.get_external_count():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
 from .manifestcodec import MANIFEST_NAME, file_path
+from .plainfile import check_plain_file
 from .stepfile import StepFile
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def read_manifest(directory: Path) -> bytes:
         DumpFormatError: The dump is incomplete, or the manifest cannot be read.
     """
     manifest = directory / MANIFEST_NAME
+    check_plain_file(manifest)
     try:
         if manifest.stat().st_size > _MANIFEST_LIMIT_BYTES:
             raise DumpFormatError(f"cannot read {str(manifest)!r}: it is too big for a manifest")

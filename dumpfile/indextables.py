@@ -172,7 +172,10 @@ def check_references(tables: dict[str, Table], problems: list[Problem]) -> None:
     if not problems:
         _check_order(tables, problems)
         _check_records(tables, problems)
+        _check_addresses(tables["records"], problems)
         _check_values(tables["values"], problems)
+        if not problems:
+            _check_overlaps(tables["values"], tables.get("samples", []), problems)
 
 
 def _check_parents(table: str, parents: Sequence[Any], problems: list[Problem]) -> None:
@@ -213,6 +216,35 @@ def _check_records(tables: dict[str, Table], problems: list[Problem]) -> None:
         elif call is not None and call_modules[call] != module:
             message = f"expected the call's module {call_modules[call]}, found {module}"
             problems.append(_problem(f"records[{row}].module", ProblemKind.REFERENCE, message))
+
+
+def _check_addresses(records: Table, problems: list[Problem]) -> None:
+    modules, calls, phases, roles, slots = records[:5]
+    addresses = list(zip(modules, calls, phases, roles, slots, strict=True))
+    if len(set(addresses)) == len(addresses):
+        return
+    seen: dict[tuple[Any, ...], int] = {}
+    for row, address in enumerate(addresses):
+        first = seen.setdefault(address, row)
+        if first != row:
+            message = f"the same address as records[{first}]"
+            problems.append(_problem(f"records[{row}]", ProblemKind.UNEXPECTED, message))
+
+
+def _check_overlaps(values: Table, samples: Table, problems: list[Problem]) -> None:
+    """Check that no two values share elements; writers put them one after the other."""
+    counts = dict(zip(samples[0], samples[1], strict=True)) if samples else {}
+    places = sorted(
+        (dataset, offset, min(size, counts.get(row, size)), row)
+        for row, (size, dataset, offset) in enumerate(
+            zip(values[2], values[12], values[13], strict=True)
+        )
+        if dataset is not None
+    )
+    for (dataset, offset, size, row), after in pairwise(places):
+        if after[0] == dataset and offset + size > after[1]:
+            message = f"its elements overlap with those of values[{row}]"
+            problems.append(_problem(f"values[{after[3]}].offset", ProblemKind.RANGE, message))
 
 
 def _check_values(table: Table, problems: list[Problem]) -> None:

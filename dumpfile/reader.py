@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .directory import read_manifest
 from .errors import DumpFormatError, DumpNotFoundError
 from .manifestcodec import MANIFEST_NAME, decode_manifest
+from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .stepfile import StepFile
 from .validate import validate
@@ -25,6 +26,7 @@ class Dump:
         """Keep the path and what was read there."""
         self._path = path
         self._manifest = manifest
+        self._places = {(info.step, info.rank): info for info in manifest.files}
 
     @property
     def path(self) -> Path:
@@ -48,9 +50,9 @@ class Dump:
             DumpNotFoundError: The dump has no such step and rank.
             DumpFormatError: The file is missing, truncated or no file of a dump.
         """
-        for info in self.files:
-            if (info.step, info.rank) == (step, rank):
-                return self._open(info)
+        info = self._places.get((step, rank))
+        if info is not None:
+            return self._open(info)
         have = ", ".join(f"step {info.step} rank {info.rank}" for info in self.files[:20])
         raise DumpNotFoundError(
             f"cannot read step {step} rank {rank} of dump {str(self._path)!r}: it has {have}"
@@ -62,6 +64,7 @@ class Dump:
 
     def _open(self, info: FileInfo) -> StepFile:
         path = self._path / info.path
+        check_plain_file(path)
         try:
             found = path.stat().st_size
         except OSError as error:

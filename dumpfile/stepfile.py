@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from h5py import h5f, h5p, h5s
+from h5py import h5f, h5p
 
-from .dataset import HDF5_ERRORS, Found, find_dataset
+from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
 from .dtypes import hdf5_type, numpy_dtype
 from .errors import DumpFormatError
 from .indexcodec import decode_index
+from .inflate import inflate
+from .plainfile import check_plain_file
+from .problem import Problem, ProblemKind
 from .sampling import sample_positions
 from .schema import Content, Index, RecordInfo, ValueInfo
 
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from .problem import Problem
-
 Array = npt.NDArray[Any]
 
 _MOST_SHOWN = 3
+_INDEX_LIMIT_BYTES = 256 << 20
+"""Two million records; reading an index takes some twenty times its size in memory."""
 
 
 class StepFile:
@@ -49,6 +52,7 @@ class StepFile:
         self._found: dict[str, tuple[str, Found]] = {}
         self._file: h5f.FileID | None = None
         self._map: mmap.mmap | None = None
+        check_plain_file(path)
         try:
             access = h5p.create(h5p.FILE_ACCESS)
             access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -217,23 +221,37 @@ class StepFile:
         return found
 
     def _read(self, found: Found, value: ValueInfo, size: int) -> Array:
-        dtype = numpy_dtype(value.dtype)
-        elements = np.empty(size, dtype=f"V{dtype.itemsize}")
-        space = h5s.create_simple((found.size,))
-        space.select_hyperslab((value.offset,), (size,))
+        kind = hdf5_type(value.dtype)
         try:
-            memory = h5s.create_simple((size,))
-            found.dataset.read(memory, space, elements, mtype=hdf5_type(value.dtype))
+            elements = inflate(found, offset=value.offset, size=size, kind=kind)
+        except DumpFormatError:
+            raise
         except HDF5_ERRORS as error:
             raise _unreadable(self._path, error) from error
-        return elements.view(dtype)
+        return elements.view(numpy_dtype(value.dtype))
 
     def _read_index(self) -> tuple[Index | None, tuple[Problem, ...]]:
         found = self._dataset("/index", "uint8")
+        if found.size > _INDEX_LIMIT_BYTES:
+            raise DumpFormatError(
+                f"cannot read {str(self._path)!r}: expected an index of at most "
+                f"{_INDEX_LIMIT_BYTES} bytes, found {found.size}"
+            )
         start = found.offset_bytes
         data = self._mapped()[start : start + found.size]  # type: ignore[operator]
         index, problems = decode_index(data)
-        return index, tuple(problems)
+        if index is not None:
+            problems = self._strangers(index)
+        return None if problems else index, tuple(problems)
+
+    def _strangers(self, index: Index) -> list[Problem]:
+        """Find out whether the file holds anything that belongs to no value."""
+        expected = len({value.dataset for value in index.values} - {None})
+        found = count_values(self._file)
+        if found <= expected:
+            return []  # one that is missing shows when it is read
+        message = f"expected {expected} datasets as the index says, found {found}"
+        return [Problem(loc="values", kind=ProblemKind.UNEXPECTED, message=message)]
 
 
 def _unreadable(path: Path, error: BaseException) -> DumpFormatError:

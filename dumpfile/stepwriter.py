@@ -93,6 +93,7 @@ class StepWriter:
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
         self._records: list[list[Any]] = []
+        self._addresses: dict[tuple[Any, ...], int] = {}
         self._values: list[ValueInfo] = []
         self._by_digest: dict[tuple[str, str], ValueInfo] = {}
         self._pages: dict[str, _Page] = {}
@@ -171,12 +172,22 @@ class StepWriter:
     ) -> int:
         """Add a record; see ``RecordInfo`` for the fields.
 
+        What comes again at the same address, as a loss that is recorded twice in a step, gets
+        ``@2``, ``@3`` … at the end of its slot.
+
         Returns:
             Its id.
         """
+        slot = self._distinct((module, call, phase, role), slot)
         record = [module, call, phase, role, slot, order, shape, value, requires_grad, tensor]
         self._records.append(record)
         return len(self._records) - 1
+
+    def _distinct(self, owner: tuple[int, int | None, Phase, Role], slot: str) -> str:
+        address = (*owner, slot)
+        before = self._addresses.get(address, 0)
+        self._addresses[address] = before + 1
+        return slot if not before else self._distinct(owner, f"{slot}@{before + 1}")
 
     def flush(self) -> None:
         """Wait until everything stored is known by value.

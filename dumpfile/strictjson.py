@@ -43,6 +43,8 @@ def from_json(data: bytes) -> JSON:
         )
     except RecursionError:
         raise StrictJSONError("nested too deeply") from None
+    except MemoryError:
+        raise StrictJSONError("too large for the memory that there is") from None
     except ValueError as error:
         raise StrictJSONError(str(error)) from None
 

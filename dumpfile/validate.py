@@ -9,6 +9,7 @@ from .digest import digest_of
 from .directory import read_manifest, step_files
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
 from .manifestcodec import MANIFEST_NAME, decode_manifest
+from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .schema import Content, FileInfo, Manifest, Statistics, ValueInfo
 from .statistics import statistics_of
@@ -70,6 +71,10 @@ def _within(file: str, problem: Problem) -> Problem:
 
 def _file_problems(directory: Path, manifest: Manifest, info: FileInfo, *, deep: bool) -> Problems:
     path = directory / info.path
+    try:
+        check_plain_file(path)
+    except DumpFormatError as error:
+        return [_problem(info.path, ProblemKind.FORBIDDEN, error.message)]
     if not path.is_file():
         return [_problem(info.path, ProblemKind.MISSING, "expected the file, found none")]
     problems: Problems = []

@@ -52,19 +52,13 @@ def set_cell(document: Any, table: str, column: str, cell: Any) -> None:  # noqa
 
 
 def soft_link(file: h5py.File) -> None:
-    file["values/other"] = BIG
     del file[VALUE]
-    file[VALUE] = h5py.SoftLink("/values/other")
+    file[VALUE] = h5py.SoftLink("/index")
 
 
 def external_link(file: h5py.File) -> None:
     del file[VALUE]
     file[VALUE] = h5py.ExternalLink("other.h5", "/x")
-
-
-def external_group(file: h5py.File) -> None:
-    del file["values"]
-    file["values"] = h5py.ExternalLink("other.h5", "/values")
 
 
 def external_storage(file: h5py.File) -> None:
@@ -119,7 +113,6 @@ def nothing_there(file: h5py.File) -> None:
     [
         soft_link,
         external_link,
-        external_group,
         external_storage,
         virtual_dataset,
         user_filter,
@@ -232,3 +225,27 @@ def test_any_other_hdf5_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DumpFormatError):
         StepFile(tmp_path / "x.h5")
+
+
+def external_group(file: h5py.File) -> None:
+    del file["values"]
+    file["values"] = h5py.ExternalLink("other.h5", "/values")
+
+
+def one_dataset_more(file: h5py.File) -> None:
+    file["values/other"] = BIG
+
+
+def something_beside_the_values(file: h5py.File) -> None:
+    file["payload"] = BIG
+
+
+@pytest.mark.parametrize("change", [external_group, one_dataset_more, something_beside_the_values])
+def test_a_file_with_anything_else_in_it_is_refused(
+    change: Callable[[h5py.File], None], dump: Path
+) -> None:
+    edit(dump, change)
+
+    with pytest.raises(DumpFormatError):
+        open_dump(dump).open()
+    assert validate(dump, deep=False) != []

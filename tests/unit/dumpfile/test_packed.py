@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
 import zipfile
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from padiff.dumpfile import DumpError, DumpWriteError, validate
+from padiff.dumpfile import (
+    DumpError,
+    DumpFormatError,
+    DumpWriteError,
+    DumpWriter,
+    open_dump,
+    validate,
+)
+from padiff.dumpfile.lock import PlaceLock
 from padiff.dumpfile.packed import pack, unpacked
+from padiff.dumpfile.scratch import scratch_folder
+from tests.support.dumps import DumpBuilder, add_step, manifest
 from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:
@@ -115,3 +128,52 @@ def test_damaged_archive_is_refused(tmp_path: Path) -> None:
         problems = [error.message]
 
     assert problems
+
+
+def test_large_compressed_value_is_mapped_from_a_file_without_name(tmp_path: Path) -> None:
+    zeros = np.zeros(40 << 20, np.float32)
+    zeros[1_234_567] = 7
+    with DumpWriter(tmp_path / "net", compression=1) as writer:
+        add_step(writer, DumpBuilder().module("", "Net").call("", inputs=[zeros]))
+        path = writer.commit(manifest())
+
+    with open_dump(path).open() as file:
+        found = file.array(file.index.records[0])
+
+    assert found.nbytes == zeros.nbytes
+    assert found[1_234_567] == 7
+    assert np.count_nonzero(found) == 1
+    assert not found.flags.writeable
+
+
+def test_folders_of_killed_processes_are_removed_and_others_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("padiff-scratch-dead", "padiff-scratch-alive", "padiff-scratch-new"):
+        (tmp_path / name / "dump").mkdir(parents=True)
+    (tmp_path / "padiff-scratch-dead" / "lock").write_text("process 1 on nowhere")
+    alive = PlaceLock(tmp_path / "padiff-scratch-alive" / "lock")
+    assert alive.acquire() is None
+
+    with scratch_folder() as folder:
+        left = {entry.name for entry in tmp_path.iterdir()}
+
+    assert left == {"padiff-scratch-alive", "padiff-scratch-new", folder.name}
+    assert not folder.exists()
+    alive.release()
+
+
+def test_full_temporary_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(tiny_net().write(tmp_path / "net"), tmp_path / "net.padiff.zip")
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+
+    with pytest.raises(DumpFormatError) as caught, unpacked(tmp_path / "net.padiff.zip"):
+        pytest.fail("it was unpacked")
+
+    assert "No space left" in caught.value.message
+    assert "TMPDIR" in str(caught.value.hint)

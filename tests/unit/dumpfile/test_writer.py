@@ -377,3 +377,15 @@ def test_a_process_that_dies_loses_only_its_own_recording(tmp_path: Path) -> Non
     assert output(path)[0] == 1.0
     assert output(tiny(2.0).write(path))[0] == 2.0
     assert names(tmp_path) == ["net"]
+
+
+def test_what_comes_again_at_an_address_is_kept_under_another_slot(tmp_path: Path) -> None:
+    with DumpWriter(tmp_path / "net") as writer:
+        with writer.step(0) as step:
+            step.add_modules(tiny().modules)
+            for value in range(3):
+                add(step, step.store(X + value), X)
+        path = writer.commit(manifest())
+
+    with open_dump(path).open() as file:
+        assert [record.slot for record in file.index.records] == ["['x']", "['x']@2", "['x']@3"]

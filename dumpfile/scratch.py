@@ -1,0 +1,60 @@
+"""A folder for what is needed only while something runs, also when a run before was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .lock import PlaceLock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["scratch_folder"]
+
+_PREFIX = "padiff-scratch-"
+_LOCK = "lock"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder below the system's temporary one, gone when the block ends.
+
+    Folders of processes that were killed are removed first: those of this user that nobody holds
+    the lock of.
+
+    Raises:
+        OSError: There is no room, or no place for temporary files.
+    """
+    _remove_dead(Path(tempfile.gettempdir()))
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = PlaceLock(folder / _LOCK)
+        if lock.acquire() is None:
+            break  # else another process took it for a dead one's, between the two lines above
+    try:
+        yield folder
+    finally:
+        lock.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_dead(place: Path) -> None:
+    with suppress(OSError):
+        for folder in place.glob(f"{_PREFIX}*"):
+            if _is_ours(folder) and (folder / _LOCK).is_file():
+                lock = PlaceLock(folder / _LOCK)
+                if lock.acquire() is None and lock.is_held:
+                    lock.release()
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    status = folder.lstat()
+    is_mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return stat.S_ISDIR(status.st_mode) and is_mine
