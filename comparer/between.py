@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .calltree import CallTree
     from .dataflow import Feed, Flow
 
-__all__ = ["called", "describe_feed", "feeders", "first_inside", "glue"]
+__all__ = ["called", "describe_feed", "feeders", "first_inside", "glue", "name_of"]
 
 
 def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
         if mine.made in _GLUE and (other.made not in _GLUE or position == 0):
             where = "" if other.made in _GLUE else f"on the {name} "
             lines.append(f"{where}{record.role}{record.slot} is {describe_feed(flow, mine)}")
-        elif other.made in _GLUE:
+        elif mine.made not in _GLUE and other.made in _GLUE:
             lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
     return tuple(sorted(lines, key=lambda line: line.endswith("unchanged")))
 
@@ -89,10 +89,10 @@ def describe_feed(flow: Flow, feed: Feed) -> str:
         return "given from outside"
     source = None if feed.source is None else index.records[feed.source]
     if source is not None and feed.made is not Made.MOVED:
-        return _name(index, source)
+        return name_of(index, source)
     where = _span(index, feed)
     if source is not None:
-        return f"{_name(index, source)} with its elements moved, {where}"
+        return f"{name_of(index, source)} with its elements moved, {where}"
     return f"made {where}"
 
 
@@ -127,7 +127,7 @@ def called(index: Index, call: int, *, short: bool = False) -> str:
     return f"{name} (line {info.site.line})" if short else f"{name} ({info.site})"
 
 
-def _name(index: Index, record: RecordInfo) -> str:
+def name_of(index: Index, record: RecordInfo) -> str:
     """Name a record without step and rank."""
     call = "" if record.call is None else f"#{index.calls[record.call].index}"
     path = index.modules[record.module].path or "(root)"

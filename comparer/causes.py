@@ -2,109 +2,62 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Content, Role
-from padiff.pairing import Rule, kind_of
+from padiff.dumpfile import Phase, Role
 
-from .attributes import canonical_attributes
-from .blocks import is_floating
-from .layercauses import Layer, batch_statistics, dropout, running_variance, transposed_weight
-from .patterns import bias, factor, lower_precision, offset, place, reordered
-from .profile import AxisProfile, profile
+from .attentioncauses import attention
+from .between import first_inside, name_of
+from .causesides import Sides
+from .functioncauses import combination, function, normalisation
+from .layercauses import batch_statistics, dropout, running_variance, transposed_weight
+from .patterns import (
+    bias,
+    factor,
+    feature_factor,
+    frame,
+    lower_precision,
+    offset,
+    place,
+    reordered,
+    shifted,
+)
+from .profile import agreement, profile
 from .result import Divergence, JudgedPair, Kind, Tolerance, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
 
     from .blocks import Array
     from .calltree import CallTree
     from .cause import Cause
+    from .contrast import Contrast
+    from .layercauses import Layer
     from .locate import Located
 
 __all__ = ["explain"]
 
 MOST_ORIGINS = 16
 """Origins of a step that are looked into, earliest first."""
-MOST_ELEMENTS = 1 << 24
-"""Larger tensors are not looked into: it takes several float64 copies."""
 FIRST_WORDS = ("attribute ", "known difference", "makes nan")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
 """Of a pair within its tolerance, elements count as off from this part of the largest error on."""
+NOISE = 4.0
+"""Unit roundoffs, of an element and of the tensor's usual size, that count as agreement where the
+question is in which places an error lies."""
+BESIDE = 1e-3
+"""Share of the largest error that counts as agreement there."""
 MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sides:
-    """Both dumps, and what of the one is what of the other."""
-
-    tree: CallTree
-    reference: Side
-    candidate: Side
-
-    def arrays(self, position: int) -> tuple[Array, Array] | None:
-        """Read a judged pair as float64, the reference in the candidate's layout."""
-        known, found = self.tree.records[position]
-        pair = self.tree.pairs[position]
-        if not known or found is None or pair.metrics is None or pair.is_partial:
-            return None
-        target = self.candidate.index.records[found]
-        sources = [self.reference.index.records[one] for one in known]
-        if math.prod(target.shape) > MOST_ELEMENTS:
-            return None
-        rule = Rule.parse(pair.layout or "identity")
-        expected = rule.apply([self.reference.array(source) for source in sources], target.shape)
-        array = self.candidate.array(target)
-        if not (is_floating(expected.dtype) and is_floating(array.dtype)):
-            return None
-        return expected.astype(np.float64), array.astype(np.float64)
-
-    def layer(self, call: int | None, module: int) -> Layer | None:
-        """Gather what is known of a reference module and its partner, and of one call."""
-        partner = self.tree.partner_module.get(module)
-        if partner is None:
-            return None
-        known, found = self.reference.index.modules[module], self.candidate.index.modules[partner]
-        kind = kind_of(known) or kind_of(found)
-        if kind is None and call is None:
-            return None
-        return Layer(
-            kind=kind or "",
-            reference=canonical_attributes(known, self.reference.framework),
-            candidate=canonical_attributes(found, self.candidate.framework),
-            training=(known.training, found.training),
-            source=self._input(call),
-            states={
-                record.slot.lstrip("._"): self.reference.array(record).astype(np.float64)
-                for record in self.reference.index.records
-                if record.module == module and self._is_small_state(record)
-            },
-        )
-
-    def _is_small_state(self, record: RecordInfo) -> bool:
-        if record.role not in {Role.WEIGHT, Role.BUFFER} or record.value is None:
-            return False
-        value = self.reference.index.values[record.value]
-        return value.content is Content.FULL and value.size <= MOST_ELEMENTS
-
-    def _input(self, call: int | None) -> Array | None:
-        if call is None:
-            return None
-        for record in self.reference.index.records:
-            if record.call == call and record.role is Role.INPUT and record.value is not None:
-                value = self.reference.index.values[record.value]
-                if value.content is Content.FULL and value.size <= MOST_ELEMENTS:
-                    array = self.reference.array(record)
-                    return array.astype(np.float64) if is_floating(array.dtype) else None
-        return None
+FORWARD_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
 
 
 def explain(located: Located, tree: CallTree, reference: Side, candidate: Side) -> Located:
@@ -116,7 +69,7 @@ def explain(located: Located, tree: CallTree, reference: Side, candidate: Side) 
         reference: The side held to be right.
         candidate: The other.
     """
-    sides = _Sides(tree=tree, reference=reference, candidate=candidate)
+    sides = Sides(tree=tree, reference=reference, candidate=candidate)
     left, found = MOST_ORIGINS, []
     for divergence in located.divergences:
         if divergence.kind is Kind.ORIGIN and left:
@@ -127,18 +80,20 @@ def explain(located: Located, tree: CallTree, reference: Side, candidate: Side) 
     return replace(located, divergences=tuple(found))
 
 
-def _explained(divergence: Divergence, sides: _Sides) -> Divergence:
-    position = _position(divergence.pair, sides.tree)
-    arrays = None if position is None else sides.arrays(position)
-    known = divergence.pair.reference
-    if arrays is None or known is None:
+def _explained(divergence: Divergence, sides: Sides) -> Divergence:
+    shown = _position(divergence.pair, sides.tree)
+    inner = _where_it_began(divergence, sides)
+    position = shown if inner is None else inner
+    contrast = None if position is None else sides.contrast(position)
+    if contrast is None or position is None or divergence.pair.reference is None:
         return divergence
-    layer = sides.layer(known.call, known.module)
-    tolerance = _tolerance(divergence.pair)
+    pair = sides.tree.pairs[position]
     with np.errstate(all="ignore"):
-        profiles = profile(*arrays, tolerance)
-        causes = _causes(*arrays, profiles, layer, role=known.address.role)
+        profiles = profile(contrast.reference, contrast.candidate, _tolerance(pair))
+        causes = _Search(sides, position, contrast).run()
         causes += _weight_causes(divergence, sides)
+    if inner is not None and inner != shown:
+        causes = [_placed(cause, sides, position) for cause in causes]
     settings = [line for line in divergence.evidence if line.startswith(FIRST_WORDS)]
     others = [line for line in divergence.evidence if line not in settings]
     return replace(
@@ -149,6 +104,19 @@ def _explained(divergence: Divergence, sides: _Sides) -> Divergence:
     )
 
 
+def _where_it_began(divergence: Divergence, sides: Sides) -> int | None:
+    """Find what the code of a forward origin made first, which says more than what came of it."""
+    known = divergence.pair.reference
+    if known is None or known.call is None or known.address.role not in FORWARD_ROLES:
+        return None
+    return first_inside(sides.tree, known.call)
+
+
+def _placed(cause: Cause, sides: Sides, position: int) -> Cause:
+    record = sides.reference.index.records[sides.tree.records[position][0][0]]
+    return replace(cause, text=f"{name_of(sides.reference.index, record)}: {cause.text}")
+
+
 def _tolerance(pair: JudgedPair) -> Tolerance:
     """Give what decides which elements are off: of a pair that agrees, those most off."""
     if pair.verdict is Verdict.MATCH and pair.metrics is not None:
@@ -156,59 +124,116 @@ def _tolerance(pair: JudgedPair) -> Tolerance:
     return pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
 
 
-def _causes(
-    reference: Array,
-    candidate: Array,
-    profiles: tuple[AxisProfile, ...],
-    layer: Layer | None,
-    *,
-    role: Role,
-) -> list[Cause]:
-    """Give the causes that fit, those that say most first."""
-    if not reference.size or np.array_equal(reference, candidate):
-        return []
-    if not (np.isfinite(reference).all() and np.isfinite(candidate).all()):
-        return place(profiles)
-    found: list[Cause | None] = []
-    if layer is not None and role is Role.OUTPUT:
-        found += [
-            batch_statistics(reference, candidate, layer),
-            dropout(reference, candidate),
-            transposed_weight(reference, candidate, layer),
+class _Search:
+    """Looks for the causes of one diverged pair, those that say most first."""
+
+    def __init__(self, sides: Sides, position: int, contrast: Contrast) -> None:
+        tree = sides.tree
+        self._contrast = contrast
+        self._record: RecordInfo = sides.reference.index.records[tree.records[position][0][0]]
+        self._layer: Layer | None = None
+        self._heads: int | None = None
+        role = self._record.role
+        if role is not Role.INPUT:
+            self._layer = sides.layer(self._record.call, self._record.module)
+        self._heads = None if self._layer is None else self._layer.heads
+        call = self._record.call
+        around = None if call is None else tree.reference.calls[call].parent
+        if role is Role.INPUT and around is not None:
+            outer = sides.layer(around, tree.reference.calls[around].module)
+            self._heads = None if outer is None else outer.heads
+        self._at_hand = sides.at_hand(self._record) if role in FORWARD_ROLES else []
+
+    def run(self) -> list[Cause]:
+        """Give the causes that fit."""
+        sides = self._contrast
+        if not sides.reference.size or not sides.error:
+            return []
+        if not (np.isfinite(sides.reference).all() and np.isfinite(sides.candidate).all()):
+            return place(profile(sides.reference, sides.candidate, Tolerance(atol=0.0, rtol=0.0)))
+        for group in (self._of_layer, self._of_inputs, self._of_whole):
+            found = [cause for cause in group() if cause is not None]
+            if found:
+                return found
+        rounding = lower_precision(sides)
+        return self._places() or ([] if rounding is None else [rounding])
+
+    def _places(self) -> list[Cause]:
+        """Look where the error is: all that is more than rounding, whatever the tolerance."""
+        sides = self._contrast
+        noise = NOISE * sides.unit
+        size = float(np.sqrt(np.mean(sides.reference**2)))
+        largest = float(np.abs(sides.candidate - sides.reference).max())
+        plain = Tolerance(atol=BESIDE * largest + noise * size, rtol=noise)
+        edge = frame(agreement(sides.reference, sides.candidate, plain))
+        if edge is not None and self._record.role in CALL_ROLES:
+            return [edge]
+        profiles = profile(sides.reference, sides.candidate, plain)
+        return place(profiles, heads=self._heads)[:MOST_PLACES]
+
+    def _of_layer(self) -> Iterable[Cause | None]:
+        """Look for what only makes sense for a kind of layer."""
+        sides, layer, role = self._contrast, self._layer, self._record.role
+        if layer is not None and role is Role.OUTPUT:
+            yield batch_statistics(sides, layer)
+            yield transposed_weight(sides, layer)
+        if layer is not None and role is Role.BUFFER:
+            yield running_variance(sides, layer)
+        if role in FORWARD_ROLES:
+            yield dropout(sides)
+
+    def _of_inputs(self) -> Iterable[Cause | None]:
+        """Look for another function of what went in; the first that fits says it."""
+        sides, layer, at_hand = self._contrast, self._layer, self._finite()
+        if not at_hand:
+            return
+        tries: list[Callable[[], Cause | None]] = [
+            lambda: function(sides, at_hand),
+            lambda: combination(sides, at_hand),
+            lambda: attention(sides, at_hand, self._heads),
         ]
-    if layer is not None and role is Role.BUFFER:
-        found.append(running_variance(reference, candidate, layer))
-    if not any(found):
-        whole = factor(reference, candidate) or offset(reference, candidate)
-        known = None if layer is None else layer.states.get("bias")
-        is_state = role not in CALL_ROLES
-        found += [whole or (None if is_state else bias(reference, candidate, known))]
-        found.append(reordered(reference, candidate))
-    if not any(found):
-        heads = None if layer is None else layer.heads
-        where: list[Cause | None] = [*place(profiles, heads=heads)[:MOST_PLACES]]
-        found += where or [lower_precision(reference, candidate)]
-    return [cause for cause in found if cause is not None]
+        if layer is not None and len(at_hand) == 1 and "norm" in layer.kind + layer.class_name:
+            states = layer.state("weight", "scale"), layer.state("bias")
+            eps = layer.reference.get("eps")
+            tries.insert(0, lambda: normalisation(sides, at_hand[0][1], *states, eps))
+        yield next((found for found in (attempt() for attempt in tries) if found), None)
+
+    def _finite(self) -> Sequence[tuple[str, Array]]:
+        return [one for one in self._at_hand if np.isfinite(one[1]).all()]
+
+    def _of_whole(self) -> Iterable[Cause | None]:
+        """Look for one change of all elements."""
+        sides, layer = self._contrast, self._layer
+        is_state = self._record.role not in CALL_ROLES
+        whole = factor(sides) or offset(sides)
+        if whole is None and not is_state:
+            whole = bias(sides, None if layer is None else layer.state("bias")) or shifted(sides)
+        whole = whole or reordered(sides)
+        if whole is None and not is_state:
+            whole = feature_factor(sides, None if layer is None else layer.state("weight"))
+        yield whole
 
 
-def _weight_causes(divergence: Divergence, sides: _Sides) -> list[Cause]:
-    """Look at the diverged weights of an origin: transposed, scaled, shifted?"""
+def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:
+    """Look at the diverged weights of an origin, or their gradients: transposed, scaled?"""
     known = divergence.pair.reference
-    if known is None or known.address.role in {Role.WEIGHT, Role.BUFFER}:
+    own = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD}
+    if known is None or known.address.role in own:
         return []
+    is_backward = known.address.phase is Phase.BACKWARD
+    role = Role.WEIGHT_GRAD if is_backward else Role.WEIGHT
     found = []
-    for position, pair in sides.tree.of_module(known.module, Role.WEIGHT):
-        arrays = sides.arrays(position) if pair.fatal else None
-        if (
-            arrays is None
-            or pair.reference is None
-            or not all(np.isfinite(a).all() for a in arrays)
-        ):
+    for position, pair in sides.tree.of_module(known.module, role):
+        contrast = sides.contrast(position) if pair.fatal else None
+        if contrast is None or pair.reference is None:
             continue
-        cause = reordered(*arrays) or factor(*arrays)
+        if not (np.isfinite(contrast.reference).all() and np.isfinite(contrast.candidate).all()):
+            continue
+        cause = reordered(contrast) or factor(contrast)
         if cause is not None:
             slot = pair.reference.address.slot.lstrip(".")
-            found.append(replace(cause, text=f"weight {slot!r}: {cause.text}"))
+            words = str(role).replace("_", " ")
+            found.append(replace(cause, text=f"{words} {slot!r}: {cause.text}"))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
-from .patterns import EXPLAINED, residual
+from .contrast import EXPLAINED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,17 +16,22 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON
 
     from .blocks import Array
+    from .contrast import Contrast
 
 __all__ = ["Layer", "batch_statistics", "dropout", "running_variance", "transposed_weight"]
 
 ENOUGH = 16
 """Elements from which a share of zeros means something."""
+LEAST_SHARE = 0.01
+"""Smallest share of elements left out that counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """What is known of a diverged module."""
 
+    class_name: str
+    """Of the reference, in lower case."""
     kind: str
     """As in ``padiff.pairing.kind_of``, empty if unknown."""
     reference: Mapping[str, JSON]
@@ -50,10 +55,10 @@ class Layer:
         return next((self.states[name] for name in names if name in self.states), None)
 
 
-def batch_statistics(reference: Array, candidate: Array, layer: Layer) -> Cause | None:
+def batch_statistics(sides: Contrast, layer: Layer) -> Cause | None:
     """See whether the candidate is what BatchNorm gives in the other mode."""
     source = layer.source
-    if layer.kind != "batch_norm" or source is None or source.shape != reference.shape:
+    if layer.kind != "batch_norm" or source is None or source.shape != sides.reference.shape:
         return None
     axes = (0, *range(2, source.ndim))
     running = layer.state("running_mean", "mean"), layer.state("running_var", "variance")
@@ -65,7 +70,7 @@ def batch_statistics(reference: Array, candidate: Array, layer: Layer) -> Cause 
     }
     for mode, (mean, variance) in modes.items():
         explained = _normalised(source, mean, variance, layer)
-        if residual(reference, candidate, explained) <= EXPLAINED:
+        if sides.fits(explained):
             numbers: dict[str, JSON] = {"mode": mode}
             text = f"the candidate is what this BatchNorm gives in {mode} mode"
             return Cause(name=CauseName.BATCH_STATISTICS, text=text, numbers=numbers)
@@ -83,8 +88,9 @@ def _normalised(source: Array, mean: Array, variance: Array, layer: Layer) -> Ar
     return result
 
 
-def dropout(reference: Array, candidate: Array) -> Cause | None:
+def dropout(sides: Contrast) -> Cause | None:
     """See whether one side left elements out at random and scaled the others up."""
+    reference, candidate = sides.reference, sides.candidate
     if reference.size < ENOUGH:
         return None
     for side, dropped, whole in (
@@ -94,11 +100,14 @@ def dropout(reference: Array, candidate: Array) -> Cause | None:
         kept = (dropped != 0) & (whole != 0)
         lost = (dropped == 0) & (whole != 0)
         share = np.count_nonzero(lost) / dropped.size
-        if not kept.any() or not 0 < share < 1:
+        if np.count_nonzero(kept) < ENOUGH // 4 or not LEAST_SHARE < share < 1:
             continue
         ratio = dropped[kept] / whole[kept]
         scale = float(np.median(ratio))
-        if scale > 1 and np.abs(ratio / scale - 1).max() <= EXPLAINED:
+        if (
+            scale > 1 + LEAST_SHARE
+            and np.abs(ratio / scale - 1).max() <= EXPLAINED + 4 * sides.unit
+        ):
             p = 1 - 1 / scale
             text = (
                 f"dropout is active on the {side}: {share:.1%} are zero, the others 1/(1-{p:.3g})"
@@ -108,23 +117,19 @@ def dropout(reference: Array, candidate: Array) -> Cause | None:
     return None
 
 
-def transposed_weight(reference: Array, candidate: Array, layer: Layer) -> Cause | None:
+def transposed_weight(sides: Contrast, layer: Layer) -> Cause | None:
     """See whether the candidate is what a square Linear gives with its weight transposed."""
     weight, source = layer.state("weight"), layer.source
-    if layer.kind != "linear" or weight is None or source is None:
+    if weight is None or source is None or layer.kind not in {"linear", ""} or not source.ndim:
         return None
     if weight.ndim != 2 or len({*weight.shape, source.shape[-1]}) != 1:  # noqa: PLR2004
         return None
     bias = layer.state("bias")
     for used, right in ((weight, weight.T), (weight.T, weight)):
         given, expected = source @ used, source @ right
-        if bias is not None:
+        if bias is not None and bias.shape == given.shape[-1:]:
             given, expected = given + bias, expected + bias
-        if given.shape != reference.shape:
-            return None
-        if residual(reference, candidate, given) <= EXPLAINED and np.linalg.norm(
-            expected - reference
-        ) <= EXPLAINED * np.linalg.norm(reference):
+        if sides.fits(given) and sides.is_reference(expected):
             return Cause(
                 name=CauseName.TRANSPOSED_WEIGHT,
                 text="the candidate is what the transposed weight gives",
@@ -132,13 +137,13 @@ def transposed_weight(reference: Array, candidate: Array, layer: Layer) -> Cause
     return None
 
 
-def running_variance(reference: Array, candidate: Array, layer: Layer) -> Cause | None:
+def running_variance(sides: Contrast, layer: Layer) -> Cause | None:
     """See whether the sides differ as the biased and the unbiased batch variance do.
 
     The ratio of the two is n / (n - 1) of the batch's part, so that the difference has one sign
     and is at most 1 / (n - 1) of the value.
     """
-    source = layer.source
+    source, reference, candidate = layer.source, sides.reference, sides.candidate
     if layer.kind != "batch_norm" or not (reference > 0).all():
         return None
     share = (reference - candidate) / candidate

@@ -1,6 +1,6 @@
 """Shapes that an error can have: each function looks at one, and speaks only if the numbers do.
 
-All take the reference and the candidate as float64 arrays of one shape, without nan or inf.
+All but ``place`` take both sides as float64 arrays of one shape, without nan or inf.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
+from .contrast import EXPLAINED, Contrast
 from .profile import axis_names
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .profile import AxisProfile
 
-__all__ = ["bias", "factor", "lower_precision", "offset", "place", "reordered", "residual"]
+__all__ = [
+    "bias",
+    "factor",
+    "feature_factor",
+    "frame",
+    "lower_precision",
+    "offset",
+    "place",
+    "reordered",
+    "shifted",
+]
 
-EXPLAINED = 0.02
-"""Share of the error, in L2, that may be left over by an explanation."""
 FEW_SHARE = 0.5
 """Up to this share of an axis counts as only some of its indices."""
 BORDER = 4
@@ -33,29 +42,26 @@ SHOWN = 6
 """Indices that are written out."""
 MANTISSA = {"bfloat16": 16, "TF32 or float16": 13}
 """Bits of a float32's mantissa that are zero after rounding to a shorter format."""
+FLOAT32_UNIT = 2.0**-24
+FEW_PER_ENTRY = 4
+"""Elements that each entry of a vector must explain to mean something."""
+WIDE = 4
+"""Indices from which an axis can be seen to have moved."""
+LARGEST_ROOT = 100_000
 _STAYS = 1e-3
 
 
-def residual(reference: Array, candidate: Array, explained: Array) -> float:
-    """Give the share of the error, in L2, that an explanation of the candidate leaves over.
-
-    0 where ``explained`` is the candidate, 1 or more where it is no better than the reference.
-    """
-    before = float(np.linalg.norm((candidate - reference).ravel()))
-    left = float(np.linalg.norm((candidate - explained).ravel()))
-    return left / before if before else 0.0
-
-
-def factor(reference: Array, candidate: Array) -> Cause | None:
+def factor(sides: Contrast) -> Cause | None:
     """See whether the candidate is a multiple of the reference."""
+    reference, candidate = sides.reference, sides.candidate
     square = float(np.vdot(reference, reference))
     if not square or reference.size < 2:  # noqa: PLR2004
         return None
     scale = float(np.vdot(reference, candidate)) / square
-    left = residual(reference, candidate, scale * reference)
-    if left > EXPLAINED or not scale:
+    left = sides.left(scale * reference)
+    if left > sides.allowed or not scale:
         return None
-    if abs(scale + 1) < _STAYS:
+    if abs(scale + 1) < _STAYS + sides.unit:
         return Cause(
             name=CauseName.SIGN,
             text="the candidate is the reference with the opposite sign",
@@ -63,85 +69,169 @@ def factor(reference: Array, candidate: Array) -> Cause | None:
         )
     return Cause(
         name=CauseName.FACTOR,
-        text=f"the candidate is {scale:.6g} times the reference: a scale is missing or doubled",
+        text=f"the candidate is {_short(scale, sides)} times the reference{_in_words(scale)}: a "
+        "scale is missing or doubled",
         numbers={"factor": scale, "left_over": left},
     )
 
 
-def offset(reference: Array, candidate: Array) -> Cause | None:
+def _short(number: float, sides: Contrast) -> str:
+    """Give as many digits of a fitted number as the dtype bears."""
+    return f"{number:.6g}" if sides.unit <= FLOAT32_UNIT else f"{number:.3g}"
+
+
+def _in_words(scale: float) -> str:
+    """Say of what whole number a factor is the inverse or the root, empty if of none."""
+    for power, words in ((-1, "1/{}"), (-2, "1/sqrt({})"), (2, "sqrt({})")):
+        whole = abs(scale) ** power
+        near = round(whole)
+        is_whole = abs(scale) == round(abs(scale)) or not 1 < near < LARGEST_ROOT
+        if not is_whole and abs(whole - near) <= _STAYS * whole:
+            return f" ({'-' if scale < 0 else ''}{words.format(near)})"
+    return ""
+
+
+def offset(sides: Contrast) -> Cause | None:
     """See whether the candidate is the reference plus one number."""
-    if reference.size < 2:  # noqa: PLR2004
+    if sides.reference.size < 2:  # noqa: PLR2004
         return None
-    shift = float((candidate - reference).mean())
-    left = residual(reference, candidate, reference + shift)
-    if left > EXPLAINED:
+    shift = float((sides.candidate - sides.reference).mean())
+    left = sides.left(sides.reference + shift)
+    if left > sides.allowed:
         return None
     return Cause(
         name=CauseName.OFFSET,
-        text=f"the candidate is the reference plus {shift:.6g} everywhere",
+        text=f"the candidate is the reference plus {_short(shift, sides)} everywhere",
         numbers={"offset": shift, "left_over": left},
     )
 
 
-def bias(reference: Array, candidate: Array, known: Array | None) -> Cause | None:
+def bias(sides: Contrast, known: Array | None) -> Cause | None:
     """See whether the difference is one vector along an axis: a bias too few or too many.
 
     Args:
-        reference: Shape (*S).
-        candidate: Shape (*S).
+        sides: Shape (*S).
         known: The module's bias, shape (channels,), None if it has none.
     """
-    difference = candidate - reference
-    for axis in dict.fromkeys((reference.ndim - 1, 1)):
-        if not 0 <= axis < reference.ndim or reference.size <= reference.shape[axis]:
-            continue
+    reference, difference = sides.reference, sides.candidate - sides.reference
+    for axis in _feature_axes(reference):
         others = tuple(other for other in range(reference.ndim) if other != axis)
         vector = difference.mean(axis=others, keepdims=True)
-        left = residual(reference, candidate, reference + vector)
-        if left > EXPLAINED:
+        left = sides.left(reference + vector)
+        if left > sides.allowed:
             continue
         text = f"the difference is one number per {axis_names(reference.ndim)[axis]}"
-        sign = _multiple_of(vector.ravel(), known)
+        sign = _multiple_of(vector.ravel(), known, sides.allowed)
         if sign:
             text += ": the reference's bias, " + ("left out" if sign < 0 else "added once more")
         return Cause(name=CauseName.BIAS, text=text, numbers={"axis": axis, "left_over": left})
     return None
 
 
-def _multiple_of(vector: Array, known: Array | None) -> int:
+def feature_factor(sides: Contrast, known: Array | None) -> Cause | None:
+    """See whether the candidate is the reference times one number per feature: a weight left out.
+
+    Args:
+        sides: Shape (*S).
+        known: The module's weight, shape (channels,), None if it has none.
+    """
+    reference, candidate = sides.reference, sides.candidate
+    for axis in _feature_axes(reference):
+        others = tuple(other for other in range(reference.ndim) if other != axis)
+        squares = (reference * reference).sum(axis=others, keepdims=True)
+        if not squares.all():
+            continue
+        scales = (reference * candidate).sum(axis=others, keepdims=True) / squares
+        left = sides.left(reference * scales)
+        if left > sides.allowed:
+            continue
+        text = f"the candidate is the reference times one number per {_axis(reference, axis)}"
+        text += f" ({scales.min():.4g} to {scales.max():.4g})"
+        inverse = 1 / scales.ravel() if scales.all() else None
+        if inverse is not None and _multiple_of(inverse, known, sides.allowed) > 0:
+            text += ": the reference's weight, left out"
+        return Cause(
+            name=CauseName.FEATURE_FACTOR, text=text, numbers={"axis": axis, "left_over": left}
+        )
+    return None
+
+
+def _axis(array: Array, axis: int) -> str:
+    return axis_names(array.ndim)[axis]
+
+
+def _feature_axes(array: Array) -> list[int]:
+    """Give the axes along which layers have a bias; enough elements for each entry of it."""
+    axes = dict.fromkeys((array.ndim - 1, 1))
+    return [
+        axis
+        for axis in axes
+        if 0 <= axis < array.ndim and array.size >= FEW_PER_ENTRY * array.shape[axis]
+    ]
+
+
+def _multiple_of(vector: Array, known: Array | None, allowed: float) -> int:
     """Tell whether a vector is the bias (1) or its negative (-1)."""
     if known is None or known.shape != vector.shape or not known.any():
         return 0
     for sign in (1, -1):
-        if np.linalg.norm(vector - sign * known) <= EXPLAINED * np.linalg.norm(known):
+        if np.linalg.norm(vector - sign * known) <= allowed * np.linalg.norm(known):
             return sign
     return 0
 
 
-def reordered(reference: Array, candidate: Array) -> Cause | None:
+def reordered(sides: Contrast) -> Cause | None:
     """See whether the candidate holds the reference's elements in another order."""
-    limit = EXPLAINED
+    reference, candidate = sides.reference, sides.candidate
+    if reference.size and reference.min() == reference.max():
+        return None
     for first, second in combinations(range(reference.ndim), 2):
         if reference.shape[first] == reference.shape[second] > 1:
             swapped = reference.swapaxes(first, second)
-            if residual(reference, candidate, swapped) <= limit:
+            if sides.fits(swapped):
                 return Cause(
                     name=CauseName.TRANSPOSED,
                     text=f"equal after transposing axes {first} and {second}",
                     numbers={"axes": [first, second]},
                 )
     for axis, size in enumerate(reference.shape):
-        if size > 1 and residual(reference, candidate, np.flip(reference, axis)) <= limit:
-            name = axis_names(reference.ndim)[axis]
+        if size > 1 and sides.fits(np.flip(reference, axis)):
             return Cause(
                 name=CauseName.PERMUTED,
-                text=f"equal after reversing axis {axis} ({name})",
+                text=f"equal after reversing axis {axis} ({_axis(reference, axis)})",
                 numbers={"axis": axis},
             )
     known, found = np.sort(reference, axis=None), np.sort(candidate, axis=None)
-    if known.size > 2 and residual(reference, candidate, candidate + (found - known).reshape(  # noqa: PLR2004
-        reference.shape)) <= limit and known[0] != known[-1]:  # fmt: skip
+    left = np.linalg.norm(found - known)
+    if known.size > 2 and left <= EXPLAINED * sides.error:  # noqa: PLR2004
         return Cause(name=CauseName.PERMUTED, text="the same elements in another order", numbers={})
+    return None
+
+
+def shifted(sides: Contrast) -> Cause | None:
+    """See whether the candidate is the reference moved by one along an axis or two: off by one."""
+    reference, candidate = sides.reference, sides.candidate
+    first = 1 if reference.ndim > 1 else 0  # the rows of a batch do not move
+    wide = [axis for axis in range(first, reference.ndim) if reference.shape[axis] >= WIDE]
+    steps: list[tuple[tuple[int, int], ...]] = [((axis, by),) for axis in wide for by in (1, -1)]
+    if len(wide) > 1:
+        steps += [((wide[-2], one), (wide[-1], two)) for one in (1, -1) for two in (1, -1)]
+    for moves in steps:
+        kept: list[slice] = [slice(None)] * reference.ndim
+        source = list(kept)
+        for axis, by in moves:
+            kept[axis] = slice(1, None) if by > 0 else slice(None, -1)
+            source[axis] = slice(None, -1) if by > 0 else slice(1, None)
+        inner = Contrast(
+            reference=reference[tuple(kept)], candidate=candidate[tuple(kept)], unit=sides.unit
+        )
+        if inner.error and inner.fits(reference[tuple(source)]):
+            where = " and ".join(f"{by:+d} along {_axis(reference, axis)}" for axis, by in moves)
+            return Cause(
+                name=CauseName.SHIFTED,
+                text=f"the candidate is the reference moved by {where}: off by one",
+                numbers={"axes": [axis for axis, _ in moves], "by": [by for _, by in moves]},
+            )
     return None
 
 
@@ -163,7 +253,11 @@ def place(profiles: Sequence[AxisProfile], *, heads: int | None = None) -> list[
             "indices": list(bad[:SHOWN]),
         }
         width = _border(axis)
-        if bad[0] and bad == tuple(range(bad[0], axis.size)) and axis.name in {"token", "batch"}:
+        is_sequence = axis.name in {"token", "batch"}
+        if is_sequence and bad == tuple(range(len(bad))) and len(bad) >= FEW_SHARE * axis.size:
+            text = f"only up to {axis.name} {bad[-1]} of {axis.size}: a mask or positions"
+            found.append(Cause(name=CauseName.HEAD, text=text, numbers=where | {"to": bad[-1]}))
+        elif is_sequence and bad[0] and bad == tuple(range(bad[0], axis.size)):
             text = f"only from {axis.name} {bad[0]} of {axis.size} on: a mask or positions"
             found.append(Cause(name=CauseName.TAIL, text=text, numbers=where | {"from": bad[0]}))
         elif width and axis.name in {"row", "column", "depth"}:
@@ -176,6 +270,32 @@ def place(profiles: Sequence[AxisProfile], *, heads: int | None = None) -> list[
             text = f"only in {axis.name} {_list(bad)} of {axis.size} (axis {axis.axis})"
             found.append(Cause(name=CauseName.SOME, text=text, numbers=where))
     return found
+
+
+def frame(agree: Array) -> Cause | None:
+    """See whether all that is off lies within a few elements of an edge: another padding.
+
+    Args:
+        agree: Shape (batch, channel, *space): whether each element agrees.
+    """
+    space = agree.shape[2:]
+    if len(space) < 2 or agree.all():  # noqa: PLR2004
+        return None
+    for width in range(1, BORDER + 1):
+        if min(space) <= 2 * width:
+            return None
+        inner = (slice(None), slice(None), *(slice(width, -width) for _ in space))
+        edge = np.ones(agree.shape, bool)
+        edge[inner] = False
+        if agree[inner].all():
+            share = 1 - np.count_nonzero(agree[edge]) / np.count_nonzero(edge)
+            text = f"only at the border: within {width} of an edge of {space}, {share:.0%} of it"
+            return Cause(
+                name=CauseName.BORDER,
+                text=f"{text}: another padding",
+                numbers={"width": width, "share": share},
+            )
+    return None
 
 
 def _border(axis: AxisProfile) -> int:
@@ -198,8 +318,11 @@ def _list(indices: Sequence[int]) -> str:
     return shown + (f" and {len(indices) - SHOWN} more" if len(indices) > SHOWN else "")
 
 
-def lower_precision(reference: Array, candidate: Array) -> Cause | None:
-    """See whether the candidate passed through a shorter floating-point format."""
+def lower_precision(sides: Contrast) -> Cause | None:
+    """See whether the candidate passed through a shorter floating-point format than it has."""
+    reference, candidate = sides.reference, sides.candidate
+    if sides.unit > FLOAT32_UNIT:
+        return None
     for name, bits in MANTISSA.items():
         if _is_short(candidate, bits) and not _is_short(reference, bits):
             return Cause(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .result import Tolerance
 
-__all__ = ["AxisProfile", "axis_names", "profile"]
+__all__ = ["AxisProfile", "agreement", "axis_names", "profile"]
 
 LONGEST = 64
 """Entries of a profile; longer axes are given in that many bins."""
@@ -45,6 +45,21 @@ def axis_names(ndim: int) -> tuple[str, ...]:
     return _NAMES.get(ndim, tuple(f"axis {axis}" for axis in range(ndim)))
 
 
+def agreement(reference: Array, candidate: Array, tolerance: Tolerance) -> Array:
+    """Tell for each element whether the sides agree; equal nan and inf do.
+
+    Args:
+        reference: Shape (*S), float64.
+        candidate: Shape (*S), float64.
+        tolerance: Decides.
+    """
+    with np.errstate(all="ignore"):
+        distance = np.abs(candidate - reference)
+        agree: Array = distance <= tolerance.atol + tolerance.rtol * np.abs(reference)
+    agree |= (candidate == reference) | (np.isnan(candidate) & np.isnan(reference))
+    return agree
+
+
 def profile(reference: Array, candidate: Array, tolerance: Tolerance) -> tuple[AxisProfile, ...]:
     """Measure the error along each axis.
 
@@ -53,10 +68,9 @@ def profile(reference: Array, candidate: Array, tolerance: Tolerance) -> tuple[A
         candidate: Shape (*S), float64.
         tolerance: Decides which elements agree.
     """
+    agree = agreement(reference, candidate, tolerance)
     with np.errstate(all="ignore"):
         distance = np.abs(candidate - reference)
-        agree = distance <= tolerance.atol + tolerance.rtol * np.abs(reference)
-    agree |= (candidate == reference) | (np.isnan(candidate) & np.isnan(reference))
     distance = np.where(np.isfinite(distance), distance, np.inf)
     distance[agree & np.isinf(distance)] = 0.0
     names = axis_names(reference.ndim)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CALL_ROLES, Phase, Role
 
 from .backward import Faults
+from .calltree import is_bad
+from .contrast import unit_roundoff
 from .dataflow import Made
 from .result import Verdict
 from .sharing import relative_error
@@ -29,8 +31,7 @@ __all__ = ["Beginning", "Trace", "trace_back"]
 
 STEP = 4.0
 """What came out must be this many times as wrong as what went in for a fault to lie between."""
-UNIT_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
-FLOAT32_ROUNDOFF = 2.0**-24
+FLOAT32_ROUNDOFF = unit_roundoff("float32")
 SUMS = 16.0
 """Roundings of float32 that a sound call may gather in its sums, in relative L2."""
 SAFETY = 2.0
@@ -77,10 +78,16 @@ def trace_back(tree: CallTree, faults: Faults, phase: Phase) -> Faults:
     suspects = dict(faults.suspects)
     for origin in sorted(faults.origins):
         own = [*tree.bad(origin, *roles), *tree.bad_inside(origin, *roles)]
+        if not is_forward:
+            module = tree.reference.calls[origin].module
+            gradients = tree.of_module(module, Role.WEIGHT_GRAD)
+            own += [place for place, pair in gradients if is_bad(pair)]
         found = follow(origin, own)
-        if found is None or found.call in faults.origins:
+        if found is None:
             origins.add(origin)
             continue
+        if found.call in faults.origins:
+            continue  # explained by that one
         origins.add(found.call)
         begun[found.call] = found
         if found.suspects:
@@ -142,14 +149,14 @@ class Trace:
 
         Args:
             call: The origin.
-            places: Its pairs that diverged, or those inside it.
+            places: Its pairs that diverged, those inside it, and its weight gradients.
         """
-        start = self._first(places)
+        start = max((relative_error(self._tree.pairs[place]) for place in places), default=0.0)
         worst = self._worst(self._gradients.get((call, Role.GRAD_OUTPUT), ()))
         current, seen = worst, set[int]()
         while current is not None and current.id not in seen:
             seen.add(current.id)
-            if self._error(current) * STEP < self._error(start):
+            if self._error(current) * STEP < start:
                 return None
             makers = self._makers(current)
             given = [
@@ -203,7 +210,7 @@ class Trace:
     ) -> Beginning | None:
         value = 0 if record.value is None else record.value
         dtype = self._tree.reference.values[value].dtype
-        unit = UNIT_ROUNDOFF.get(dtype, FLOAT32_ROUNDOFF)
+        unit = unit_roundoff(dtype)
         sound = SAFETY * (unit + (0.0 if dtype == "float64" else SUMS * FLOAT32_ROUNDOFF))
         error = self._error(record)
         known = next(
