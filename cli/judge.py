@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.rejudge import rejudge
+from padiff.comparer.rejudge import Outcome, rejudge
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["judge"]
 
+UNDECIDED = 2
+"""Exit code where the report holds too little."""
+
 
 @click.command()
 @click.argument("report", type=click.Path(path_type=Path))
-@click.option("--atol", type=float, help="Absolute tolerance. [default: each record's own]")
-@click.option("--rtol", type=float, help="Relative tolerance. [default: each record's own]")
+@click.option("--atol", type=float, help="Absolute tolerance. [default: the report's]")
+@click.option("--rtol", type=float, help="Relative tolerance. [default: the report's]")
 @click.option(
     "--max-rows", type=click.IntRange(min=0), default=20, show_default=True, help="0: all."
 )
@@ -35,8 +38,9 @@ def judge(
 ) -> int:
     """Decide REPORT, which `padiff compare --json` wrote, again at other tolerances.
 
-    The report holds for each record the few elements that decide |c - r| <= atol + rtol |r| at any
-    tolerance. Exit code 0 if they match, 1 if they diverge.
+    The dumps are not needed: the report holds, for each record, the few elements that decide
+    |c - r| <= atol + rtol |r| at any tolerance, and what its default tolerance was chosen by.
+    Exit code 0 if they match, 1 if they diverge, 2 if the report does not decide it.
     """
     for name, number in (("--atol", atol), ("--rtol", rtol)):
         if number is not None and not (math.isfinite(number) and number >= 0):
@@ -44,7 +48,7 @@ def judge(
     result = rejudge(_read(report), atol=atol, rtol=rtol)
     if not quiet:
         emit(_text(result, max_rows or len(result.pairs)))
-    return 1 if result.reasons else 0
+    return 1 if result.reasons else UNDECIDED if result.undecided else 0
 
 
 def _read(path: Path) -> JSON:
@@ -58,8 +62,8 @@ def _read(path: Path) -> JSON:
 
 
 def _text(result: Rejudgement, limit: int) -> str:
-    lines = ["DIVERGED" if result.reasons else "MATCH: all measured records agree"]
-    lines += [f"  {printable(reason)}" for reason in result.reasons]
+    lines = [_verdict(result)]
+    lines += [f"  {printable(line)}" for line in (*result.reasons, *result.notes)]
     shown = result.diverged
     for pair in shown[:limit]:
         ways = [("--atol", pair.needed_atol), ("--rtol", pair.needed_rtol)]
@@ -67,4 +71,20 @@ def _text(result: Rejudgement, limit: int) -> str:
         lines.append(f"  {printable(pair.name)}  would pass with {words or 'no tolerance'}")
     if len(shown) > limit:
         lines.append(f"  ... {len(shown) - limit} more (--max-rows 0 lists all)")
+    others = [pair for pair in result.pairs if pair.why]
+    if others:
+        lines.append(f"  {len(others)} records were not decided again:")
+    for pair in others[:limit]:
+        how = f"stays {pair.before}" if pair.outcome is Outcome.KEPT else "undecided"
+        lines.append(f"    {printable(pair.name)}  {how}: {pair.why}")
+    if len(others) > limit:
+        lines.append(f"    ... {len(others) - limit} more (--max-rows 0 lists all)")
     return "\n".join(lines) + "\n"
+
+
+def _verdict(result: Rejudgement) -> str:
+    if result.reasons:
+        return "DIVERGED"
+    if result.undecided:
+        return f"UNDECIDED: compare the dumps for {len(result.undecided)} of the records"
+    return "MATCH: all judged records agree"

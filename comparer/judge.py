@@ -1,34 +1,31 @@
-"""Turn a pairing into verdicts: read, measure and decide, once for each distinct pair of values."""
+"""Turn a pairing into verdicts: decide what no element decides, measure the rest, decide that."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CompareError, Content, Index, RecordInfo, Role
 from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
 
-from .metrics import measure
+from .basis import Bases
+from .decision import Counted, agrees, by_errors
+from .measured import Measurements, Request
 from .partly import Partial, is_reordered, judge_partly
-from .precision import model_dtype
-from .result import Endpoint, JudgedPair, Metrics, Tolerance, Verdict
-from .rounding import Rounding, Sums
+from .result import Endpoint, JudgedPair, Verdict
 from .selection import matches
 from .settings import CompareSettings, Mode
-from .tolerance import GRADIENT_ROLES, GradientScale, TolerancePolicy
+from .tolerance import EXACT, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .noise import Noise
+    from .result import GoldenErrors, Metrics, Tolerance
     from .threeway import ThreeWay
 
-__all__ = ["Judgement", "gradient_scale", "judge"]
+__all__ = ["Judgement", "judge"]
 
-RELEASE_BYTES = 64 * 1024 * 1024
-BYTES_AT_MOST = 16
-"""Bytes of the widest element, complex128."""
 FATAL_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.LOSS})
 """Without counterpart, these always make the comparison diverge; so do the root's outputs."""
 
@@ -77,9 +74,17 @@ def judge(
         settings,
         same_structure=pairing.same_structure,
         scales=scales,
-        release=release,
     )
-    pairs = [judger.pair(pair) for pair in pairing.records]
+    drafts = [judger.pair(pair) for pair in pairing.records]
+    open_ones = [draft for draft in drafts if isinstance(draft, _Open)]
+    measurements = Measurements(
+        reference, candidate, mean=settings.mode is Mode.MEAN, release=release
+    ).of([draft.request for draft in open_ones], jobs=settings.jobs)
+    measured = iter(measurements)
+    pairs = [
+        judger.close(draft, next(measured)) if isinstance(draft, _Open) else draft
+        for draft in drafts
+    ]
     records: list[tuple[tuple[int, ...], int | None]] = [
         (pair.reference, pair.candidate) for pair in pairing.records
     ]
@@ -93,19 +98,6 @@ def judge(
         used_rules=frozenset(judger.used_rules),
         used_allowances=frozenset(judger.used_allowances),
     )
-
-
-def gradient_scale(index: Index) -> GradientScale:
-    """Find the largest absolute gradients of a step, from the statistics alone."""
-    largest = {True: 0.0, False: 0.0}
-    for record in index.records:
-        if record.role in GRADIENT_ROLES and record.value is not None:
-            found = index.values[record.value].statistics
-            if found.minimum is not None and found.maximum is not None:
-                size = max(abs(found.minimum), abs(found.maximum))
-                is_weight = record.role is Role.WEIGHT_GRAD
-                largest[is_weight] = max(largest[is_weight], size)
-    return GradientScale(activations=largest[False], weights=largest[True])
 
 
 def endpoint(index: Index, record: RecordInfo) -> Endpoint:
@@ -125,8 +117,17 @@ def endpoint(index: Index, record: RecordInfo) -> Endpoint:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """A pair that only its elements decide."""
+
+    judged: JudgedPair
+    """All but the verdict."""
+    request: Request
+
+
 class _Judger:
-    """The verdicts of one step and rank; remembers what it has measured."""
+    """The verdicts of one step and rank."""
 
     def __init__(
         self,
@@ -136,29 +137,19 @@ class _Judger:
         *,
         same_structure: bool,
         scales: tuple[Noise | None, ThreeWay | None],
-        release: Callable[[], None],
     ) -> None:
         self._reference = reference
         self._candidate = candidate
         self._settings = settings
         self._same_structure = same_structure
-        self._policy = TolerancePolicy(
-            atol=settings.atol,
-            rtol=settings.rtol,
-            rules=settings.rules,
-            scale=gradient_scale(reference.index),
-            dtypes=(model_dtype(reference.index), model_dtype(candidate.index)),
-        )
-        self._noise, self._threeway = scales
-        self._rounding = Rounding(reference.index)
-        self._release = release
-        self._read_bytes = 0
-        self._measured: dict[object, Metrics] = {}
+        self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
+        noise, self._threeway = scales
+        self._bases = Bases(reference.index, candidate.index, noise)
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
 
-    def pair(self, pair: RecordPair) -> JudgedPair:
-        """Judge a pair."""
+    def pair(self, pair: RecordPair) -> JudgedPair | _Open:
+        """Judge a pair as far as its elements are not needed."""
         references = tuple(self._reference.index.records[place] for place in pair.reference)
         record = self._candidate.index.records[pair.candidate]
         judged = JudgedPair(
@@ -178,7 +169,31 @@ class _Judger:
             return replace(judged, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
         if lacks_elements:
             return self._judge_partly(judged, references, record, pair.rule)
-        return self._judge_values(judged, references, record, pair.rule)
+        errors = self._errors(judged)
+        judged = replace(
+            self._with_tolerance(judged, references, record, is_exact=errors is not None),
+            errors=errors,
+        )
+        return _open(judged, references, record, pair.rule)
+
+    def close(self, draft: _Open, metrics: Metrics) -> JudgedPair:
+        """Judge a pair by what was measured."""
+        tolerance = draft.request.tolerance
+        is_match, reason = self._is_match(metrics, tolerance), ""
+        if draft.judged.errors is not None:
+            is_match, reason = by_errors(
+                draft.judged.errors,
+                tolerance.atol,
+                factor=self._settings.floor_factor,
+                is_finite=not metrics.nonfinite_mismatched,
+            )
+        return replace(
+            draft.judged,
+            verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
+            metrics=metrics,
+            fatal=not is_match,
+            reason=reason,
+        )
 
     def unmatched(self, alone: UnmatchedRecord) -> JudgedPair:
         """Give the verdict on a record without partner."""
@@ -280,109 +295,38 @@ class _Judger:
     ) -> JudgedPair:
         """Judge by what was recorded instead of all elements."""
         partial = Partial((self._reference, self._candidate), references, record, rule)
-        tolerance = self._choose(judged, references, noise=self._noise_of(references, record))
+        judged = self._with_tolerance(judged, references, record, is_exact=False)
+        tolerance = judged.tolerance or EXACT
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
-    def _judge_values(
+    def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
+        settings = self._settings
+        return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
+
+    def _errors(self, judged: JudgedPair) -> GoldenErrors | None:
+        """Give the errors of both sides against the golden run; of integers there are none."""
+        if self._threeway is None or judged.reference is None or judged.candidate is None:
+            return None
+        dtypes = judged.reference.dtype, judged.candidate.dtype
+        if not all(default_of(dtype).rtol for dtype in dtypes):
+            return None
+        return self._threeway.errors(judged.reference.address, judged.candidate.address)
+
+    def _with_tolerance(
         self,
         judged: JudgedPair,
         references: tuple[RecordInfo, ...],
         record: RecordInfo,
-        rule: Rule,
+        *,
+        is_exact: bool,
     ) -> JudgedPair:
-        errors = None
-        if self._threeway is not None and judged.reference and judged.candidate:
-            addresses = judged.reference.address, judged.candidate.address
-            errors = self._threeway.errors(*addresses)
-        noise = None if errors is None else 0.0
-        if self._noise is not None:
-            noise = self._noise_of(references, record)
-        tolerance = self._choose(judged, references, noise=noise)
-        metrics = self._measure(references, record, rule, tolerance)
-        is_match = self._is_match(metrics, tolerance)
-        judged = replace(
-            judged,
-            verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
-            metrics=metrics,
-            tolerance=tolerance,
-            noise=None if self._noise is None else noise,
-            fatal=not is_match,
-        )
-        if errors is None or self._threeway is None or tolerance.rtol == 0:
-            return judged
-        return self._threeway.decide(judged, tolerance.atol, errors)
-
-    def _noise_of(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> float | None:
-        if self._noise is None:
-            return None
-        return self._noise.of([known.id for known in references], record.id)
-
-    def _choose(
-        self, judged: JudgedPair, references: tuple[RecordInfo, ...], *, noise: float | None
-    ) -> Tolerance:
         """Choose the tolerance of a pair, and note which rules did."""
         if judged.reference is None or judged.candidate is None:
             raise CompareError("cannot judge a pair that lacks a side")
-        chosen = self._policy.choose(
-            judged.reference.address,
-            judged.candidate.address,
-            reference_dtype=judged.reference.dtype,
-            candidate_dtype=judged.candidate.dtype,
-            sums=self._sums(references),
-            noise=noise,
-        )
+        basis = self._bases.of(references, record, is_exact=is_exact)
+        chosen = self._policy.choose(judged.reference.address, judged.candidate.address, basis)
         self.used_rules.update(chosen.rules)
-        return chosen.tolerance
-
-    def _sums(self, references: tuple[RecordInfo, ...]) -> Sums:
-        """Give the largest of what several records are the sum of."""
-        found = [self._rounding.of(known) for known in references]
-        return Sums(
-            size=max(sums.size for sums in found),
-            calls=max(sums.calls for sums in found),
-            terms=max(sums.terms for sums in found),
-        )
-
-    def _account(self, size_bytes: int) -> None:
-        """Let go of mapped memory now and then, so that large dumps do not fill it."""
-        self._read_bytes += size_bytes
-        if self._read_bytes > RELEASE_BYTES:
-            self._read_bytes = 0
-            self._release()
-
-    def _measure(
-        self,
-        references: tuple[RecordInfo, ...],
-        record: RecordInfo,
-        rule: Rule,
-        tolerance: Tolerance,
-    ) -> Metrics:
-        known = tuple((reference.value, reference.shape) for reference in references)
-        key = (known, record.value, record.shape, rule, tolerance)
-        if key not in self._measured:
-            self._account(2 * math.prod(record.shape) * BYTES_AT_MOST)
-            arrays = [self._reference.array(reference) for reference in references]
-            expected = rule.apply(arrays, record.shape)
-            self._measured[key] = measure(
-                expected,
-                self._candidate.array(record),
-                tolerance,
-                mean=self._settings.mode is Mode.MEAN,
-            )
-        return self._measured[key]
-
-    def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
-        if metrics.mismatched == 0:
-            return True
-        if metrics.nonfinite_mismatched:
-            return False
-        if self._settings.mode is not Mode.MEAN:
-            return metrics.mismatched <= self._settings.allowed_share * metrics.size
-        mean, size = metrics.mean_abs, metrics.reference_mean_abs
-        is_inexact = tolerance.atol > 0 or tolerance.rtol > 0
-        if mean is None or size is None or not is_inexact:
-            return False
-        return mean <= tolerance.atol + tolerance.rtol * size
+        return replace(judged, tolerance=chosen.tolerance, basis=basis)
 
     def _allowance(self, found: Endpoint) -> str | None:
         address = found.address
@@ -391,6 +335,15 @@ class _Judger:
                 self.used_allowances.add(pattern)
                 return pattern
         return None
+
+
+def _open(
+    judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule
+) -> _Open:
+    request = Request(
+        references=references, record=record, rule=rule, tolerance=judged.tolerance or EXACT
+    )
+    return _Open(judged=judged, request=request)
 
 
 def kind_of_name(dtype: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy
 
+    from .basis import Basis
     from .cause import Cause
     from .profile import AxisProfile
 
@@ -115,6 +116,14 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenErrors:
+    """The largest absolute errors of both sides of a pair against a golden run."""
+
+    reference: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One side of a judged pair."""
 
@@ -149,8 +158,10 @@ class JudgedPair:
     metrics: Metrics | None = None
     """None if the digests are equal (``equal_digest``) or nothing could be measured."""
     tolerance: Tolerance | None = None
-    noise: float | None = None
-    """The measured noise floor times its factor; None where none was used."""
+    basis: Basis | None = None
+    """What the tolerance was chosen by; None where none was needed."""
+    errors: GoldenErrors | None = None
+    """Against the golden run; None without one, or where it lacks the record."""
     paired_by: PairedBy | None = None
     layout: str = ""
     """The rule from reference to candidate, as text; empty for identity."""

@@ -36,7 +36,7 @@ _MATRIX = 2
 class Sums:
     """What a record is the sum of."""
 
-    size: float
+    size: float = 0.0
     """What its elements are about, before anything cancels, at least the largest one's size."""
     calls: int = 0
     """How many layers had been computed before it, each of which rounds its result; those of the

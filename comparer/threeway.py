@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .result import JudgedPair, Verdict
+from .decision import MORE_PRECISE
+from .result import GoldenErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ThreeWay", "count_more_precise", "measure_golden"]
 
-MORE_PRECISE = "more precise than the reference"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeWay:
@@ -27,30 +26,13 @@ class ThreeWay:
 
     reference: Mapping[Address, float]
     candidate: Mapping[Address, float]
-    factor: float
-    """How many times the reference's error the candidate's may be."""
 
-    def errors(self, reference: Address, candidate: Address) -> tuple[float, float] | None:
+    def errors(self, reference: Address, candidate: Address) -> GoldenErrors | None:
         """Give the errors of both sides of a pair; None where one has no partner in the golden."""
         known, found = self.reference.get(reference), self.candidate.get(candidate)
-        return None if known is None or found is None else (known, found)
-
-    def decide(self, judged: JudgedPair, bound: float, errors: tuple[float, float]) -> JudgedPair:
-        """Decide a measured pair by its errors.
-
-        Args:
-            judged: The pair.
-            bound: The rounding bound of its dtype; below it nothing is an error.
-            errors: Of the reference and of the candidate.
-        """
-        known, found = errors
-        words = f"error against the golden run: candidate {found:.3g}, reference {known:.3g}"
-        lost = judged.metrics is not None and judged.metrics.nonfinite_mismatched > 0
-        if lost or found > max(self.factor * known, bound):
-            return replace(judged, verdict=Verdict.DIVERGED, fatal=True, reason=words)
-        if self.factor * found < known and known > bound:
-            words += f": {MORE_PRECISE}"
-        return replace(judged, verdict=Verdict.MATCH, fatal=False, reason=words)
+        if known is None or found is None:
+            return None
+        return GoldenErrors(reference=known, candidate=found)
 
 
 def measure_golden(
@@ -70,7 +52,6 @@ def measure_golden(
     return ThreeWay(
         reference=dict(_errors(compare(golden, reference, plain))),
         candidate=dict(_errors(compare(golden, candidate, plain))),
-        factor=settings.floor_factor,
     )
 
 

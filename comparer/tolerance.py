@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Address, ConfigError, Phase, Role
 
 from .result import Tolerance
-from .rounding import Sums
 from .selection import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .basis import Basis
+    from .rounding import Sums
+
 __all__ = [
-    "GRADIENT_ROLES",
+    "EXACT",
     "ChosenTolerance",
-    "GradientScale",
     "TolerancePolicy",
     "ToleranceRule",
     "default_of",
     "epsilon_of",
 ]
-
-GRADIENT_ROLES = frozenset({Role.GRAD_INPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD})
-"""The roles whose records are gradients."""
 
 STATE_ROLES = frozenset({Role.WEIGHT, Role.BUFFER})
 """The roles whose records are loaded, not computed."""
@@ -42,8 +40,6 @@ LAYER_FACTOR = 1.5
 2019: their lambda). Measured: docs/decisions/0004-rounding.md."""
 BLOCKED = 8
 """Partial sums that kernels keep side by side: a sum of K terms rounds K / 8 times in a row."""
-
-NO_SUMS = Sums(size=0.0)
 
 EXACT = Tolerance(atol=0.0, rtol=0.0)
 """For integers and booleans: token ids, masks and counters are right or wrong."""
@@ -152,14 +148,6 @@ class ToleranceRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GradientScale:
-    """The largest absolute gradients of the reference in one step; 0 where there are none."""
-
-    activations: float = 0.0
-    weights: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTolerance:
     """A tolerance and where it is from."""
 
@@ -175,20 +163,8 @@ class TolerancePolicy:
     atol: float | None = None
     rtol: float | None = None
     rules: tuple[ToleranceRule, ...] = ()
-    scale: GradientScale = GradientScale()
-    dtypes: tuple[str, ...] = ()
-    """The dtypes of the two models: what floats in them is no more precise than they are."""
 
-    def choose(
-        self,
-        reference: Address,
-        candidate: Address,
-        *,
-        reference_dtype: str,
-        candidate_dtype: str,
-        sums: Sums = NO_SUMS,
-        noise: float | None = None,
-    ) -> ChosenTolerance:
+    def choose(self, reference: Address, candidate: Address, basis: Basis) -> ChosenTolerance:
         """Find the tolerance of a pair.
 
         The looser default of the two dtypes, and of what was computed also of the models' dtypes;
@@ -204,20 +180,16 @@ class TolerancePolicy:
 
         Rounding errors of sums scale with what was summed, not with what is left: an element near
         zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user
-        gave an rtol, the atol of what was computed is at least ``rounding_of(sums, ...)``.
+        gave an rtol, the atol of what was computed is at least ``rounding_of(basis.sums, ...)``.
 
         Args:
             reference: Address on the reference.
             candidate: Address on the candidate.
-            reference_dtype: Name of the dtype on the reference.
-            candidate_dtype: Name of the dtype on the candidate.
-            sums: What the reference's record is the sum of.
-            noise: Measured noise floor of the pair, >= 0: stands in for the default atol, and the
-                atol is at least that. None if it was not measured or is not to be used.
+            basis: What is known of the pair.
         """
-        names = [reference_dtype, candidate_dtype]
+        names, noise = list(basis.dtypes), basis.noise
         if reference.role not in STATE_ROLES and all(name in _DEFAULTS for name in names):
-            names += self.dtypes
+            names += basis.model_dtypes
         defaults = [_DEFAULTS.get(name, EXACT) for name in names]
         atol = max(default.atol for default in defaults)
         rtol = max(default.rtol for default in defaults)
@@ -227,15 +199,15 @@ class TolerancePolicy:
             is_measured = noise is not None and is_computed
             atol = 0.0 if is_measured and not is_state else atol
             floor = None
-            if reference.role in GRADIENT_ROLES:
-                floor = self._floor(reference.role, atol, names)
-                atol = atol if floor is None else floor
+            if basis.largest_gradient > 0:
+                floor = basis.largest_gradient * max(atol, *map(epsilon_of, names))
+                atol = floor
             if self.atol is not None:
                 atol = max(self.atol, floor or 0.0)
             if self.rtol is not None:
                 rtol = self.rtol
             elif reference.role not in STATE_ROLES or reference.phase is Phase.UPDATE:
-                atol = max(atol, rounding_of(sums, rtol, names))
+                atol = max(atol, rounding_of(basis.sums, rtol, names))
             atol = max(atol, noise or 0.0) if is_measured else atol
         used: list[int] = []
         for place, rule in enumerate(self.rules):
@@ -244,13 +216,6 @@ class TolerancePolicy:
                 atol = atol if rule.atol is None else rule.atol
                 rtol = rtol if rule.rtol is None else rule.rtol
         return ChosenTolerance(tolerance=Tolerance(atol=atol, rtol=rtol), rules=tuple(used))
-
-    def _floor(self, role: Role, atol: float, dtypes: Sequence[str]) -> float | None:
-        """Give the noise that a gradient of zero may hold; None where the scale is unknown."""
-        scale = self.scale.weights if role is Role.WEIGHT_GRAD else self.scale.activations
-        if scale <= 0:
-            return None
-        return scale * max(atol, *map(epsilon_of, dtypes))
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
         """Give the rules that named no pair."""

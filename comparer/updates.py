@@ -237,7 +237,8 @@ class _Step:
 
         A measured noise floor that is larger takes its place.
         """
-        tolerance = replace(tolerance, atol=max(tolerance.atol, judged.noise or 0.0))
+        noise = None if judged.basis is None else judged.basis.noise
+        tolerance = replace(tolerance, atol=max(tolerance.atol, noise or 0.0))
         wanted = self.expected(pair) if expected is None else expected
         metrics = measure(wanted, self.found(pair).astype(wanted.dtype), tolerance)
         is_match = metrics.mismatched == 0

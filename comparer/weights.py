@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Address, CompareError, Phase, dtype_name
 
+from .basis import Basis
 from .metrics import measure
 from .result import Metrics, Tolerance, Verdict
 from .tolerance import TolerancePolicy
@@ -57,8 +58,7 @@ def compare_weights(
         chosen = policy.choose(
             _address(reference, sources[0]),
             _address(candidate, target),
-            reference_dtype=dtype_name(expected.dtype),
-            candidate_dtype=dtype_name(found.dtype),
+            Basis(dtypes=(dtype_name(expected.dtype), dtype_name(found.dtype))),
         ).tolerance
         try:
             metrics = measure(expected, found, chosen)

@@ -10,7 +10,7 @@ from padiff.comparer.result import Verdict
 from .cause_json import cause_to_json, profile_to_json
 from .json_details import details_to_json
 from .json_steps import steps_to_json
-from .json_values import metrics_to_json, source_to_json, statistics_to_json, strict
+from .json_values import basis_to_json, metrics_to_json, source_to_json, statistics_to_json, strict
 from .json_values import tolerance_to_json as _tolerance
 
 if TYPE_CHECKING:
@@ -144,6 +144,13 @@ def _pair(pair: JudgedPair) -> dict[str, JSON]:
         "metrics": metrics_to_json(pair.metrics),
         "hull": [] if pair.metrics is None else [list(point) for point in pair.metrics.hull],
         "tolerance": _tolerance(pair.tolerance),
+        "basis": basis_to_json(pair.basis),
+        "errors": None
+        if pair.errors is None
+        else {
+            "reference": strict(pair.errors.reference),
+            "candidate": strict(pair.errors.candidate),
+        },
         "paired_by": None if pair.paired_by is None else str(pair.paired_by),
         "layout": pair.layout,
         "equal_digest": pair.equal_digest,

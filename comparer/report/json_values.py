@@ -7,10 +7,12 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from padiff.comparer.basis import Basis
     from padiff.comparer.result import Metrics, Tolerance
     from padiff.dumpfile import JSON, SourceLine, Statistics
 
 __all__ = [
+    "basis_to_json",
     "metrics_to_json",
     "source_to_json",
     "statistics_to_json",
@@ -48,6 +50,20 @@ def tolerance_to_json(tolerance: Tolerance | None) -> dict[str, JSON] | None:
     if tolerance is None:
         return None
     return {"atol": strict(tolerance.atol), "rtol": strict(tolerance.rtol)}
+
+
+def basis_to_json(basis: Basis | None) -> dict[str, JSON] | None:
+    """Give what a tolerance was chosen by; the dtypes are those of the two sides."""
+    if basis is None:
+        return None
+    return {
+        "model_dtypes": list(basis.model_dtypes),
+        "size": strict(basis.sums.size),
+        "calls": basis.sums.calls,
+        "terms": basis.sums.terms,
+        "largest_gradient": strict(basis.largest_gradient),
+        "noise": strict(basis.noise),
+    }
 
 
 def statistics_to_json(statistics: Statistics | None) -> dict[str, JSON] | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.baseline import accept
+from padiff.comparer.basis import Basis
 from padiff.comparer.noise import FloorSide, Noise
 from padiff.comparer.rounding import Sums
 from padiff.comparer.tolerance import ROUNDING_FACTOR, TolerancePolicy, rounding_of
@@ -171,10 +172,7 @@ def test_a_floor_never_lowers_below_the_bound_of_the_dtype(
     chosen = TolerancePolicy().choose(
         address,
         address,
-        reference_dtype=dtype,
-        candidate_dtype=dtype,
-        sums=sums,
-        noise=noise,
+        Basis(dtypes=(dtype, dtype), sums=sums, noise=noise),
     )
 
     tolerance = chosen.tolerance

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from padiff.comparer import ToleranceRule
+from padiff.comparer.basis import Basis
 from padiff.comparer.result import Tolerance
 from padiff.comparer.rounding import Sums
-from padiff.comparer.tolerance import NO_SUMS, GradientScale, TolerancePolicy
+from padiff.comparer.tolerance import TolerancePolicy
 from padiff.dumpfile import Address, ConfigError, Phase, Role
 
 
@@ -24,11 +27,9 @@ def address(module: str = "fc", role: Role = Role.OUTPUT, slot: str = "") -> Add
     )
 
 
-def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, sums: Sums = NO_SUMS) -> Tolerance:
+def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, **basis: Any) -> Tolerance:  # noqa: ANN401
     reference, candidate = dtypes or ("float32", "float32")
-    return policy.choose(
-        at, at, reference_dtype=reference, candidate_dtype=candidate, sums=sums
-    ).tolerance
+    return policy.choose(at, at, Basis(dtypes=(reference, candidate), **basis)).tolerance
 
 
 def test_defaults_are_those_of_torch_testing() -> None:
@@ -54,18 +55,20 @@ def test_options_replace_the_defaults() -> None:
 
 
 def test_a_gradient_is_judged_relative_to_the_largest_gradient() -> None:
-    policy = TolerancePolicy(scale=GradientScale(activations=1e-4, weights=2.0))
+    policy = TolerancePolicy()
 
-    small = chosen(policy, address(role=Role.GRAD_INPUT))
-    large = chosen(policy, address(role=Role.WEIGHT_GRAD))
+    small = chosen(policy, address(role=Role.GRAD_INPUT), largest_gradient=1e-4)
+    large = chosen(policy, address(role=Role.WEIGHT_GRAD), largest_gradient=2.0)
 
     assert [small.atol, large.atol] == pytest.approx([1e-9, 2e-5])
 
 
 def test_the_users_atol_of_a_gradient_is_not_below_the_floor() -> None:
-    policy = TolerancePolicy(atol=1e-7, scale=GradientScale(weights=2.0))
+    policy = TolerancePolicy(atol=1e-7)
 
-    assert chosen(policy, address(role=Role.WEIGHT_GRAD)).atol == pytest.approx(2e-5)
+    found = chosen(policy, address(role=Role.WEIGHT_GRAD), largest_gradient=2.0)
+
+    assert found.atol == pytest.approx(2e-5)
 
 
 def test_later_rules_win() -> None:
@@ -110,10 +113,10 @@ def test_a_rule_prints_what_it_was_read_from() -> None:
 
 
 def test_a_float32_record_of_a_bfloat16_model_is_no_more_precise_than_the_model() -> None:
-    policy = TolerancePolicy(dtypes=("float32", "bfloat16"))
+    models = ("float32", "bfloat16")
 
-    computed = chosen(policy, address(role=Role.LOSS))
-    loaded = chosen(policy, address(role=Role.BUFFER))
+    computed = chosen(TolerancePolicy(), address(role=Role.LOSS), model_dtypes=models)
+    loaded = chosen(TolerancePolicy(), address(role=Role.BUFFER), model_dtypes=models)
 
     assert computed.rtol == 1.6e-2
     assert loaded.rtol == 1.3e-6
