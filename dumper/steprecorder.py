@@ -11,8 +11,9 @@ from padiff.dumpfile import Phase, Role, StepWriter
 
 from .callstack import CallStack, OpenCall
 from .contents import Contents
-from .gradients import Target, Watched
+from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
+from .recomputed import Recomputed
 from .running import Running
 from .state import State
 from .update import Update
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .trainer import Optimizer
     from .tree import TreeNode
 
+MOST_PATHS = 8
+"""Modules that a note lists."""
 _ADAPTERS = __name__.rpartition(".")[0] + ".adapters"
 
 
@@ -58,7 +61,7 @@ class StepRecorder:
         """
         self._running = running or Running()
         self._paths = [node.info.path for node in nodes]
-        self._adapter = adapter
+        self._adapter, self._is_tensor = adapter, adapter.is_tensor
         self._writer = writer
         self._sources = sources
         self._backward = phase is not Phase.FORWARD
@@ -66,14 +69,13 @@ class StepRecorder:
         self._stack = CallStack()
         self._calls: list[OpenCall] = []
         self._calls_of_module: dict[int, int] = {}
-        self._watched: list[Watched] = []
         self._handles: list[Handle] = []
         self._order = -1
         self._lock = threading.RLock()
         self._closed = False
-        self.records = 0
-        self._recomputed = 0
-        self._repeated = 0
+        self._records = 0
+        self._gradients = Gradients(adapter, writer, self._lock, self._next)
+        self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
         self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
         self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
         self.is_paused = False
@@ -85,24 +87,31 @@ class StepRecorder:
         return len(self._calls)
 
     @property
+    def records(self) -> int:
+        """Count the records so far."""
+        return self._records + self._gradients.records
+
+    @property
     def arrived(self) -> bool:
         """Tell whether any gradient arrived."""
-        return any(item.arrivals for item in self._watched) or self._state.arrived
+        return self._gradients.arrived or self._state.arrived
 
     def notes(self) -> list[str]:
         """State what a reader of the step should know."""
         notes = []
         if self._backward and not self.arrived:
             notes.append("no gradient arrived while recording: no backward pass was recorded")
-        if self._recomputed:
+        if self._recomputed.count:
+            paths = [self._paths[module] or "(root)" for module in self._recomputed.outermost]
+            named = ", ".join([*paths[:MOST_PATHS], *["…"][: len(paths) > MOST_PATHS]])
             notes.append(
-                f"{self._recomputed} calls ran inside the backward pass (checkpointing) and "
-                "were not recorded again"
+                f"{self._recomputed.count} calls ran again inside the backward pass (checkpointing "
+                f"of {named}) and were not recorded twice"
             )
-        if self._repeated:
+        if self._gradients.repeated:
             notes.append(
-                f"{self._repeated} gradients of activations arrived more than once (several "
-                "backward passes): the first is recorded"
+                f"{self._gradients.repeated} gradients of activations arrived more than once "
+                "(several backward passes): the first is recorded"
             )
         return [*notes, *self._state.notes()]
 
@@ -120,6 +129,8 @@ class StepRecorder:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._gradients.detach()
+        self._recomputed.clear()
         self._state.detach()
         self.update.detach()
         self._contents.clear()
@@ -132,15 +143,15 @@ class StepRecorder:
             for call in self._calls:
                 self._writer.add_call(call.info())
             if self._backward and self.arrived:
-                self._record_absent_gradients()
+                self._gradients.record_absent()
                 order = self._next()
-                self.records += self._state.record_gradients(
+                self._records += self._state.record_gradients(
                     self._writer,
                     order,
                     may_be_cleared=bool(self.update.optimizers) and not self.update.seen,
                 )
             if self._backward:
-                self.records += self.update.record(self._next())
+                self._records += self.update.record(self._next())
             self._writer.close()
 
     def record_array(
@@ -182,15 +193,16 @@ class StepRecorder:
     ) -> None:
         if self._closed or self.is_paused:
             return
-        if self._adapter.in_backward():
-            self._recomputed += 1
-            return
         frame = _runner(sys._getframe(1))
+        if self._adapter.in_backward():
+            flat = flatten_call(args, kwargs, self._is_tensor)
+            self._again(self._recomputed.begin(module_id, frame, flat), Role.INPUT, flat)
+            return
         with self._lock:
             self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
             if not self._state.is_recorded:
                 count = self._state.record(self._writer, self._next(), backward=self._backward)
-                self.records += count
+                self._records += count
             parent = self._stack.parent(frame)
             index = self._calls_of_module.get(module_id, 0)
             self._calls_of_module[module_id] = index + 1
@@ -205,18 +217,22 @@ class StepRecorder:
             )
             self._calls.append(call)
             self._stack.push(call, frame)
-            flat = flatten_call(args, kwargs, self._adapter.is_tensor)
+            flat = flatten_call(args, kwargs, self._is_tensor)
             self._record_flat(call, flat, Role.INPUT, Role.GRAD_INPUT, call.start)
 
     def _after(self, module_id: int, _module: Module, output: object) -> None:
-        if self._closed or self.is_paused or self._adapter.in_backward():
+        if self._closed or self.is_paused:
+            return
+        if self._adapter.in_backward():
+            call = self._recomputed.end(module_id)
+            self._again(call, Role.OUTPUT, flatten(output, self._is_tensor))
             return
         with self._lock:
             call = self._stack.pop(module_id)
             if call is None:
                 return
             call.end = self._next()
-            flat = flatten(output, self._adapter.is_tensor)
+            flat = flatten(output, self._is_tensor)
             self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
             self._goes_on(call.parent)
 
@@ -227,20 +243,11 @@ class StepRecorder:
             call = self._calls[parent]
             self._running.call(self._paths[call.module], call.index)
 
-    def _arrived(self, watched: Watched, gradient: Tensor) -> None:
-        if self._closed:
-            return
-        with self._lock:
-            watched.arrivals += 1
-            if watched.arrivals > 1:
-                self._repeated += 1
-                return
-            array = self._adapter.snapshot(gradient)
-            shape = tuple(array.shape)
-            stored = self._writer.store(array)
-            order = self._next()
-            for target in watched.targets:
-                self._add_gradient(target, order, shape, stored)
+    def _again(self, call: OpenCall | None, role: Role, flat: Flat) -> None:
+        """Look at what a repeated call takes or gives."""
+        if call is not None and self._backward:
+            with self._lock:
+                self._recomputed.watch(call, flat, role)
 
     # -- records
 
@@ -273,51 +280,13 @@ class StepRecorder:
                     slot=slot,
                     shape=content.shape,
                 )
-                self._watch(tensor, content.watched, content.tensors, target)
-
-    def _watch(
-        self, tensor: Tensor, known: dict[Any, Watched], keep: list[Any], target: Target
-    ) -> None:
-        """Wait for a tensor's gradient; a tensor met again waits by the hook it has."""
-        identity = self._adapter.identity(tensor)
-        watched = known.get(identity)
-        if watched is None or watched.arrivals:
-            watched = Watched()
-            known[identity] = watched
-            keep.append(tensor)
-            self._watched.append(watched)
-            arrived = partial(self._arrived, watched)
-            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
-        watched.targets.append(target)
-
-    def _record_absent_gradients(self) -> None:
-        order = self._next()
-        for watched in self._watched:
-            if not watched.arrivals:
-                for target in watched.targets:
-                    self._add_gradient(target, order, target.shape, None)
-
-    def _add_gradient(
-        self,
-        target: Target,
-        order: int,
-        shape: tuple[int, ...],
-        stored: Any,  # noqa: ANN401
-    ) -> None:
-        self._add(
-            module=target.module,
-            call=target.call,
-            phase=Phase.BACKWARD,
-            role=target.role,
-            slot=target.slot,
-            order=order,
-            shape=shape,
-            value=stored,
-        )
+                self._gradients.watch(tensor, content.watched, content.tensors, target)
+            if self._backward and self._adapter.is_floating(tensor):
+                self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
 
     def _add(self, **fields: Any) -> None:  # noqa: ANN401
         self._writer.add_record(**fields)
-        self.records += 1
+        self._records += 1
 
     def _next(self) -> int:
         self._order += 1

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
@@ -40,11 +39,12 @@ from padiff.dumpfile import ConfigError, RecordError
 
 from .paddle_layers import folded_names, is_statistic, refuse_compiled, unlisted, walk
 from .paddle_training import PaddleTrainer
-from .paddle_watch import PaddleWatch
+from .paddle_watch import BackwardPasses, PaddleWatch
 from .signature import keywords_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Keywords
     from padiff.dumper.trainer import Trainer
@@ -83,6 +83,10 @@ class PaddleAdapter:
     name = "paddle"
     trainer: Trainer = PaddleTrainer()
     watch: Watch = PaddleWatch()
+
+    def __init__(self) -> None:
+        """Count no backward pass yet."""
+        self._passes = BackwardPasses()
 
     def version(self) -> str:
         """Give the framework's version."""
@@ -187,13 +191,14 @@ class PaddleAdapter:
 
     def in_backward(self) -> bool:
         """Tell whether this thread is inside a backward pass (``recompute`` runs layers again)."""
-        return bool(paddle.base.core.eager._is_run_in_backward())  # type: ignore[no-untyped-call]
+        is_flagged: bool = paddle.base.core.eager._is_run_in_backward()  # type: ignore[no-untyped-call]
+        return is_flagged or self._passes.depth > 0
 
     # -- hooks
 
     def recording(self) -> AbstractContextManager[object]:
-        """Prepare nothing: compiled layers are refused when they are hooked."""
-        return nullcontext()
+        """Count backward passes; compiled layers are refused when they are hooked."""
+        return self._passes.watched()
 
     def hook_calls(self, module: Module, before: BeforeCall, after: AfterCall) -> Handle:
         """Call back around every execution, inside the hooks that the user put there before."""

@@ -6,6 +6,8 @@ that there are get a patch, later ones when the first optimizer of them is made.
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import paddle
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Handle, Module, Tensor
     from padiff.dumper.trainer import Optimizer
 
-__all__ = ["PaddleWatch"]
+__all__ = ["BackwardPasses", "PaddleWatch"]
 
 _UPDATES = ("step", "minimize")
 
@@ -55,6 +57,35 @@ class PaddleWatch:
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""
         return bool(paddle.is_grad_enabled())
+
+
+class BackwardPasses(threading.local):
+    """Counts the backward passes that run in a thread.
+
+    Paddle's own flag goes down when a pass inside another ends, as each ``recompute`` makes one.
+    """
+
+    depth = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count while a ``with`` block runs."""
+
+        def wrap(run: Callable[..., None]) -> Callable[..., None]:
+            def called(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+                self.depth += 1
+                try:
+                    run(*args, **kwargs)
+                finally:
+                    self.depth -= 1
+
+            return called
+
+        patch = Patch(paddle.base.core.eager, "run_backward", wrap)
+        try:
+            yield
+        finally:
+            patch.remove()
 
 
 class _Updates:

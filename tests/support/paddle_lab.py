@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import paddle
 from paddle import nn
+from paddle.distributed.fleet.utils import recompute as checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,3 +82,6 @@ class PaddleLab:
 
     def seed(self, seed: int) -> None:
         paddle.seed(seed)
+
+    def checkpoint(self, function: Callable[..., Any], x: paddle.Tensor, *, reentrant: bool) -> Any:  # noqa: ANN401
+        return checkpoint(function, x, use_reentrant=reentrant)

@@ -56,6 +56,9 @@ class Lab(Protocol):
     def cast(self, tensor: Thing, dtype: str) -> Thing:
         """Cast a tensor to the dtype of that name."""
 
+    def checkpoint(self, function: Callable[..., Any], x: Thing, *, reentrant: bool) -> Thing:
+        """Run a function whose inner activations are computed again in the backward pass."""
+
     def modules(self, model: Thing) -> list[tuple[str, Any]]:
         """List all modules with their paths."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,3 +77,6 @@ class TorchLab:
 
     def seed(self, seed: int) -> None:
         torch.manual_seed(seed)
+
+    def checkpoint(self, function: Callable[..., Any], x: torch.Tensor, *, reentrant: bool) -> Any:  # noqa: ANN401
+        return checkpoint(function, x, use_reentrant=reentrant)
