@@ -7,14 +7,15 @@ a bounded number of elements.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumpfile import Index, StepFile, open_dump
-from padiff.pairing import Rule
+from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
+from padiff.pairing import Rule, elements_of, match_elements
 
+from .attributes import canonical_attributes
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
 from .spread import Histogram, Mismatch, Profile, describe
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from padiff.dumpfile import JSON
+    from padiff.dumpfile import JSON, Floor
 
-__all__ = ["Attributes", "Detail", "Details", "look_closer"]
+__all__ = ["Attributes", "Detail", "Details", "FloorPoint", "look_closer"]
 
 RECORDS = 200
 """Diverged records that are looked at, origins first."""
@@ -51,6 +52,18 @@ class Detail:
     """What it was folded to, before it was made smaller."""
     profiles: tuple[Profile, ...]
     mismatches: tuple[Mismatch, ...]
+    sampled: bool = False
+    """Whether only the elements of a sample were looked at; heat and profiles are empty then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorPoint:
+    """How far correct runs were apart at a pair, by ``floor.json`` of either dump."""
+
+    step: int
+    """Position among the compared steps."""
+    pair: int
+    max_abs: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +85,8 @@ class Details:
     attributes: tuple[Attributes, ...]
     left_out: int
     """Diverged records that were not looked at."""
+    floors: tuple[FloorPoint, ...] = ()
+    """The measured noise floor, whether it was judged by or not."""
 
 
 def look_closer(
@@ -94,32 +109,54 @@ def look_closer(
             (pair.kind is not Kind.ORIGIN, step, place)
             for step, compared in enumerate(comparison.steps)
             for place, pair in enumerate(compared.pairs)
-            if pair.verdict is Verdict.DIVERGED and pair.metrics is not None and not pair.is_partial
+            if pair.verdict is Verdict.DIVERGED and pair.metrics is not None
         )
     )
     wanted = {(step, place) for _, step, place in chosen[:limit]}
     records: list[Detail] = []
     attributes: list[Attributes] = []
+    floors = read_floor(reference), read_floor(candidate)
+    points: list[FloorPoint] = []
     for position, step in enumerate(comparison.steps):
         with known.open(step.step, step.rank) as one, found.open(step.step, step.rank) as two:
-            attributes += _attributes(position, step, one.index, two.index)
+            attributes += _attributes(position, step, one, two)
+            points += _floor_points(position, step, floors)
             records += [
                 _detail(position, place, step, one, two)
                 for place in range(len(step.pairs))
                 if (position, place) in wanted and step.records
             ]
     return Details(
-        records=tuple(records), attributes=tuple(attributes), left_out=len(chosen) - len(records)
+        records=tuple(records),
+        attributes=tuple(attributes),
+        left_out=len(chosen) - len(records),
+        floors=tuple(points),
     )
 
 
+def _floor_points(
+    position: int, step: StepComparison, floors: tuple[Floor | None, Floor | None]
+) -> Iterator[FloorPoint]:
+    """Give the larger floor of each pair of which one is known."""
+    place = step.step, step.rank
+    rows = [None if floor is None else floor.records.get(place) for floor in floors]
+    for number, (known, found) in enumerate(step.records):
+        if not known or found is None:
+            continue
+        cells = [] if rows[0] is None else [rows[0][one] for one in known]
+        cells += [] if rows[1] is None else [rows[1][found]]
+        measured = [cell.max_abs for cell in cells if cell is not None]
+        if measured:
+            yield FloorPoint(step=position, pair=number, max_abs=max(measured))
+
+
 def _attributes(
-    position: int, step: StepComparison, reference: Index, candidate: Index
+    position: int, step: StepComparison, reference: StepFile, candidate: StepFile
 ) -> Iterator[Attributes]:
-    """Give the attributes of all modules that have some."""
+    """Give the attributes of all modules that have some, under one vocabulary."""
     sides = [
-        {module.path: module.attributes for module in index.modules}
-        for index in (reference, candidate)
+        {module.path: canonical_attributes(module, file.framework) for module in file.index.modules}
+        for file in (reference, candidate)
     ]
     for row in step.tree:
         mine = {} if row.reference is None else sides[0].get(row.reference, {})
@@ -132,10 +169,13 @@ def _detail(
     position: int, place: int, step: StepComparison, reference: StepFile, candidate: StepFile
 ) -> Detail:
     pair = step.pairs[place]
+    if pair.sampled_of is not None:
+        return _sampled(position, place, step, reference, candidate)
     expected, found, stride = _arrays(pair, step.records[place], reference, candidate)
     described = describe(expected, found, pair.tolerance or Tolerance(atol=0.0, rtol=0.0))
     reference.release_pages()
     candidate.release_pages()
+    axis = int(np.argmax(found.shape)) if found.ndim else 0
     return Detail(
         step=position,
         pair=place,
@@ -144,8 +184,48 @@ def _detail(
         heat=described.heat,
         heat_shape=described.heat_shape,
         profiles=described.profiles,
-        mismatches=described.mismatches,
+        mismatches=tuple(
+            replace(
+                one,
+                index=tuple(n * stride if at == axis else n for at, n in enumerate(one.index)),
+            )
+            for one in described.mismatches
+        ),
     )
+
+
+def _sampled(
+    position: int, place: int, step: StepComparison, reference: StepFile, candidate: StepFile
+) -> Detail:
+    """Describe what both samples hold: no picture of the tensor, but where elements are off."""
+    pair, (known, found) = step.pairs[place], step.records[place]
+    record = candidate.index.records[found or 0]
+    parts = [elements_of(reference, reference.index.records[one]) for one in known]
+    mine, theirs = [part for part in parts if part is not None], elements_of(candidate, record)
+    rule = Rule.parse(pair.layout or "identity")
+    matched = None if theirs is None else match_elements(rule, mine, theirs)
+    if matched is None:
+        raise DumpFormatError("a dump changed while it was compared")
+    limits = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
+    described = describe(matched.reference, matched.candidate, limits)
+    return Detail(
+        step=position,
+        pair=place,
+        stride=1,
+        histogram=described.histogram,
+        heat=(),
+        heat_shape=(0, 0),
+        profiles=(),
+        mismatches=tuple(
+            replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))
+            for one in described.mismatches
+        ),
+        sampled=True,
+    )
+
+
+def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in np.unravel_index(place, shape))
 
 
 def _arrays(

@@ -100,13 +100,19 @@ def match_elements(
         candidate: What the candidate holds.
 
     Returns:
-        None where that is less than ``LEAST_SAMPLE`` elements of a larger tensor, or where the
-        tensor is too large to follow its places through the rule.
+        None where that is less than ``LEAST_SAMPLE`` elements and less than was drawn for a sample,
+        or where the tensor is too large to follow its places through the rule.
     """
     found = _matched(rule, references, candidate)
-    if found is None or found.places.size < min(LEAST_SAMPLE, math.prod(candidate.shape)):
+    if found is None or found.places.size < _least((*references, candidate)):
         return None
     return found
+
+
+def _least(sides: Sequence[Elements]) -> int:
+    """Give how many elements must be in common: less where less was asked for."""
+    drawn = [side.positions.size // 2 for side in sides if side.positions is not None]
+    return min(LEAST_SAMPLE, *drawn) if drawn else 0
 
 
 def _matched(rule: Rule, references: Sequence[Elements], candidate: Elements) -> Matched | None:

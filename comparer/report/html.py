@@ -6,21 +6,21 @@ import base64
 import hashlib
 import json
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.dumpfile import ConfigError
 
 from .escape import printable
 from .page_data import page_data
 from .reading import read_report
-from .wording import measured
+from .wording import evidence, measured
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from padiff.dumpfile import JSON
 
-    from .reading import Finding, Line, Report
+    from .reading import Finding, Line, Place, Report
 
 __all__ = ["to_html"]
 
@@ -57,6 +57,7 @@ def to_html(data: dict[str, JSON]) -> str:
     return environment.from_string(_resource("page.html.j2")).render(
         report=report,
         origins=origins[:_ORIGINS],
+        evidence=evidence(report),
         bad=bad[:_PRINTED],
         bad_left=max(0, len(bad) - _PRINTED),
         policy=_policy(script, style),
@@ -79,7 +80,39 @@ def _environment() -> Environment:
     environment.filters["shown"] = _shown
     environment.filters["measured"] = _measured
     environment.filters["measured_line"] = _measured_line
+    environment.filters["both_sides"] = _both_sides
     return environment
+
+
+class _Cell(NamedTuple):
+    """What one side says."""
+
+    text: str
+    is_code: bool = False
+
+
+def _both_sides(finding: Finding) -> list[tuple[str, tuple[_Cell, _Cell]]]:
+    """Describe both sides of a divergence, a row for each thing there is to say."""
+    ends = (finding.line.reference, finding.line.candidate)
+    rows = [
+        ("module", [None if end is None else end.owner for end in ends]),
+        ("class", [None if end is None else end.class_name for end in ends]),
+        ("tensor", [None if end is None else _form(end) for end in ends]),
+    ]
+    found = [
+        (title, (_Cell(one or "nothing here"), _Cell(other or "nothing here")))
+        for title, (one, other) in rows
+    ]
+    for title, what in (("called at", "call"), ("class at", "module")):
+        places = [finding.sources[f"{side} {what}"] for side in ("reference", "candidate")]
+        if any(places):
+            texts = ["-" if one is None else f"{one.file}:{one.line}" for one in places]
+            found.append((title, (_Cell(texts[0], is_code=True), _Cell(texts[1], is_code=True))))
+    return found
+
+
+def _form(end: Place) -> str:
+    return f"{end.dtype} ({', '.join(map(str, end.shape))})"
 
 
 def _measured(finding: Finding) -> str:

@@ -35,6 +35,9 @@ def details_to_json(comparison: Comparison, details: Details) -> dict[str, JSON]
             for found in details.attributes
         ],
         "left_out": details.left_out,
+        "floors": [
+            [position[found.step, found.pair], _short(found.max_abs)] for found in details.floors
+        ],
     }
 
 
@@ -42,6 +45,7 @@ def _detail(detail: Detail, pair: int) -> dict[str, JSON]:
     return {
         "pair": pair,
         "stride": detail.stride,
+        "sampled": detail.sampled,
         "histogram": None
         if detail.histogram is None
         else {

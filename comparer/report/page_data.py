@@ -66,7 +66,9 @@ def page_data(report: Report, data: dict[str, JSON], origins: list[Finding]) -> 
         "details": {} if details is None else _details(details),
         "attributes": {} if details is None else _attributes(details),
         "origins": _places_of(report, origins),
-        "noise": None,
+        "findings": [_finding(found) for found in _raw_findings(top)[: len(origins)]],
+        "floors": [] if details is None or "floors" not in details.names else details.raw("floors"),
+        "pairing": _pairing(top, strings),
         "strings": strings.texts,
     }
 
@@ -106,6 +108,7 @@ def _record(
         strings.place(line.paired_by),
         strings.place(line.layout),
         strings.place(line.rests_on),
+        line.sampled_of,
     ]
 
 
@@ -165,7 +168,8 @@ def _details(details: Fields) -> dict[str, JSON]:
     return {
         str(found.integer("pair")): {
             name: found.raw(name)
-            for name in ("stride", "histogram", "heat", "profiles", "mismatches")
+            for name in ("stride", "sampled", "histogram", "heat", "profiles", "mismatches")
+            if name in found.names
         }
         for found in details.inners("records")
     }
@@ -179,6 +183,38 @@ def _attributes(details: Fields) -> dict[str, JSON]:
         ]
         for found in details.inners("attributes")
     }
+
+
+def _raw_findings(top: Fields) -> tuple[Fields, ...]:
+    first = top.maybe("first_divergence")
+    return top.inners("origins") or (() if first is None else (first,))
+
+
+def _finding(found: Fields) -> dict[str, JSON]:
+    """Give what is known of an origin besides its record."""
+    return {
+        "evidence": list(found.texts("evidence")),
+        "suspects": list(found.texts("suspects")),
+        "inputs_agree": found.maybe_flag("inputs_agree"),
+        "amplification": found.raw("amplification") if "amplification" in found.names else None,
+        "profile": [
+            [axis.text("name"), axis.integer("size"), len(axis.integers("mismatched"))]
+            for axis in (found.inners("profile") if "profile" in found.names else ())
+        ],
+    }
+
+
+def _pairing(top: Fields, strings: _Strings) -> list[JSON]:
+    """Give confidence and alternatives of the module pairs that others could have been."""
+    return [
+        [
+            strings.place(pair.text("reference")),
+            strings.place(pair.text("candidate")),
+            pair.number("confidence"),
+            [strings.place(other) for other in pair.texts("alternatives")],
+        ]
+        for pair in (top.inners("pairing") if "pairing" in top.names else ())
+    ]
 
 
 def _places_of(report: Report, origins: list[Finding]) -> list[JSON]:

@@ -104,6 +104,8 @@ class Finding:
     suspects: tuple[str, ...]
     sources: Mapping[str, SourcePlace | None]
     """By ``reference call``, ``reference module``, ``candidate call``, ``candidate module``."""
+    amplification: float | None = None
+    """Relative error of the outputs over that of the inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,7 @@ def _finding(fields: Fields) -> Finding:
         evidence=fields.texts("evidence"),
         suspects=fields.texts("suspects"),
         sources=_sources(fields.inner("source")),
+        amplification=fields.number("amplification") if "amplification" in fields.names else None,
     )
 
 

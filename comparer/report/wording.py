@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from .numbers import number
 
 if TYPE_CHECKING:
-    from .reading import Finding, Line, SourcePlace
+    from .reading import Finding, Line, Report, SourcePlace
 
-__all__ = ["headline", "measured", "source_of"]
+__all__ = ["evidence", "headline", "measured", "source_of"]
 
 
 def measured(line: Line) -> str:
@@ -24,6 +25,21 @@ def measured(line: Line) -> str:
     of = "" if line.sampled_of is None else f", a sample of {number(line.sampled_of)},"
     parts.append(f"{number(mismatched)} of {number(size)} elements{of} mismatched")
     return ", ".join(parts)
+
+
+def evidence(report: Report) -> str:
+    """Say what the verdicts rest on; empty where all elements were compared or bit-equal."""
+    judged = [line for line in report.lines if line.verdict in ("match", "diverged")]
+    counts = Counter(line.rests_on for line in judged)
+    if not counts["sample"] and not counts["statistics"]:
+        return ""
+    words = {
+        "digest": "digests",
+        "elements": "all elements",
+        "sample": "a sample of the elements with statistics of all",
+        "statistics": "statistics only, which prove no match",
+    }
+    return ", ".join(f"{counts[kind]} on {text}" for kind, text in words.items() if counts[kind])
 
 
 def headline(finding: Finding) -> str:

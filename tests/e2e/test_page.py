@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -17,6 +19,7 @@ from padiff.comparer.detail import look_closer
 from padiff.comparer.report.html import to_html
 from padiff.comparer.report.json_report import to_json
 from padiff.comparer.result import Kind, Verdict
+from padiff.dumpfile import Floor, Keep, RecordFloor, open_dump, write_floor
 from tests.support.browser import browser, complaints
 from tests.support.comparisons import (
     comparison,
@@ -27,6 +30,7 @@ from tests.support.comparisons import (
     resnet_like,
     tree,
 )
+from tests.support.dumps import DumpBuilder
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:
@@ -172,12 +176,116 @@ def test_selected_record_shows_where_the_error_is(chromium: WebDriver, tmp_path:
         "First mismatching elements",
         "Histograms",
         "Error map",
+        "Largest error along axis 0",
+        "Why this is the origin",
+        "amplification",
+        "paired by name, confidence 1.00",
+        "called at",
+        "rests on",
     ):
         assert title in text
     assert "Attributes" in text
     assert "differs" in text
     assert chromium.find_elements(By.CSS_SELECTOR, "#panel canvas.heat")
     assert complaints(chromium) == []
+
+
+def test_plot_has_the_tolerance_and_the_noise_floor_as_lines(
+    chromium: WebDriver, tmp_path: Path
+) -> None:
+    reference, candidate = tiny_pair(tmp_path, eps=0.5)
+    records = len(open_dump(reference).open().index.records)
+    floor = Floor(
+        repeats=1,
+        perturb="ulp",
+        records={(0, 0): tuple(RecordFloor(max_abs=1e-7, rms=1e-8) for _ in range(records))},
+    )
+    write_floor(reference, floor)
+    result = compare(reference, candidate, CompareSettings())
+
+    show(chromium, tmp_path, to_json(result, look_closer(reference, candidate, result)))
+
+    legend = chromium.find_element(By.CSS_SELECTOR, "#plot .u-legend").text
+    assert "allowed (atol)" in legend
+    assert "noise floor" in legend
+    assert "1e-7, the most that correct runs differed by" in chromium.find_element(
+        By.ID, "record"
+    ).text.replace("\n", " ")
+    allowed = "main.plot.data[4].filter((one) => one > 0).length"
+    assert chromium.execute_script(f"return {allowed}") > 0
+
+
+def test_plot_can_show_the_error_as_a_multiple_of_what_is_allowed(
+    chromium: WebDriver, tmp_path: Path
+) -> None:
+    show(chromium, tmp_path, to_json(resnet_like()))
+
+    Select(chromium.find_element(By.ID, "measure")).select_by_value("ratio")
+
+    # 0.01234 is needed, 1e-4 allowed; the line lies at 1.
+    largest = chromium.execute_script("return main.plot.data[3].find((one) => one !== null)")
+    assert largest == pytest.approx(123.4, rel=1e-2)
+    assert chromium.execute_script("return main.plot.data[4].find((one) => one !== null)") == 1
+
+
+def test_sampled_record_says_how_much_was_compared(chromium: WebDriver, tmp_path: Path) -> None:
+    array = np.random.default_rng(0).standard_normal((40, 50)).astype(np.float32)
+    wrong = array.copy()
+    wrong[:, 7] += 1
+    paths = [
+        DumpBuilder()
+        .module("", "Net")
+        .call("", inputs=[array[:2]], outputs=[output])
+        .write(tmp_path / f"{place}", content=Keep.parse("sample=64"))
+        for place, output in enumerate((array, wrong))
+    ]
+    result = compare(paths[0], paths[1], CompareSettings())
+
+    show(chromium, tmp_path, to_json(result, look_closer(paths[0], paths[1], result)))
+
+    text = chromium.find_element(By.ID, "record").text
+    assert "of 2,000 elements, and statistics of all" in text
+    first = text.partition("First mismatching elements")[2]
+    assert re.search(r"\[\d+, 7\]", first)
+    assert "on a sample of the elements" in chromium.find_element(By.TAG_NAME, "header").text
+
+
+def test_print_is_light_and_has_what_is_hidden_on_the_screen(
+    chromium: WebDriver, tmp_path: Path
+) -> None:
+    reference, candidate = tiny_pair(tmp_path, eps=0.5)
+    show(chromium, tmp_path, to_json(compare(reference, candidate, CompareSettings())))
+    chromium.execute_script("setTheme('dark')")
+
+    chromium.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    seen = chromium.execute_script(
+        "return [document.documentElement.dataset.theme,"
+        " document.querySelectorAll('details:not([open])').length,"
+        " getComputedStyle(document.querySelector('section.printed')).display,"
+        " getComputedStyle(document.querySelector('.work')).display,"
+        " getComputedStyle(document.querySelector('#weights td button')).display]"
+    )
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    chromium.execute_script("window.dispatchEvent(new Event('afterprint'))")
+
+    assert seen == ["light", 0, "block", "none", "inline-block"]
+    assert chromium.execute_script("return document.documentElement.dataset.theme") == "dark"
+    assert len(chromium.print_page()) > 10_000
+
+
+def test_narrow_window_has_nothing_beside_the_page(chromium: WebDriver, tmp_path: Path) -> None:
+    show(chromium, tmp_path, to_json(resnet_like()))
+    size = chromium.get_window_size()
+
+    chromium.set_window_size(520, 900)
+    wait_for(chromium, "main.plot.width < 520")
+    width = chromium.execute_script(
+        "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    chromium.set_window_size(size["width"], size["height"])
+
+    assert width <= 0
 
 
 def test_theme_can_be_changed(chromium: WebDriver, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ function end(row) {
 }
 
 const records = packed.records.map((row, id) => {
-  const [step, phase, reference, candidate, verdict, kind, reason, metrics, tolerance, pairedBy, layout, restsOn] = row;
+  const [step, phase, reference, candidate, verdict, kind, reason, metrics, tolerance, pairedBy, layout, restsOn, sampledOf] = row;
   const record = {
     id, step, phase: text[phase], reference: end(reference), candidate: end(candidate),
     verdict: text[verdict], kind: text[kind], reason: text[reason], metrics, tolerance,
-    pairedBy: text[pairedBy], layout: text[layout], restsOn: text[restsOn],
+    pairedBy: text[pairedBy], layout: text[layout], restsOn: text[restsOn], sampledOf,
   };
   record.place = record.reference || record.candidate;
   record.what = record.place.role + record.place.slot;
@@ -67,6 +67,11 @@ for (const record of records) {
   if (node) node.records.push(record);
 }
 
+const floors = new Map(packed.floors);
+const findings = new Map(packed.origins.map((record, at) => [record, packed.findings[at]]));
+const confidence = new Map(packed.pairing.map(([reference, candidate, sure, others]) =>
+  [`${text[reference]}\n${text[candidate]}`, { sure, others: others.map((other) => text[other] || "(root)") }]));
+
 function make(tag, properties, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties || {})) {
@@ -88,7 +93,7 @@ function short(value) {
   if (typeof value === "string") return value;
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
   const size = Math.abs(value);
-  return size < 1e-3 || size >= 1e6 ? value.toExponential(3) : String(Number(value.toPrecision(4)));
+  return size < 1e-3 || size >= 1e6 ? String(Number(value.toPrecision(4)).toExponential()) : String(Number(value.toPrecision(4)));
 }
 
 function verdictWord(verdict, inherited) {

@@ -12,6 +12,7 @@ function drawWeights() {
     ["shape", (record) => record.place.shape.join("x") || "scalar"],
     ["verdict", (record) => record.verdict],
     ["kind", (record) => record.kind],
+    ["allowed", (record) => (record.tolerance ? record.tolerance[0] : null)],
     ["max abs", (record) => (record.metrics ? record.metrics[0] : record.restsOn === "digest" ? 0 : null)],
     ["relative L2", (record) => (record.metrics ? record.metrics[3] : record.restsOn === "digest" ? 0 : null)],
   ];
@@ -32,7 +33,7 @@ function drawWeights() {
       cell.setAttribute("aria-sort", at !== sorted.column ? "none" : sorted.down ? "descending" : "ascending");
       cell.firstChild.textContent = columns[at][0] + (at !== sorted.column ? "" : sorted.down ? " ▾" : " ▴");
     });
-    body.replaceChildren(...[...found].sort(compare).slice(0, MOST).map((record) => make("tr", {}, ...columns.map(([name, get], at) => {
+    body.replaceChildren(...[...found].sort(compare).slice(0, MOST).map((record) => make("tr", { class: BAD.includes(record.verdict) ? "" : "agrees" }, ...columns.map(([name, get], at) => {
       if (!at) return make("td", {}, make("button", { type: "button", class: "link", onclick: () => record.node && select(record.node, { record, scroll: true }) }, shown(get(record))));
       if (at === 3) return make("td", {}, verdictWord(record.verdict, record.kind === "inherited"));
       return make("td", { class: numeric(at) ? "number" : "" }, numeric(at) ? short(get(record)) : shown(get(record)));
@@ -43,6 +44,7 @@ function drawWeights() {
   }, name))));
   fill();
   place.replaceChildren(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body)));
+  place.append(make("p", { class: "printed" }, "What agrees is not printed."));
   if (!found.length) place.replaceChildren(make("p", { class: "dim" }, "none recorded"));
   if (found.length > MOST) place.append(make("p", { class: "dim" }, `${found.length - MOST} more are not listed`));
 }
@@ -86,6 +88,9 @@ function listen() {
       document.getElementById("search").focus();
     }
   });
+  document.getElementById("measure").addEventListener("change", () => drawMain());
+  panel.addEventListener("keydown", (event) => { if (event.key === "Escape") box.focus(); });
+  listenToPrinter();
   for (const button of document.querySelectorAll(".goto")) {
     button.addEventListener("click", () => {
       const at = packed.origins[Number(button.dataset.origin)];
@@ -95,6 +100,23 @@ function listen() {
   }
   let resizing = null;
   window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { drawMain(); paint(); }, 150); });
+}
+
+// On paper: light, all origins open, the plot as wide as the page.
+function listenToPrinter() {
+  const before = { theme: "light", closed: [] };
+  window.addEventListener("beforeprint", () => {
+    before.theme = document.documentElement.dataset.theme;
+    before.closed = [...document.querySelectorAll("details:not([open])")];
+    for (const one of before.closed) one.open = true;
+    setTheme("light");
+    drawMain(690);
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of before.closed) one.open = false;
+    setTheme(before.theme);
+    drawMain();
+  });
 }
 
 function start() {

@@ -5,11 +5,11 @@ const METRICS = ["max_abs", "max_rel", "mean_abs", "relative_l2", "cosine", "mis
   "needed_rtol", "nan_reference", "nan_candidate", "inf_reference", "inf_candidate", "nonfinite_mismatched"];
 const STATISTICS = ["minimum", "maximum", "mean", "l2", "nan", "posinf", "neginf", "zeros"];
 
-function table(header, rows, { numbers = [] } = {}) {
+function table(header, rows, { numbers = [], labelled = false } = {}) {
   const cell = (tag, value, place) => make(tag, {
     class: numbers.includes(place) ? "number" : "", scope: tag === "th" ? "col" : null,
   }, value instanceof Node ? value : shown(value));
-  return make("table", {},
+  return make("table", { class: labelled ? "labelled" : "" },
     make("thead", {}, make("tr", {}, ...header.map((title, place) => cell("th", title, place)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((value, place) => cell("td", value, place))))));
 }
@@ -22,23 +22,41 @@ function facts(rows) {
 
 function showNode(node, record) {
   const classes = node.classes.map((name) => name || "-");
-  const [referenceModule, referenceCall, candidateModule, candidateCall] = node.sources.map((place) => place || "-");
-  const parts = [
-    make("h2", {}, shown(bothNames(node))),
-    facts([
-      ["paired by", node.pairedBy || "unmatched"],
-      ["reference", `${classes[0]}, class at ${referenceModule}, called at ${referenceCall}`],
-      ["candidate", `${classes[1]}, class at ${candidateModule}, called at ${candidateCall}`],
-    ]),
-    make("h3", {}, "Records"), recordTable(node, record),
-    make("div", { id: "record", "aria-live": "polite" }),
-    ...attributes(node),
-  ];
-  panel.replaceChildren(...parts);
+  const [referenceModule, referenceCall, candidateModule, candidateCall] = node.sources;
+  const code = (place) => (place ? make("code", {}, shown(place)) : "-");
+  const sides = table(["", "reference", "candidate"], [
+    ["class", ...classes],
+    ["called at", code(referenceCall), code(candidateCall)],
+    ["class at", code(referenceModule), code(candidateModule)],
+  ], { labelled: true });
+  panel.replaceChildren(
+    make("h2", {}, shown(bothNames(node))), sides, make("p", { class: "dim" }, shown(pairedBy(node))),
+    make("h3", {}, "Records"), recordTable(node, record), make("div", { id: "record", "aria-live": "polite" }), ...attributes(node),
+  );
   panel.scrollTop = 0;
   const bad = (one) => BAD.includes(one.verdict);
   const chosen = record || node.records.find((one) => one.kind === "origin") || node.records.find(bad) || node.records[0];
   if (chosen) showRecord(chosen);
+}
+
+function pairedBy(node) {
+  if (!node.pairedBy) return node.reference === null ? "only on the candidate" : "only on the reference";
+  const known = confidence.get(`${node.reference}\n${node.candidate}`);
+  const sure = known ? `, confidence ${known.sure.toFixed(2)}` : "";
+  const others = known && known.others.length ? `; it could also be ${known.others.join(", ")}` : "";
+  return `paired by ${node.pairedBy}${sure}${others}`;
+}
+
+function why(record) {
+  const found = findings.get(record.id);
+  if (!found) return [];
+  const list = make("ul", { class: "why" }, ...found.evidence.map((line) => make("li", {}, shown(line))));
+  if (found.suspects.length) list.append(make("li", {}, shown(`one of ${found.suspects.map((path) => path || "(root)").join(", ")}: the evidence cannot tell them apart`)));
+  const rows = [];
+  if (found.amplification !== null) rows.push(["amplification", found.amplification === "inf" ? "the inputs are equal, the outputs are not" : `the relative error of the output is ${short(found.amplification)} times that of the inputs`]);
+  const where = found.profile.filter((axis) => axis[1] > 1).map(([name, size, wrong]) => `${wrong} of ${size} along ${name}`);
+  if (where.length) rows.push(["indexes off", where.join(", ")]);
+  return [make("h3", {}, record.kind === "origin" ? "Why this is the origin" : "What is known"), list, facts(rows)];
 }
 
 function recordTable(node, chosen) {
@@ -59,11 +77,14 @@ function attributes(node) {
   const found = packed.attributes[`${node.step}:${node.id}`];
   if (!found) return [];
   const names = [...new Set([...Object.keys(found[0]), ...Object.keys(found[1])])].sort();
+  const rank = { differs: 0, "": 1, "one side": 2 };
   const rows = names.map((name) => {
     const [one, two] = found.map((side) => (name in side ? JSON.stringify(side[name]) : "-"));
     return [name, one, two, one === two ? "" : one === "-" || two === "-" ? "one side" : "differs"];
-  });
-  return [make("h3", {}, "Attributes"), table(["attribute", "reference", "candidate", ""], rows)];
+  }).sort((one, two) => rank[one[3]] - rank[two[3]]);
+  const made = table(["attribute", "reference", "candidate", ""], rows);
+  rows.forEach((row, at) => made.tBodies[0].rows[at].classList.toggle("differs", row[3] === "differs"));
+  return [make("h3", {}, "Attributes"), made];
 }
 
 function showRecord(record) {
@@ -72,54 +93,68 @@ function showRecord(record) {
   const button = panel.querySelector(`[data-record="${record.id}"]`);
   if (button) button.closest("tr").classList.add("selected");
   const form = (side) => (side ? `${side.dtype} (${side.shape.join(", ")})` : "nothing here");
-  const parts = [make("h3", {}, shown(record.what), " ", verdictWord(record.verdict, record.kind === "inherited"))];
-  const rows = [["reference", form(record.reference)], ["candidate", form(record.candidate)]];
-  if (record.kind) rows.push(["kind", record.kind]);
+  const parts = [make("h3", {}, shown(`${record.what} `), verdictWord(record.verdict, record.kind === "inherited"), record.kind ? ` ${record.kind}` : "")];
+  const forms = [form(record.reference), form(record.candidate)];
+  const rows = forms[0] === forms[1] ? [["tensor", forms[0]]] : [["reference", forms[0]], ["candidate", forms[1]]];
   if (record.reason) rows.push(["reason", record.reason]);
-  rows.push(["rests on", { digest: "equal digests: bit-equal", elements: "all elements", statistics: "statistics only: a divergence is certain, a match is not", description: "shape, dtype and presence" }[record.restsOn] || record.restsOn]);
-  if (record.pairedBy) rows.push(["paired by", record.pairedBy + (record.layout ? `, layout: ${record.layout}` : "")]);
-  parts.push(facts(rows), ...metricsTable(record), ...statisticsTable(record));
+  rows.push(["rests on", evidence(record)]);
+  if (record.pairedBy) rows.push(["paired by", record.pairedBy + (record.layout ? `; candidate = reference, ${record.layout}` : "")]);
+  if (floors.has(record.id)) rows.push(["noise floor", `${short(floors.get(record.id))}, the most that correct runs differed by`]);
+  parts.push(facts(rows), ...why(record), make("div", { class: "grid" }, make("div", {}, ...metricsTable(record)), make("div", {}, ...statisticsTable(record))));
   place.replaceChildren(...parts);
   const detail = packed.details[record.id];
   if (detail) showDetail(place, detail);
-  else if (record.verdict === "diverged") place.append(make("p", { class: "dim" }, "This record was not looked at more closely."));
+  else if (record.verdict === "diverged" && record.metrics) place.append(make("p", { class: "dim" }, "This record was not looked at more closely; compare with --html or --details."));
+}
+
+function evidence(record) {
+  if (record.restsOn === "sample") return `a sample of ${record.metrics[6].toLocaleString("en")} of ${record.sampledOf.toLocaleString("en")} elements, and statistics of all`;
+  const words = { digest: record.verdict === "match" ? "equal digests: bit-equal" : "digests: not bit-equal", elements: "all elements", statistics: "statistics only: a divergence is certain, a match is not", description: "shape, dtype and presence" };
+  return words[record.restsOn] || record.restsOn;
 }
 
 function metricsTable(record) {
   if (!record.metrics) return [];
   const [atol, rtol] = record.tolerance || [null, null];
-  const limit = { max_abs: `${short(atol)} + ${short(rtol)} * |ref|`, mismatched: "0", needed_atol: short(atol), needed_rtol: short(rtol) };
+  const limit = { max_abs: `${short(atol)} + ${short(rtol)} |ref|`, mismatched: "0", needed_atol: short(atol), needed_rtol: short(rtol) };
   const written = (name, value) => (name === "cosine" && value > 0.9995 && value < 1 ? `1 - ${short(1 - value)}` : short(value));
   const rows = METRICS.map((name, place) => [name.replaceAll("_", " "), written(name, record.metrics[place]), limit[name] || ""]);
   const kept = rows.filter((row, place) => place < 9 || row[1] !== "0");
-  return [make("h3", {}, "Measured"), table(["metric", "value", "allowed"], kept, { numbers: [1] })];
+  return [make("h3", {}, "Measured"), table(["metric", "value", "allowed"], kept, { numbers: [1], labelled: true })];
 }
 
 function statisticsTable(record) {
   const sides = [record.reference, record.candidate].map((side) => side && side.statistics);
   if (!sides[0] && !sides[1]) return [];
   const rows = STATISTICS.map((name, place) => [name, ...sides.map((side) => short(side && side[place]))]);
-  return [make("h3", {}, "Statistics"), table(["", "reference", "candidate"], rows, { numbers: [1, 2] })];
+  const kept = rows.filter((row, place) => place < 4 || row[1] !== row[2] || row[1] !== "0");
+  return [make("h3", {}, "Statistics"), table(["", "reference", "candidate"], kept, { numbers: [1, 2], labelled: true })];
 }
 
 function showDetail(place, detail) {
   if (detail.stride > 1) place.append(make("p", { class: "dim" }, `Looked at every ${detail.stride}th index of the longest axis.`));
+  if (detail.sampled) place.append(make("p", { class: "dim" }, "Only the elements of the sample are known: no map, no profiles."));
   if (detail.mismatches.length) {
-    place.append(make("h3", {}, "First mismatching elements"), table(["index", "reference", "candidate"],
-      detail.mismatches.map((one) => [`[${one.index.join(", ")}]`, one.reference, one.candidate]), { numbers: [1, 2] }));
+    place.append(make("h3", {}, "First mismatching elements"), make("div", { class: "scroll" }, table(["index", "reference", "candidate", "difference"],
+      detail.mismatches.map((one) => [`[${one.index.join(", ")}]`, one.reference, one.candidate, difference(one)]), { numbers: [1, 2, 3] })));
   }
-  if (detail.histogram) {
-    const graph = make("div", { role: "img", "aria-label": `Histograms of both sides from ${short(detail.histogram.low)} to ${short(detail.histogram.high)}` });
-    place.append(make("h3", {}, "Histograms"), graph);
-    drawHistogram(graph, detail.histogram);
-  }
-  if (detail.heat.rows.length) drawHeat(place, detail.heat);
+  const grid = make("div", { class: "grid" });
+  place.append(grid);
+  const part = (title, label, draw) => {
+    const graph = make("div", { role: "img", "aria-label": label });
+    grid.append(make("div", {}, make("h3", {}, title), graph));
+    draw(graph);
+  };
+  if (detail.histogram) part("Histograms", `Histograms of both sides from ${short(detail.histogram.low)} to ${short(detail.histogram.high)}`, (graph) => drawHistogram(graph, detail.histogram));
+  if (detail.heat.rows.length) drawHeat(grid, detail.heat);
   for (const profile of detail.profiles) {
-    if (profile.size < 2) continue;
-    const graph = make("div", { role: "img", "aria-label": `Largest error along axis ${profile.axis}` });
-    place.append(make("h3", {}, `Largest error along axis ${profile.axis} (${profile.size})`), graph);
-    drawProfile(graph, profile);
+    if (profile.size > 1) part(`Largest error along axis ${profile.axis} (${profile.size})`, `Largest error along axis ${profile.axis}`, (graph) => drawProfile(graph, profile));
   }
+}
+
+function difference(one) {
+  const [left, right] = [Number(one.reference), Number(one.candidate)];
+  return Number.isFinite(left) && Number.isFinite(right) ? short(right - left) : "-";
 }
 
 function drawHeat(place, heat) {
@@ -127,17 +162,24 @@ function drawHeat(place, heat) {
   const width = heat.rows[0].length;
   const value = (one) => (typeof one === "string" ? Infinity : one);
   const finite = heat.rows.flat().map(value).filter((one) => Number.isFinite(one));
+  const hatched = finite.length < height * width;
   const top = finite.reduce((most, one) => Math.max(most, one), 0);
-  const label = `Error of the tensor as ${heat.shape[0]} x ${heat.shape[1]}: from 0 (blank) to ${short(top)} (full); crossed cells: only one side is finite`;
+  const label = `Error of the tensor as ${heat.shape[0]} x ${heat.shape[1]}, the last axis across: from 0 to ${short(top)}${hatched ? "; hatched: finite on one side only" : ""}`;
   const canvas = make("canvas", { class: "heat", width: width * 4, height: height * 4, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const colour = getComputedStyle(document.documentElement).getPropertyValue("--bad");
+  const shade = (one) => (top > 0 ? Math.sqrt(one / top) : 0);
+  pen.fillStyle = colour;
   heat.rows.forEach((row, y) => row.forEach((one, x) => {
     const found = value(one);
-    pen.fillStyle = colour;
-    pen.globalAlpha = Number.isFinite(found) ? (top > 0 ? Math.sqrt(found / top) : 0) : 1;
+    pen.globalAlpha = Number.isFinite(found) ? shade(found) : 1;
     if (Number.isFinite(found)) pen.fillRect(x * 4, y * 4, 4, 4);
     else for (let at = 0; at < 4; at += 1) pen.fillRect(x * 4 + at, y * 4 + at, 1, 1);
   }));
-  place.append(make("h3", {}, "Error map"), canvas, make("p", { class: "dim" }, label));
+  const bar = make("canvas", { width: 64, height: 1, "aria-hidden": "true" });
+  const ink = bar.getContext("2d");
+  ink.fillStyle = colour;
+  for (let at = 0; at < 64; at += 1) { ink.globalAlpha = Math.sqrt(at / 63); ink.fillRect(at, 0, 1, 1); }
+  place.append(make("div", {}, make("h3", {}, `Error map (${heat.shape[0]} x ${heat.shape[1]}, the last axis across)`), canvas,
+    make("div", { class: "scale" }, "0", bar, short(top), hatched ? "hatched: finite on one side only" : "")));
 }
