@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.comparer.callerrors import call_errors
 from padiff.comparer.result import Verdict
 
-from .json_values import source_to_json
+from .json_values import source_to_json, strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from padiff.comparer.callerrors import CallError
     from padiff.comparer.result import Comparison, Endpoint, NodeRow, StepComparison
     from padiff.dumpfile import JSON
 
@@ -33,6 +35,19 @@ def _step(step: StepComparison) -> dict[str, JSON]:
         "divergences": len(step.divergences),
         "same_structure": step.same_structure,
         "tree": [_row(row, places) for row in step.tree],
+        "errors": [_error(error) for error in call_errors(step)],
+    }
+
+
+def _error(error: CallError) -> dict[str, JSON]:
+    """Give the error around a call."""
+    return {
+        "module": error.module,
+        "call": error.call,
+        "phase": str(error.phase),
+        "entering": strict(error.entering),
+        "leaving": strict(error.leaving),
+        "amplification": strict(error.amplification),
     }
 
 

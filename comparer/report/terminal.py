@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from padiff.comparer.callerrors import call_errors
+from padiff.comparer.flow import DRIFT
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
 
 from .numbers import number
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from padiff.comparer.callerrors import CallError
     from padiff.comparer.result import StepComparison
 
 __all__ = ["render"]
@@ -51,6 +55,7 @@ def render(
     draw_parameters(canvas, comparison)
     if verbose:
         _draw_diverged(canvas, comparison)
+        _draw_growth(canvas, comparison)
     if explain_pairing:
         _draw_pairing(canvas, comparison)
     draw_summary(canvas, comparison)
@@ -78,6 +83,34 @@ def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
             [list(row) for row in rows],
             wrapping=("module", "what"),
         )
+
+
+def _draw_growth(canvas: Canvas, comparison: Comparison) -> None:
+    """List how much the error grew in each call, within tolerance too."""
+    for step in comparison.steps:
+        rows: list[list[str | Text]] = [
+            [
+                canvas.safe(f"{error.module or '(root)'}" + (f"#{error.call}" * bool(error.call))),
+                str(error.phase),
+                "-" if error.entering is None else number(error.entering),
+                number(error.leaving),
+                _growth(error),
+            ]
+            for error in call_errors(step)
+        ]
+        if rows:
+            canvas.heading("GROWTH OF THE ERROR", "relative L2, call by call; a fault is a step")
+            canvas.table(["call", "phase", "in", "out", "times"], rows, wrapping=("call",))
+
+
+def _growth(error: CallError) -> str:
+    """Give a growth, loudly where it is a step."""
+    if error.amplification is None:
+        return "-"
+    if math.isinf(error.amplification):
+        return "from equal inputs" if not error.entering else "inf"
+    times = f"{error.amplification:.3g}"
+    return f"{times}  <--- a step" if error.amplification > DRIFT else times
 
 
 def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
