@@ -260,7 +260,7 @@ def _reasons(step: StepComparison, settings: CompareSettings) -> list[str]:
 def _gap(where: str, side: str, found: Coverage, gate: float) -> str:
     return (
         f"{where}: only {found.judged} of {found.total} values of the {side} were judged, "
-        f"{found.fraction:.1%} of the required {gate:.0%}"
+        f"{found.fraction:.1%} where {gate:.0%} are required"
     )
 
 

@@ -126,7 +126,7 @@ def _side(canvas: Canvas, end: Endpoint | None) -> Text:
     address = end.address
     text = Text(canvas.safe(address.module or "(root)"), style=HERE)
     text.append(f"  {canvas.safe(address.class_name)}", style="bold")
-    if address.call is not None:
+    if address.call:
         text.append(f"  call {address.call}", style="not bold default")
     text.append(f"  {address.role}{canvas.safe(address.slot)}", style="not bold default")
     where = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,7 +11,7 @@ from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
 from .numbers import allowed, number, plural, share
-from .style import Canvas, verdict_style, verdict_word
+from .style import DIM, Canvas, verdict_style, verdict_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,8 @@ _ROLES = (Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD)
 _NUMBERS_WIDTH = 72
 """Columns that all but the name may take."""
 _WIDE = 100
+_FEW = 5
+"""Parameters that are listed unless ``verbose``, as long as the others are inherited."""
 _BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
 
 
@@ -33,12 +36,35 @@ def draw_parameters(canvas: Canvas, comparison: Comparison) -> None:
     canvas.heading("WEIGHTS AND GRADIENTS", _summary(found))
     if not bad:
         return
+    bad, left = _worst_first(bad, canvas)
     longest = max(len(canvas.safe(_name(pair))) for pair in bad)
     header = ["parameter", "role", "verdict", "max abs", "allowed", "mismatched"]
     if longest + _NUMBERS_WIDTH <= canvas.width:
         canvas.table(header, [_row(canvas, pair) for pair in bad], wrapping=("parameter",))
     else:
         _draw_stacked(canvas, bad)
+    if left:
+        canvas.line(f"  ... {left} more, all inherited (--verbose lists all)", DIM)
+
+
+def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[JudgedPair], int]:
+    """Give those that are no consequence, then the ones that are farthest off; and what is left.
+
+    What follows from an origin elsewhere tells little: a few show how far it reaches.
+    """
+    own = [pair for pair in bad if pair.kind is not Kind.INHERITED]
+    rest = [pair for pair in bad if pair.kind is Kind.INHERITED]
+    if canvas.verbose:
+        return bad, 0
+    rest.sort(key=_distance, reverse=True)
+    shown = [*own, *rest[: max(0, _FEW - len(own))]]
+    return (shown, len(bad) - len(shown)) if shown else (bad, 0)
+
+
+def _distance(pair: JudgedPair) -> float:
+    """Give how far a pair is off, relative to its size; without numbers it is far."""
+    found = None if pair.metrics is None else pair.metrics.relative_l2
+    return math.inf if found is None or math.isnan(found) else found
 
 
 def _draw_stacked(canvas: Canvas, bad: list[JudgedPair]) -> None:

@@ -21,7 +21,7 @@ from .style import DIM, Canvas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from padiff.dumpfile import Manifest
+    from padiff.dumpfile import JSON, Manifest
 
 __all__ = ["draw_header", "draw_summary"]
 
@@ -70,7 +70,7 @@ def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
             )
         )
     if len(comparison.steps) > 1:
-        facts.append(("steps", "\n".join(_step(step) for step in comparison.steps)))
+        facts.append(("steps", "\n".join(_steps(comparison, limit=canvas.max_rows))))
     facts.append(("settings", canvas.safe(_settings(comparison))))
     canvas.facts([(label, value) for label, value in facts])
     _draw_left_out(canvas, comparison, pairs)
@@ -87,7 +87,7 @@ def _manifest(manifest: Manifest) -> str:
         f"{manifest.framework} {manifest.framework_version}".strip(),
         f"{manifest.device} {manifest.dtype}".strip(),
         "train" if manifest.training else "eval",
-        manifest.created,
+        f"recorded {manifest.created[:10]}",
     ]
     return "  ".join(word for word in words if word)
 
@@ -167,11 +167,22 @@ def _what(canvas: Canvas, pair: JudgedPair) -> str:
     return "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
 
 
-def _step(step: StepComparison) -> str:
-    """Sum up one step."""
-    found = len(step.divergences)
-    verdict = plural(found, "divergence") if found else "match"
-    return f"step {step.step} rank {step.rank}: {plural(len(step.pairs), 'pair')}, {verdict}"
+def _steps(comparison: Comparison, *, limit: int) -> Iterator[str]:
+    """Count the steps that match, and sum up each of the others."""
+    bad = [step for step in comparison.steps if step.divergences]
+    fine = len(comparison.steps) - len(bad)
+    if fine:
+        yield f"{plural(fine, 'step')} of {count(len(comparison.steps))} match"
+    shown = bad[: limit or len(bad)]
+    for step in shown:
+        rank = f" rank {step.rank}" if _has_ranks(comparison) else ""
+        yield f"step {step.step}{rank}: {plural(len(step.divergences), 'divergence')}"
+    if len(bad) > len(shown):
+        yield f"and {len(bad) - len(shown)} more that diverge"
+
+
+def _has_ranks(comparison: Comparison) -> bool:
+    return any(step.rank for step in comparison.steps)
 
 
 def _settings(comparison: Comparison) -> str:
@@ -182,8 +193,15 @@ def _settings(comparison: Comparison) -> str:
     for key, value in comparison.settings.items():
         if value is None or value in ([], "", {}):
             continue
-        words.append(f"{key} {number(value) if isinstance(value, float) else value}")
+        words.append(f"{key.replace('_', '-')} {_setting(value)}")
     return ", ".join(words) or "defaults"
+
+
+def _setting(value: JSON) -> str:
+    """Write one option."""
+    if isinstance(value, list):
+        return " ".join(str(part) for part in value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _draw_left_out(canvas: Canvas, comparison: Comparison, pairs: list[JudgedPair]) -> None:

@@ -317,3 +317,37 @@ def test_mean_mode_puts_the_allowed_value_beside_the_mean() -> None:
 
     assert re.search(r"mean abs +1\.235e-07   allowed 0\.0001 \+ 1\.3e-06 \* mean", text)
     assert re.search(r"max abs +0\.01235 at \[0, 2\]$", text, re.MULTILINE)
+
+
+def test_inherited_gradients_are_folded_and_counted() -> None:
+    pairs = [
+        pair(
+            endpoint(f"fc{place}", role=Role.WEIGHT_GRAD, slot=".weight"),
+            endpoint(f"fc{place}", role=Role.WEIGHT_GRAD, slot=".weight"),
+            Verdict.DIVERGED,
+            kind=Kind.INHERITED,
+            measured=replace(metrics(), relative_l2=float(place)),
+        )
+        for place in range(12)
+    ]
+    result = comparison(pairs, tree([""], {}), reasons=("12 records diverged",))
+
+    text, whole = draw(result), draw(result, verbose=True)
+
+    assert "... 7 more, all inherited (--verbose lists all)" in text
+    assert [f"fc{place}.weight" in text for place in (11, 7, 6)] == [True, True, False]
+    assert all(f"fc{place}.weight" in whole for place in range(12))
+
+
+def test_steps_that_match_are_counted_and_the_others_listed() -> None:
+    bad = pair(endpoint("fc"), endpoint("fc"), Verdict.DIVERGED, kind=Kind.ORIGIN)
+    one = comparison([bad], tree([""], {}), [divergence(bad)], reasons=("1 record diverged",))
+    fine = replace(one.steps[0], divergences=())
+    steps = tuple(replace(fine, step=step) for step in range(99))
+    result = replace(one, steps=(*steps, replace(one.steps[0], step=99)))
+
+    text = draw(result)
+
+    assert "99 steps of 100 match" in text
+    assert "step 99: 1 divergence" in text
+    assert "step 42" not in text
