@@ -95,8 +95,12 @@ class Handles:
             handle.remove()
 
 
-def watch_calls(kind: type, around: Callable[[Module], AbstractContextManager[object]]) -> Patch:
-    """Watch the calls of a class's instances by its ``__call__``."""
+def watch_calls(
+    kind: type,
+    around: Callable[[Module], AbstractContextManager[object]],
+    name: str = "__call__",
+) -> Patch:
+    """Watch the calls of a class's instances by one of its methods."""
 
     def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
         def called(module: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -105,7 +109,7 @@ def watch_calls(kind: type, around: Callable[[Module], AbstractContextManager[ob
 
         return called
 
-    return Patch(kind, "__call__", wrap)
+    return Patch(kind, name, wrap)
 
 
 class ScaledLosses:

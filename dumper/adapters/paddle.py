@@ -2,8 +2,6 @@
 
 Paddle facts that shape this file, each held by a test in ``tests/frameworks``:
 
-- ``Tensor.numpy()`` gives bfloat16 as uint16 and float8 as int8, keeps a transposed layout, and
-  fails on sparse-rows gradients.
 - The in-place version counter is blind to ``set_value``, to optimizers and to the kernels that
   write BatchNorm statistics, so that only tensors inside the graph have a content key.
 - An unused output of an operation with several gets a gradient of zeros (torch: none), and
@@ -17,12 +15,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
-import numpy as np
 import paddle
 from paddle import nn
+from paddle.nn.layer.rnn import RNNBase
 
 from padiff.dumper.adapter import (
     AfterCall,
@@ -37,7 +35,26 @@ from padiff.dumper.adapter import (
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError, RecordError
 
-from .paddle_layers import folded_names, is_statistic, refuse_compiled, unlisted, walk
+from .paddle_layers import (
+    eagerly,
+    folded_names,
+    inside,
+    is_compiled,
+    is_statistic,
+    refuse_compiled,
+    unlisted,
+    walk,
+)
+from .paddle_tensors import (
+    BITS,
+    device_name,
+    dtype_name,
+    elements,
+    floating,
+    place_name,
+    real,
+    tensor_of,
+)
 from .paddle_training import PaddleTrainer
 from .paddle_watch import BackwardPasses, PaddleWatch
 from .signature import keywords_of
@@ -51,16 +68,6 @@ if TYPE_CHECKING:
     from padiff.dumper.watch import Watch
 
 __all__ = ["PaddleAdapter"]
-
-_BITS: Final = {
-    paddle.bfloat16: np.dtype(ml_dtypes.bfloat16),
-    paddle.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
-    paddle.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
-}
-"""Dtypes whose bits ``Tensor.numpy()`` hands out under an integer name."""
-
-_WIDER: Final = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
-"""Integers that Paddle lacks (it would take uint16 for bfloat16 bits), and what holds them."""
 
 _LOST_RESERVE: Final = "Tensor holds no memory"
 
@@ -108,7 +115,7 @@ class PaddleAdapter:
 
     def is_floating(self, tensor: Tensor) -> bool:
         """Tell whether its dtype is real or complex floating point."""
-        return bool(tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in _BITS)
+        return bool(tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in BITS)
 
     # -- reading a model
 
@@ -117,13 +124,13 @@ class PaddleAdapter:
         return walk(model, "", ())
 
     def unwrap(self, model: Model) -> Model:
-        """Take off ``paddle.DataParallel``; refuse compiled layers.
+        """Take off ``paddle.DataParallel`` and fleet's wrappers; refuse compiled programs.
 
         Raises:
-            RecordError: A layer was compiled by ``to_static`` or loaded from a compiled program.
+            RecordError: A layer was loaded from a compiled program.
         """
-        while isinstance(model, paddle.DataParallel):
-            model = model._layers  # the only name it has
+        while (inner := inside(model)) is not None:
+            model = inner
         for path, layer in walk(model, "", ()):
             refuse_compiled(path, layer)
         return model
@@ -154,15 +161,7 @@ class PaddleAdapter:
 
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in their native dtype."""
-        if tensor.is_selected_rows():
-            return _dense_rows(tensor)
-        if not tensor.is_dense():
-            tensor = tensor.to_dense()
-        bits = _BITS.get(tensor.dtype)
-        array: Array = tensor.numpy()
-        if not array.flags.c_contiguous:
-            array = array.copy(order="C")  # not ascontiguousarray: that makes 0-d arrays 1-d
-        return array if bits is None else array.view(bits)
+        return elements(tensor)
 
     def content_key(self, tensor: Tensor) -> Hashable | None:
         """Give a key that is equal only for equal content; only tensors inside the graph have one.
@@ -197,8 +196,11 @@ class PaddleAdapter:
     # -- hooks
 
     def recording(self) -> AbstractContextManager[object]:
-        """Count backward passes; compiled layers are refused when they are hooked."""
-        return self._passes.watched()
+        """Count backward passes, and run what ``to_static`` has compiled eagerly."""
+        exits = ExitStack()
+        exits.enter_context(eagerly())
+        exits.enter_context(self._passes.watched())
+        return exits
 
     def hook_calls(self, module: Module, before: BeforeCall, after: AfterCall) -> Handle:
         """Call back around every execution, inside the hooks that the user put there before."""
@@ -239,7 +241,7 @@ class PaddleAdapter:
             return
         model.eval()
         for layer in model.sublayers(include_self=True):
-            if isinstance(layer, nn.layer.rnn.RNNBase) and not layer.dropout:
+            if isinstance(layer, RNNBase) and not layer.dropout:
                 layer.training = True
 
     def place(self, model: Model, *, device: str | None, dtype: str | None) -> Model:
@@ -249,11 +251,11 @@ class PaddleAdapter:
             ConfigError: The device or dtype is unknown or not available.
         """
         if device is not None:
-            device = _device(device)
+            device = device_name(device)
             paddle.device.set_device(device)
         if device is None and dtype is None:
             return model
-        target = None if dtype is None else _floating(dtype)
+        target = None if dtype is None else floating(dtype)
         # Layer.to would cast integer buffers as well.
         model._to_impl(device=device, dtype=target, floating_only=True)
         return model
@@ -263,7 +265,7 @@ class PaddleAdapter:
         found: Counter[str] = Counter()
         for parameter in model.parameters():
             if self.is_floating(parameter):
-                found[_dtype_name(parameter)] += math.prod(parameter.shape)
+                found[dtype_name(parameter)] += math.prod(parameter.shape)
         return found.most_common(1)[0][0] if found else ""
 
     def model_device(self, model: Model) -> str:
@@ -277,19 +279,7 @@ class PaddleAdapter:
         self, array: Array, *, device: str, dtype: str | None, requires_grad: bool = False
     ) -> Tensor:
         """Make a tensor from host memory, cast to ``dtype`` if given; 0-d stays 0-d."""
-        wider = _WIDER.get(array.dtype.name)
-        array = np.array(array if wider is None else array.astype(wider), order="C")
-        bits = next((kind for kind, known in _BITS.items() if known == array.dtype), None)
-        if bits is None:
-            tensor = paddle.to_tensor(array, place=_device(device))
-        elif bits == paddle.bfloat16:
-            tensor = paddle.to_tensor(array.view(np.uint16), place=_device(device))
-        else:
-            tensor = paddle.to_tensor(array.view(np.uint8), place=_device(device)).view(bits)
-        if dtype is not None and _dtype_name(tensor) != dtype:
-            tensor = tensor.astype(getattr(paddle, dtype))
-        tensor.stop_gradient = not requires_grad
-        return tensor
+        return tensor_of(array, device=device, dtype=dtype, requires_grad=requires_grad)
 
     def forward_keywords(self, model: Model) -> Keywords:
         """Tell what ``forward`` accepts by keyword."""
@@ -297,7 +287,7 @@ class PaddleAdapter:
 
     def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
         """Give PaDiff's default loss: each output's mean in float32, then the mean of the means."""
-        means = [_real(output).astype("float32").mean() for output in outputs]
+        means = [real(output).astype("float32").mean() for output in outputs]
         return paddle.stack(means).mean()
 
     def backward(self, loss: Tensor) -> None:
@@ -319,7 +309,7 @@ class PaddleAdapter:
 
     def assign(self, tensor: Tensor, array: Array) -> None:
         """Overwrite a parameter or buffer in place; dtype and device stay."""
-        fresh = self.tensor(array, device=_place_name(tensor), dtype=_dtype_name(tensor))
+        fresh = self.tensor(array, device=place_name(tensor), dtype=dtype_name(tensor))
         if tuple(fresh.shape) != tuple(tensor.shape):
             expected, found = tuple(tensor.shape), tuple(fresh.shape)
             raise ConfigError(f"cannot assign a weight: expected shape {expected}, found {found}")
@@ -327,70 +317,19 @@ class PaddleAdapter:
             tensor.copy_(fresh, blocking=True)  # set_value refuses parameters that were cast
 
     def notes(self, model: Model) -> Sequence[str]:
-        """State which recurrent layers run in training mode inside an eval model."""
-        if all(layer.training for _, layer in walk(model, "", ())):
-            return []
-        kept = [
-            path or "(root)"
-            for path, layer in walk(model, "", ())
-            if isinstance(layer, nn.layer.rnn.RNNBase) and layer.training
-        ]
-        if not kept:
-            return []
-        names = ", ".join(kept)
-        note = (
-            "recurrent layers without dropout ran in training mode (same values; Paddle has no "
-            f"backward for them in eval mode): {names}"
-        )
-        return [note]
-
-
-def _dense_rows(gradient: Tensor) -> Array:
-    """Add up the rows of a sparse gradient, as an optimizer would."""
-    rows = gradient.get_selected_rows()
-    parts = gradient.numpy()
-    dense = np.zeros((rows.height(), *parts.shape[1:]), parts.dtype)
-    np.add.at(dense, rows.rows(), parts)
-    return dense
-
-
-def _real(tensor: Tensor) -> Tensor:
-    return paddle.as_real(tensor) if tensor.is_complex() else tensor
-
-
-def _dtype_name(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("paddle.")
-
-
-def _place_name(tensor: Tensor) -> str:
-    place = tensor.place
-    return f"gpu:{place.gpu_device_id()}" if place.is_gpu_place() else "cpu"
-
-
-def _device(name: str) -> str:
-    """Check a device name and put it in Paddle's words.
-
-    Raises:
-        ConfigError: It is unknown, or this build of Paddle cannot use it.
-    """
-    ours = name.replace("cuda", "gpu")
-    try:
-        paddle.device._convert_to_place(ours)  # set_device would switch
-    except (ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"cannot use device {name!r} in this build of paddle: {_first_line(error)}",
-            hint="cpu always works; gpu and gpu:N need a GPU build of Paddle",
-        ) from error
-    return ours
-
-
-def _floating(dtype: str) -> str:
-    known = {"float16", "float32", "float64", "bfloat16"}
-    if dtype not in known:
-        expected = ", ".join(sorted(known))
-        raise ConfigError(f"cannot cast the model: expected a dtype of {expected}, found {dtype!r}")
-    return dtype
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        """State which layers ran eagerly, or in training mode inside an eval model."""
+        layers = [(path or "(root)", layer) for path, layer in walk(model, "", ())]
+        notes = []
+        compiled = [path for path, layer in layers if is_compiled(layer)]
+        if compiled:
+            notes.append(
+                "layers compiled by to_static ran eagerly in the recorded steps: "
+                + ", ".join(compiled)
+            )
+        kept = [path for path, layer in layers if layer.training and isinstance(layer, RNNBase)]
+        if kept and not all(layer.training for _, layer in layers):
+            notes.append(
+                "recurrent layers without dropout ran in training mode (same values; Paddle has "
+                "no backward for them in eval mode): " + ", ".join(kept)
+            )
+        return notes

@@ -2,45 +2,80 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import paddle
 from paddle import nn
+from paddle.jit.pir_translated_layer import PirTranslatedLayer
 
 from padiff.dumpfile import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_FLEET: Final = "paddle.distributed.fleet"
+_WRAPPERS: Final = {
+    "paddle.distributed.parallel.DataParallel": "_layers",
+    f"{_FLEET}.meta_parallel.meta_parallel_base.MetaParallelBase": "_layers",
+    f"{_FLEET}.utils.mix_precision_utils.MixPrecisionLayer": "_layers",
+    f"{_FLEET}.meta_parallel.sharding.group_sharded_stage2.GroupShardedStage2": "_layer",
+    f"{_FLEET}.meta_parallel.sharding.group_sharded_stage3.GroupShardedStage3": "_layer",
+}
+"""Wrappers, and the only name that each has for what it wraps."""
 _STATISTICS: Final = ("_mean", "_variance")
 _POWER_VECTORS: Final = ("weight_u", "weight_v")
 
 
-def walk(layer: nn.Layer, path: str, inside: tuple[int, ...]) -> Iterator[tuple[str, nn.Layer]]:
+def walk(layer: nn.Layer, path: str, around: tuple[int, ...]) -> Iterator[tuple[str, nn.Layer]]:
     """Yield a layer and what it contains at every path; a layer inside itself is not followed."""
     yield path, layer
     for name, child in layer._sub_layers.items():  # named_sublayers skips shared ones
-        if child is not None and id(child) not in inside:
+        if child is not None and id(child) not in around:
             below = f"{path}.{name}" if path else name
-            yield from walk(child, below, (*inside, id(layer)))
+            yield from walk(child, below, (*around, id(layer)))
+
+
+def inside(layer: nn.Layer) -> nn.Layer | None:
+    """Give the layer inside a wrapper for devices or mixed precision; None if it is none."""
+    for kind in type(layer).__mro__:
+        name = _WRAPPERS.get(f"{kind.__module__}.{kind.__qualname__}")
+        found = None if name is None else getattr(layer, name, None)
+        if isinstance(found, nn.Layer):
+            return found
+    return None
 
 
 def refuse_compiled(path: str, layer: nn.Layer) -> None:
-    """Refuse a layer whose forward is a compiled program.
+    """Refuse a layer that is nothing but a compiled program.
 
     Raises:
-        RecordError: It was compiled by ``to_static`` or loaded from a compiled program.
+        RecordError: It was loaded from one.
     """
-    compiled = isinstance(
-        vars(layer).get("forward"), paddle.jit.dy2static.program_translator.StaticFunction
-    )
-    if compiled or isinstance(layer, paddle.jit.TranslatedLayer):
+    if isinstance(layer, paddle.jit.TranslatedLayer | PirTranslatedLayer):
         raise RecordError(
             f"cannot record module {path or '(root)'!r}: expected an eager layer, found a compiled "
             f"{type(layer).__name__}, whose inner calls cannot be seen",
-            hint="record the layer before paddle.jit.to_static, or call "
-            "paddle.jit.enable_to_static(False) before it is compiled",
+            hint="record the layer that the program was made of",
         )
+
+
+def is_compiled(layer: nn.Layer) -> bool:
+    """Tell whether ``to_static`` has compiled a layer's forward."""
+    kind = paddle.jit.dy2static.program_translator.StaticFunction
+    return isinstance(vars(layer).get("forward"), kind)
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Run what ``to_static`` has compiled eagerly: inside a program no layer calls back."""
+    translator = paddle.jit.dy2static.program_translator.ProgramTranslator()
+    before = translator.enable_to_static
+    paddle.jit.enable_to_static(False)  # noqa: FBT003
+    try:
+        yield
+    finally:
+        paddle.jit.enable_to_static(before)
 
 
 def folded_names(layer: nn.Layer) -> frozenset[str]:

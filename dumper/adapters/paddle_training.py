@@ -41,7 +41,8 @@ class _Wrapped:
             name: vars(optimizer)[name] for name in _UPDATES if name in vars(optimizer)
         }
         for name in _UPDATES:
-            setattr(optimizer, name, self._wrapped(getattr(optimizer, name)))
+            if hasattr(optimizer, name):
+                setattr(optimizer, name, self._wrapped(getattr(optimizer, name)))
 
     def remove(self) -> None:
         for name in _UPDATES:
@@ -83,7 +84,9 @@ class PaddleTrainer:
     """The training side of ``paddle``."""
 
     def is_optimizer(self, thing: object) -> bool:
-        """Tell whether this is a ``paddle.optimizer.Optimizer``."""
+        """Tell whether this is a ``paddle.optimizer.Optimizer``, or fleet's wrapper of one."""
+        while hasattr(thing, "_inner_opt"):
+            thing = thing._inner_opt
         return isinstance(thing, paddle.optimizer.Optimizer)
 
     def is_optimizer_class(self, thing: object) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import paddle
 from paddle import nn
 from paddle.amp.grad_scaler import AmpScaler, GradScaler
+from paddle.distributed.fleet.meta_parallel.pipeline_parallel import PipelineParallel
+from paddle.distributed.fleet.utils.mix_precision_utils import MixPrecisionOptimizer
 
 from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BackwardPasses", "PaddleWatch"]
 
 _UPDATES = ("step", "minimize")
+_TRAINS = "train_batch"
 
 
 class PaddleWatch:
@@ -34,8 +37,15 @@ class PaddleWatch:
     def calls(
         self, kind: type | None, around: Callable[[Module], AbstractContextManager[object]]
     ) -> Handle:
-        """Watch a class's ``__call__``."""
-        return watch_calls(nn.Layer if kind is None else kind, around)
+        """Watch ``__call__``, and ``train_batch`` of pipelines, which call no layer as a whole."""
+        if kind is not None:
+            names = [name for name in ("__call__", _TRAINS) if hasattr(kind, name)]
+            return Handles(*(watch_calls(kind, around, name) for name in names))
+        pipelines = [base for base in _with_subclasses(PipelineParallel) if _TRAINS in vars(base)]
+        return Handles(
+            watch_calls(nn.Layer, around),
+            *(watch_calls(base, around, _TRAINS) for base in pipelines),
+        )
 
     def updates(
         self,
@@ -104,6 +114,7 @@ class _Updates:
             Patch(paddle.optimizer.Optimizer, "__init__", self._wrap_init),
             Patch(GradScaler, "step", self._wrap_scaler),
             Patch(AmpScaler, "minimize", self._wrap_scaler),
+            Patch(MixPrecisionOptimizer, "step", self._wrap_update),
         ]
         for kind in _with_subclasses(paddle.optimizer.Optimizer):
             self._patch(kind)

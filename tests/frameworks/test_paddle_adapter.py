@@ -11,10 +11,14 @@ import numpy as np
 import paddle
 import pytest
 from paddle import nn
+from paddle.distributed.fleet.utils.mix_precision_utils import (
+    MixPrecisionLayer,
+    MixPrecisionOptimizer,
+)
 
 import padiff
 from padiff.dumper.adapters.paddle import PaddleAdapter
-from padiff.dumpfile import ConfigError, RecordError, Role
+from padiff.dumpfile import ConfigError, Phase, RecordError, Role
 from tests.support.recording import Recorded
 
 if TYPE_CHECKING:
@@ -170,11 +174,45 @@ def test_shared_layer_is_met_at_both_paths() -> None:
     assert paths == ["", "0", "1", "2"]
 
 
-def test_compiled_layer_is_refused_with_its_path() -> None:
-    model = nn.Sequential(nn.ReLU(), paddle.jit.to_static(nn.Linear(2, 2)))
+def test_layer_compiled_by_to_static_runs_eagerly_while_it_is_recorded(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
+    model = paddle.jit.to_static(model)
+
+    with padiff.record(model, name="m", out=tmp_path) as recorder:
+        model(paddle.ones([2, 3])).sum().backward()
+
+    got = Recorded.read(recorder.path)
+    assert got.calls() == ["#0", "0#0", "1#0", "1.0#0", "1.1#0"]
+    assert any("compiled by to_static ran eagerly" in note for note in got.manifest.notes)
+    assert paddle.jit.dy2static.program_translator.ProgramTranslator().enable_to_static
+
+
+def test_loaded_program_is_refused_with_its_path(tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([2, 3], "float32")]
+    paddle.jit.save(nn.Linear(3, 2), str(tmp_path / "net"), input_spec=spec)
+    model = nn.Sequential(nn.ReLU(), paddle.jit.load(str(tmp_path / "net")))
 
     with pytest.raises(RecordError, match="'1'"):
         ADAPTER.unwrap(model)
+
+
+def test_main_grad_is_what_is_recorded(tmp_path: Path) -> None:
+    inner = nn.Linear(3, 2)
+    model: Any = MixPrecisionLayer(inner, dtype="bfloat16")  # type: ignore[no-untyped-call]
+    plain = paddle.optimizer.AdamW(0.1, parameters=inner.parameters())
+    optimizer: Any = MixPrecisionOptimizer(plain)  # type: ignore[no-untyped-call]
+
+    with padiff.record(model, name="m", out=tmp_path, optimizer=optimizer) as recorder:
+        model(paddle.ones([4, 3])).mean().backward()
+        assert inner.bias.grad is None
+        optimizer.step()
+
+    got = Recorded.read(recorder.path)
+    assert got.calls() == ["#0"]
+    gradient = got.array(Role.WEIGHT_GRAD, "", ".bias")
+    assert gradient.dtype == np.float32
+    assert gradient == pytest.approx(0.5)
+    assert got.manifest.phase is Phase.UPDATE
 
 
 @pytest.mark.filterwarnings("ignore:The program will return to single-card")

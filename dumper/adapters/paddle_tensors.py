@@ -1,0 +1,117 @@
+"""Paddle's tensors from and to host memory.
+
+``Tensor.numpy()`` gives bfloat16 as uint16 and float8 as int8, keeps a transposed layout, and fails
+on sparse-rows gradients.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import ml_dtypes
+import numpy as np
+import paddle
+
+from padiff.dumpfile import ConfigError
+
+if TYPE_CHECKING:
+    from padiff.dumper.adapter import Array, Tensor
+
+BITS: Final = {
+    paddle.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    paddle.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    paddle.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+}
+"""Dtypes whose bits ``Tensor.numpy()`` hands out under an integer name."""
+
+_WIDER: Final = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
+"""Integers that Paddle lacks (it would take uint16 for bfloat16 bits), and what holds them."""
+
+
+def elements(tensor: Tensor) -> Array:
+    """Copy the elements to host memory now, C-contiguous, in their native dtype."""
+    if tensor.is_selected_rows():
+        return _dense_rows(tensor)
+    if not tensor.is_dense():
+        tensor = tensor.to_dense()
+    bits = BITS.get(tensor.dtype)
+    array: Array = tensor.numpy()
+    if not array.flags.c_contiguous:
+        array = array.copy(order="C")  # not ascontiguousarray: that makes 0-d arrays 1-d
+    return array if bits is None else array.view(bits)
+
+
+def tensor_of(array: Array, *, device: str, dtype: str | None, requires_grad: bool) -> Tensor:
+    """Make a tensor from host memory, cast to ``dtype`` if given; 0-d stays 0-d."""
+    wider = _WIDER.get(array.dtype.name)
+    array = np.array(array if wider is None else array.astype(wider), order="C")
+    bits = next((kind for kind, known in BITS.items() if known == array.dtype), None)
+    if bits is None:
+        tensor = paddle.to_tensor(array, place=device_name(device))
+    elif bits == paddle.bfloat16:
+        tensor = paddle.to_tensor(array.view(np.uint16), place=device_name(device))
+    else:
+        tensor = paddle.to_tensor(array.view(np.uint8), place=device_name(device)).view(bits)
+    if dtype is not None and dtype_name(tensor) != dtype:
+        tensor = tensor.astype(getattr(paddle, dtype))
+    tensor.stop_gradient = not requires_grad
+    return tensor
+
+
+def _dense_rows(gradient: Tensor) -> Array:
+    """Add up the rows of a sparse gradient, as an optimizer would."""
+    rows = gradient.get_selected_rows()
+    parts = gradient.numpy()
+    dense = np.zeros((rows.height(), *parts.shape[1:]), parts.dtype)
+    np.add.at(dense, rows.rows(), parts)
+    return dense
+
+
+def real(tensor: Tensor) -> Tensor:
+    """Give a complex tensor with a last axis for its parts, others as they are."""
+    return paddle.as_real(tensor) if tensor.is_complex() else tensor
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """Name a tensor's dtype, such as ``float32``."""
+    return str(tensor.dtype).removeprefix("paddle.")
+
+
+def place_name(tensor: Tensor) -> str:
+    """Name the device that holds a tensor."""
+    place = tensor.place
+    return f"gpu:{place.gpu_device_id()}" if place.is_gpu_place() else "cpu"
+
+
+def device_name(name: str) -> str:
+    """Check a device name and put it in Paddle's words.
+
+    Raises:
+        ConfigError: It is unknown, or this build of Paddle cannot use it.
+    """
+    ours = name.replace("cuda", "gpu")
+    try:
+        paddle.device._convert_to_place(ours)  # set_device would switch
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"cannot use device {name!r} in this build of paddle: {_first_line(error)}",
+            hint="cpu always works; gpu and gpu:N need a GPU build of Paddle",
+        ) from error
+    return ours
+
+
+def floating(dtype: str) -> str:
+    """Check that a model can be cast to a dtype.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    known = {"float16", "float32", "float64", "bfloat16"}
+    if dtype not in known:
+        expected = ", ".join(sorted(known))
+        raise ConfigError(f"cannot cast the model: expected a dtype of {expected}, found {dtype!r}")
+    return dtype
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
