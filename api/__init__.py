@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from padiff.dumper import Recorder, record
     from padiff.dumper.named import save
     from padiff.dumper.seeding import seed_everything
-    from padiff.dumper.weights import assign_weight
     from padiff.dumpfile import Dump, PadiffError, open_dump, validate
-    from padiff.inprocess import auto_diff, check_dataloader, create_model
+    from padiff.inprocess import assign_weight, auto_diff, check_dataloader, create_model
+    from padiff.layermap import LayerMap
 
     __version__: str
 
 __all__ = [
     "Comparison",
     "Dump",
+    "LayerMap",
     "PadiffError",
     "Recorder",
     "__version__",
@@ -41,9 +42,10 @@ __all__ = [
 _HOMES = {
     "Comparison": "padiff.comparer",
     "Dump": "padiff.dumpfile",
+    "LayerMap": "padiff.layermap",
     "PadiffError": "padiff.dumpfile",
     "Recorder": "padiff.dumper",
-    "assign_weight": "padiff.dumper.weights",
+    "assign_weight": "padiff.inprocess",
     "auto_diff": "padiff.inprocess",
     "check_dataloader": "padiff.inprocess",
     "compare": "padiff.comparer",
@@ -56,8 +58,20 @@ _HOMES = {
 }
 
 
+_GONE = {
+    "add_special_init": "layouts of classes of your own: [[rule]] in a map file, docs/map.md",
+    "check_grads": "padiff.auto_diff, or padiff.record and padiff.compare",
+    "check_params": "padiff.auto_diff, or padiff.record and padiff.compare",
+    "check_report": "padiff.compare, or `padiff compare REFERENCE CANDIDATE`",
+    "check_weights": "`padiff weights`, or padiff.compare",
+}
+"""Names that PaDiff had, and what does the same here."""
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Load a public name when it is first used."""
+    if name in _GONE:  # an ImportError, since `from padiff import …` would hide another's text
+        raise ImportError(f"padiff has no {name!r}; use {_GONE[name]}")
     if name == "__version__":
         value = importlib.import_module("importlib.metadata").version("padiff")
     elif name in _HOMES:

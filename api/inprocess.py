@@ -5,38 +5,36 @@ The functions have the names and the meaning that users of PaDiff know.
 
 from __future__ import annotations
 
-import difflib
 import sys
 import tempfile
-from dataclasses import dataclass, fields, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from padiff.comparer import CompareSettings, Comparison, Mode, Verdict, compare
 from padiff.comparer.report.terminal import render
-from padiff.dumper import adapters
+from padiff.dumper import adapters, weights
 from padiff.dumper.feedphase import FeedPhase
+from padiff.dumper.live import LiveSide
 from padiff.dumper.loading import seed_all
 from padiff.dumper.named import arrays_of, write_named
 from padiff.dumper.recordsettings import RecordSettings
+from padiff.dumper.rehearsal import rehearse
 from padiff.dumper.steploop import LiveRun, record_steps
-from padiff.dumper.weights import assign_weight
 from padiff.dumpfile import ConfigError, Phase
-from padiff.pairing import read_map
+from padiff.layermap import map_of
+from padiff.options import Options, options_of
+from padiff.pairing.weight_text import WeightError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["AutoDiffResult", "auto_diff", "check_dataloader", "create_model"]
+    from padiff.pairing import MapFile, WeightPlan
+
+__all__ = ["AutoDiffResult", "assign_weight", "auto_diff", "check_dataloader", "create_model"]
 
 BOTH = 2
-_OLD_NAMES = {
-    "auto_weights": "auto_init",
-    "loss_fn": "loss_fns",
-    "optimizer": "optimizers",
-    "layer_map": "map",
-}
-"""What earlier versions of PaDiff called an option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,43 +48,10 @@ class AutoDiffResult:
         return self.comparison.verdict is Verdict.MATCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """The options of ``auto_diff``, by their names."""
-
-    auto_init: bool = True
-    steps: int = 1
-    diff_phase: str = "both"
-    compare_mode: str = "strict"
-    atol: float | None = None
-    rtol: float | None = None
-    single_step: bool = False
-    seed: int | None = None
-    map: str | Path | None = None
-    out: str | Path | None = None
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse what no run can do."""
-        for name, known in (
-            ("diff_phase", ("both", "forward", "backward")),
-            ("compare_mode", ("mean", "strict")),
-        ):
-            value = getattr(self, name)
-            if value not in known:
-                raise ConfigError(
-                    f"cannot use {name}={value!r}: expected one of {', '.join(known)}"
-                )
-        if self.steps < 1:
-            raise ConfigError(f"cannot run {self.steps} steps: expected 1 or more")
-        if self.single_step and self.steps > 1:
-            raise ConfigError("cannot use single_step with several steps: it is of one")
-
-
 def auto_diff(
     reference_model: object,
     candidate_model: object,
-    inputs: Sequence[Mapping[str, Any]],
+    inputs: Sequence[Any],
     loss_fns: Sequence[Any] | None = None,
     optimizers: Sequence[Any] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -94,18 +59,26 @@ def auto_diff(
 ) -> AutoDiffResult:
     """Run two models side by side and say where they first diverge.
 
+    Each model sees copies of its inputs, so that a model which changes them harms nobody.
+    Afterwards the candidate has the reference's weights (``auto_init``) and what the optimizers
+    made of them; no gradient is left.
+
     Args:
         reference_model: The model held to be right, of either framework.
         candidate_model: The model to judge.
-        inputs: Two dicts of keyword arguments, the reference's first.
+        inputs: For each model a dict of keyword arguments, a tuple of positional ones, or one
+            tensor; the reference's first. numpy arrays become tensors of the model's framework.
         loss_fns: Two functions of the model's output; by default the mean of it.
         optimizers: Two optimizers, or functions without arguments that update the weights and
             clear the gradients. Without them there is one step.
-        options: Options as a dict, as ``more``.
+        options: Options as a dict, as PaDiff took them.
         **more: ``auto_init`` (copy the reference's weights, default), ``steps``, ``diff_phase``
-            ("both", "forward", "backward"), ``compare_mode`` ("strict", "mean"), ``single_step``
-            (each call hands the reference's recorded output on), ``atol``, ``rtol``, ``seed``,
-            ``map`` (a map file), ``out`` (keep the dumps here), ``quiet``.
+            ("both", "forward", "backward"), ``compare_mode`` ("strict", "mean"; where options come
+            as PaDiff's ``options``, ``auto_weights`` or ``layer_map``, PaDiff's default "mean"),
+            ``single_step`` (each call hands the reference's recorded output on), ``atol``,
+            ``rtol``, ``seed``, ``map`` (a map file, ``LayerMap``, or dict of modules), ``include``
+            and ``exclude`` (patterns of what is compared), ``out`` (keep the dumps here),
+            ``quiet``.
 
     Returns:
         The comparison; true if it is a match. The report is printed unless ``quiet``.
@@ -114,27 +87,25 @@ def auto_diff(
         ConfigError: An option is unknown or unusable, or a weight cannot be assigned.
         RecordError: The user's code raised.
     """
-    given = {
-        _OLD_NAMES.get(name, name): value for name, value in {**(options or {}), **more}.items()
-    }
-    losses = _two("loss_fns", given.pop("loss_fns", loss_fns))
-    updates = _two("optimizers", given.pop("optimizers", optimizers))
-    chosen = _options(given)
-    pair = _two("inputs", inputs)
+    losses = _two("loss_fns", _either("loss_fns", loss_fns, more.pop("loss_fn", None)))
+    updates = _two("optimizers", _either("optimizers", optimizers, more.pop("optimizer", None)))
+    chosen = options_of(options, more)
     models = (reference_model, candidate_model)
-    if chosen.auto_init:
-        assign_weight(reference_model, candidate_model, chosen.map or None)
+    map_file = map_of(chosen.map, *models)
     runs = [
         LiveRun(
             model=model,
-            inputs=pair[side] or {},
+            inputs=given,
             loss=losses[side],
             optimizer=updates[side],
             steps=chosen.steps if any(updates) else 1,
             feed_phase=FeedPhase(chosen.diff_phase),
+            map_file=map_file,
         )
-        for side, model in enumerate(models)
+        for side, (model, given) in enumerate(zip(models, _two("inputs", inputs), strict=True))
     ]
+    if chosen.auto_init:
+        _share_weights(runs[0], runs[1])
     with tempfile.TemporaryDirectory(prefix="padiff-auto-diff-") as folder:
         out = Path(folder if chosen.out is None else chosen.out)
         paths: list[Path] = []
@@ -143,10 +114,37 @@ def auto_diff(
             if chosen.seed is not None:
                 seed_all(chosen.seed, adapters.find(run.model))
             paths.append(record_steps(run, _recording(chosen, out, name)))
-        comparison = compare(paths[0], paths[1], _comparing(chosen))
+        comparison = compare(paths[0], paths[1], _comparing(chosen, map_file))
     if not chosen.quiet:
         _print(comparison)
     return AutoDiffResult(comparison=comparison)
+
+
+def assign_weight(
+    reference: Any,  # noqa: ANN401 - a model, or a path
+    candidate: object,
+    map: Any = None,  # noqa: A002, ANN401 - a map file, LayerMap, or dict of modules
+    *,
+    strict: bool = True,
+) -> WeightPlan:
+    """Give a live model the weights of another live model, a dump or a checkpoint, in place.
+
+    Args:
+        reference: A model of either framework, or the path of a dump or checkpoint.
+        candidate: The model to change.
+        map: What you decided: a map file, a ``LayerMap``, or a dict of modules.
+        strict: Whether anything missing or ambiguous is an error.
+
+    Returns:
+        The plan that was carried out.
+
+    Raises:
+        ConfigError: All problems at once; the candidate is as it was.
+        DumpError: The reference cannot be read.
+    """
+    is_path = isinstance(reference, str | Path)
+    entries = map_of(map, candidate if is_path else reference, candidate)
+    return weights.assign_weight(reference, candidate, entries, strict=strict)
 
 
 def create_model(model: object, name: str | None = None, **_: Any) -> object:  # noqa: ANN401
@@ -204,19 +202,39 @@ def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, 
         yield arrays_of(batch)
 
 
-def _options(given: Mapping[str, Any]) -> _Options:
-    known = [field.name for field in fields(_Options)]
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise ConfigError(
-                f"cannot use the option {name!r}: auto_diff has none of that name",
-                hint=f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}",
+def _share_weights(reference: LiveRun, candidate: LiveRun) -> None:
+    """Give the candidate the reference's weights; run both once where names leave it open.
+
+    Raises:
+        ConfigError: A weight has no partner, or several.
+    """
+    known, found = adapters.find(reference.model), adapters.find(candidate.model)
+    live = LiveSide(candidate.model, found)
+    about: dict[str, Any] = {"task": "cannot assign weights", "map_file": candidate.map_file}
+    try:
+        weights.carry_over(LiveSide(reference.model, known), live, **about)
+    except WeightError:
+        with ExitStack() as exits:
+            played = exits.enter_context(rehearse(reference.model, known, reference.forward))
+            weights.carry_over(
+                played,
+                live,
+                rehearsal=lambda: rehearse(candidate.model, found, candidate.forward),
+                **about,
             )
-    return _Options(**given)
 
 
-def _two(what: str, given: Sequence[Any] | None) -> tuple[Any, Any]:
+def _either(name: str, given: object, old: object) -> Any:  # noqa: ANN401
+    """Take an argument by its name or by PaDiff's older one."""
+    if isinstance(given, bool):
+        raise ConfigError(
+            f"cannot use {name}={given}: expected one for each model",
+            hint="PaDiff's further arguments go by name here: auto_weights=True, options={...}",
+        )
+    return old if given is None else given
+
+
+def _two(what: str, given: Any) -> tuple[Any, Any]:  # noqa: ANN401
     if given is None:
         return None, None
     if not isinstance(given, list | tuple) or len(given) != BOTH:
@@ -224,19 +242,23 @@ def _two(what: str, given: Sequence[Any] | None) -> tuple[Any, Any]:
     return given[0], given[1]
 
 
-def _recording(options: _Options, out: Path, name: str) -> RecordSettings:
+def _recording(options: Options, out: Path, name: str) -> RecordSettings:
     phase = Phase.FORWARD if options.diff_phase == "forward" else Phase.BACKWARD
-    return RecordSettings(out=out, name=name, phase=phase, overwrite=options.out is not None)
+    return RecordSettings(
+        out=out, name=name, phase=phase, overwrite=options.out is not None, alone=True
+    )
 
 
-def _comparing(options: _Options) -> CompareSettings:
+def _comparing(options: Options, map_file: MapFile | None) -> CompareSettings:
     phases = (Phase.BACKWARD, Phase.UPDATE) if options.diff_phase == "backward" else None
     return CompareSettings(
         atol=options.atol,
         rtol=options.rtol,
         mode=Mode(options.compare_mode),
         phases=phases,
-        map_file=None if options.map is None else read_map(Path(options.map)),
+        include=options.include,
+        exclude=options.exclude,
+        map_file=map_file,
     )
 
 

@@ -113,6 +113,9 @@ class Adapter(Protocol):
         bfloat16 and float8 come as ml_dtypes' types.
         """
 
+    def copy(self, tensor: Tensor) -> Tensor:
+        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+
     def content_key(self, tensor: Tensor) -> Hashable | None:
         """Give a key that is equal only for equal content while both tensors live.
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from padiff.dumpfile import ConfigError, Phase
+import numpy as np
+
+from padiff.dumpfile import ConfigError, Phase, is_floating
 
 from . import adapters
 from .feedphase import FeedPhase
 from .losses import default_loss
+from .nested import flatten
+from .rebuild import rebuilt
 from .recorder import Recorder, RecordSettings
 from .usercode import UserCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from padiff.pairing import MapFile
 
-    from .adapter import Model, Tensor
+    from .adapter import Adapter, Model, Tensor
     from .feeder import Feeder
     from .trainer import Optimizer
 
@@ -32,8 +37,9 @@ class LiveRun:
     """A model with what it is fed and trained by."""
 
     model: Model
-    inputs: Mapping[str, Any]
-    """Keyword arguments of the model, ready as tensors."""
+    inputs: Any
+    """A dict of keyword arguments, a tuple or list of positional ones, or one value; tensors, or
+    arrays of which tensors are made."""
     loss: Callable[[Any], Tensor] | None = None
     """Takes the model's output; None takes the mean of it."""
     optimizer: Optimizer | Callable[[], object] | None = None
@@ -44,6 +50,41 @@ class LiveRun:
     feed_phase: FeedPhase = FeedPhase.BOTH
     map_file: MapFile | None = None
     """What the user decided of partners, for feeding."""
+
+    def forward(self) -> object:
+        """Call the model on copies of its inputs, which it may change.
+
+        Raises:
+            RecordError: It raised.
+        """
+        given = self._fresh()
+        with UserCode("cannot run forward"):
+            if isinstance(given, Mapping):
+                return self.model(**given)
+            return self.model(*given)
+
+    def _fresh(self) -> Any:  # noqa: ANN401
+        given = self.inputs
+        if not isinstance(given, Mapping | tuple | list):
+            given = (given,)
+        adapter = adapters.find(self.model)
+        known = [adapters.load(name) for name in adapters.imported()]
+
+        def is_leaf(value: object) -> bool:
+            return isinstance(value, np.ndarray) or any(one.is_tensor(value) for one in known)
+
+        leaves = [leaf for _, leaf in flatten(given, is_leaf).tensors]
+        return rebuilt(given, {id(leaf): self._tensor(leaf, adapter, known) for leaf in leaves})
+
+    def _tensor(self, leaf: Any, adapter: Adapter, known: list[Adapter]) -> Tensor:  # noqa: ANN401
+        if adapter.is_tensor(leaf):
+            return adapter.copy(leaf)
+        device, dtype = adapter.model_device(self.model), None
+        other = next((one for one in known if one.is_tensor(leaf)), None)
+        array = leaf if other is None else other.snapshot(leaf)
+        if is_floating(array.dtype.name):
+            dtype = adapter.model_dtype(self.model) or None
+        return adapter.tensor(array, device=device, dtype=dtype)
 
 
 def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
@@ -64,6 +105,8 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
     watched = (run.optimizer,) if is_optimizer else ()
     recorder = Recorder(run.model, settings, adapter, optimizers=watched)
     feeder = None if run.feed is None else _feeder(run, run.feed)
+    inner = adapter.unwrap(run.model)
+    trainer.clear_model(inner)  # what the caller left there is none of this run's
     with recorder:
         for number in range(run.steps):
             with nullcontext() if feeder is None else feeder.feeding(number):
@@ -74,6 +117,7 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
                 trainer.clear(run.optimizer)
         if feeder is not None:
             recorder.describe(notes=feeder.notes(), settings=feeder.settings())
+    trainer.clear_model(inner)
     return recorder.path
 
 
@@ -81,8 +125,7 @@ def _step(run: LiveRun, recorder: Recorder, phase: Phase) -> None:
     """Run forward, loss, backward and update once."""
     adapter = adapters.find(run.model)
     reason = None
-    with UserCode("cannot run forward"):
-        output = run.model(**run.inputs)
+    output = run.forward()
     if run.loss is None:
         loss, reason = default_loss(adapter, output)
     else:
@@ -105,7 +148,7 @@ def _feeder(run: LiveRun, source: Path) -> Feeder:
     feeder = Feeder(
         adapter, adapter.unwrap(run.model), run.feed_phase, source, steps=range(run.steps)
     )
-    with rehearse(run.model, adapter, lambda: run.model(**run.inputs)) as side:
+    with rehearse(run.model, adapter, run.forward) as side:
         feeder.learn(side, run.map_file)
     return feeder
 

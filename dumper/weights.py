@@ -39,7 +39,7 @@ def load_weights(
     adapter: Adapter,
     source: Path | str,
     *,
-    map_file: Path | None = None,
+    map_file: MapFile | Path | None = None,
     strict: bool = True,
     rehearsal: Rehearsal | None = None,
 ) -> WeightPlan:
@@ -63,7 +63,7 @@ def load_weights(
             listed, and the model is as it was.
         DumpError: The source cannot be read.
     """
-    entries = None if map_file is None else read_map(map_file)
+    entries = read_map(map_file) if isinstance(map_file, Path) else map_file
     with ExitStack() as stack:
         side: Side = stack.enter_context(open_source(source))
         task = f"cannot load weights from {str(source)!r}"
@@ -76,7 +76,7 @@ def load_weights(
 def assign_weight(
     reference: Model | Path | str,
     candidate: Model,
-    map: Path | str | None = None,  # noqa: A002 - the name that PaDiff's users know
+    map: MapFile | Path | str | None = None,  # noqa: A002 - the name that PaDiff's users know
     *,
     strict: bool = True,
 ) -> WeightPlan:
@@ -96,14 +96,14 @@ def assign_weight(
         DumpError: The reference cannot be read.
     """
     adapter = find(candidate)
-    map_path = None if map is None else Path(map)
+    entries = read_map(Path(map)) if isinstance(map, str | Path) else map
     if isinstance(reference, str | Path):
-        return load_weights(candidate, adapter, reference, map_file=map_path, strict=strict)
+        return load_weights(candidate, adapter, reference, map_file=entries, strict=strict)
     return carry_over(
         LiveSide(reference, find(reference)),
         LiveSide(candidate, adapter),
         task="cannot assign weights",
-        map_file=None if map_path is None else read_map(map_path),
+        map_file=entries,
         strict=strict,
     )
 

@@ -163,6 +163,12 @@ class PaddleAdapter:
         """Copy the elements to host memory now, C-contiguous, in their native dtype."""
         return elements(tensor)
 
+    def copy(self, tensor: Tensor) -> Tensor:
+        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+        made = tensor.detach().clone()
+        made.stop_gradient = tensor.stop_gradient
+        return made
+
     def content_key(self, tensor: Tensor) -> Hashable | None:
         """Give a key that is equal only for equal content; only tensors inside the graph have one.
 

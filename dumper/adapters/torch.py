@@ -134,6 +134,10 @@ class TorchAdapter:
                 return _copied(plain)
             return _copied(plain.contiguous().view(bits[0])).view(bits[1])
 
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
     def content_key(self, tensor: torch.Tensor) -> Hashable | None:
         """Give storage address, place in it, dtype and in-place version; None where unknown."""
         if tensor.layout is not torch.strided or tensor.is_inference():
