@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["judging", "judging_options"]
+
+MOST_JOBS = 4
+"""More threads than that wait for memory, not for each other."""
 
 _OPTIONS = (
     click.option(
@@ -38,6 +42,13 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         metavar="DUMP",
         help="A more precise dump of the same model: each side's error is taken against it.",
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Threads that measure large tensors; the result is the same. "
+        f"[default: the processor's cores, at most {MOST_JOBS}]",
     ),
     click.option(
         "--floor-factor",
@@ -67,6 +78,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
     floor: str | None,
     floor_factor: float,
     golden: Path | None,
+    jobs: int | None,
 ) -> dict[str, Any]:
     """Give fields of ``CompareSettings``: the policy file's, with what was typed in place of them.
 
@@ -86,4 +98,5 @@ def judging(  # noqa: PLR0913 -- one parameter per option
         "floor": None if floor is None else FloorSide(floor),
         "floor_factor": floor_factor,
         "golden": golden,
+        "jobs": min(MOST_JOBS, os.cpu_count() or 1) if jobs is None else jobs,
     }

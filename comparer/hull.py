@@ -60,11 +60,8 @@ class Hull:
             magnitude: ``x``, float64, finite.
             distance: ``d``, the same shape.
         """
-        keep = np.flatnonzero(self._above(magnitude, distance))
-        if not keep.size:
-            return
         known = self._vertices
-        keep = keep[distance[keep] > np.interp(magnitude[keep], known[:, 0], known[:, 1])]
+        keep = np.flatnonzero(distance > self.height(magnitude))
         if not keep.size:
             return
         x = np.concatenate((known[:, 0], magnitude[keep]))
@@ -78,7 +75,13 @@ class Hull:
         self._vertices = np.array(self._points)
         self._draw()
 
-    def _above(self, magnitude: Array, distance: Array) -> Array:
+    def height(self, magnitude: Array) -> Array:
+        """Give how high the hull is over some ``x``; level beyond its last vertex."""
+        height: Array = np.interp(magnitude, self._vertices[:, 0], self._vertices[:, 1])
+        return height
+
+    def above(self, magnitude: Array, distance: Array) -> Array:
+        """Tell which points may be above the hull: all that are above its line or its cap."""
         level, slope = self.rise
         above: Array = distance > np.minimum(level + slope * magnitude, self.cap)
         return above

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .metrics import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Rule, Side
@@ -24,6 +24,8 @@ __all__ = ["Measurements", "Request"]
 RELEASE_BYTES = 64 * 1024 * 1024
 BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""
+THREADED_FROM = 1 << 18
+"""Elements of a pair that is worth a thread."""
 AHEAD = 2
 """Pairs for each thread that are read before their turn."""
 
@@ -79,21 +81,25 @@ class Measurements:
         found = dict(zip(distinct, self._all(distinct.values(), jobs), strict=True))
         return [found[request.key] for request in requests]
 
-    def _all(self, requests: Iterable[Request], jobs: int) -> list[Metrics]:
-        if jobs == 1:
-            return [self._measure(request.tolerance, *self._read(request)) for request in requests]
+    def _all(self, requests: Collection[Request], jobs: int) -> list[Metrics]:
         # Reading stays in this thread: HDF5 is not to be used by two at once. What it gives is
         # mapped, so that the pages themselves are read where they are measured.
-        done: list[Metrics] = []
+        if jobs == 1:
+            return [self._measure(request.tolerance, *self._read(request)) for request in requests]
+        done: list[Metrics | Future[Metrics]] = []
         waiting: deque[Future[Metrics]] = deque()
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             for request in requests:
                 arrays = self._read(request)
-                waiting.append(pool.submit(self._measure, request.tolerance, *arrays))
+                if arrays[0].size < THREADED_FROM:
+                    done.append(self._measure(request.tolerance, *arrays))
+                    continue
+                started = pool.submit(self._measure, request.tolerance, *arrays)
+                done.append(started)
+                waiting.append(started)
                 if len(waiting) > AHEAD * jobs:
-                    done.append(waiting.popleft().result())
-            done += [one.result() for one in waiting]
-        return done
+                    waiting.popleft().result()
+            return [one.result() if isinstance(one, Future) else one for one in done]
 
     def _read(self, request: Request) -> tuple[Array, Array]:
         self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)

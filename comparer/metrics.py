@@ -31,9 +31,13 @@ SLACK = 1e-6
 (difference, product, difference, and the rounded constants), 3.6e-7: what passes with the margin
 passes in float64."""
 FEW = 16
-"""Up to one element in so many is decided in float64 rather than by sweeping the whole block."""
+"""Up to one element in so many is picked out rather than deciding the whole block in float64."""
+NARROW = 32768
+"""Elements that are decided in float64 at a time, where a whole block is."""
 LANE = 512
 """Elements that are added in work precision before float64 takes over."""
+CANCELLED = 0.1
+"""Below this part of its terms a sum is taken anew, as their rounding would show in it."""
 SMALL_SUM, LARGE_SUM = 1e-30, 1e37
 """Outside of these, a float32 sum of squares may have lost terms to under- or overflow."""
 
@@ -149,9 +153,8 @@ def _distance(reference: Array, candidate: Array) -> Array:
 class _Screen:
     """The fast sweep over one block: sums in work precision, maxima only as candidates.
 
-    What cannot change the result is not computed: a block whose largest difference is below atol
-    holds no disagreement, and once a large relative difference is known, only elements that are
-    small beside the block's largest difference can beat it.
+    Every maximum that is wanted (of ``|c - r|``, of its ratio to ``|r|``, the smallest tolerances
+    that pass) lies at a vertex of the hull, so that only elements above it are looked at again.
     """
 
     def __init__(self, work: np.dtype[Any], length: int, tally: Tally, *, mean: bool) -> None:
@@ -160,87 +163,109 @@ class _Screen:
         self._scratch = [np.empty(length, work) for _ in range(3)]
         self._mask = np.empty(length, np.bool_)
         self._ones = np.ones(LANE, work)
-        self._tiny = work.type(np.finfo(work).tiny)
+        self._kind = work.type
         self._rtol = work.type(tally.tolerance.rtol * (1 - SLACK))
-        self._atol = work.type(tally.tolerance.atol)
         self._safe = tally.tolerance.atol * (1 - SLACK)
 
     def sweep(self, start: int, reference: Array, candidate: Array) -> bool:
         """Take in one block; False, with nothing done, if it holds nan or inf."""
-        size, tally = reference.size, self._tally
-        distance, magnitude, work = (array[:size] for array in self._scratch)
+        size = reference.size
+        distance, magnitude = (array[:size] for array in self._scratch[:2])
         np.subtract(candidate, reference, out=distance)
-        square = float(np.dot(distance, distance))
+        square, cross = float(np.dot(distance, distance)), float(np.dot(distance, reference))
         np.abs(distance, out=distance)
         largest = float(np.maximum.reduce(distance))
         if not math.isfinite(largest):
             return False
+        self._sums(reference, candidate, distance, (square, cross))
         np.abs(reference, out=magnitude)
-        self._sums(reference, candidate, distance, square)
         if self._mean:
-            tally.sum_magnitude += self._sum(magnitude)
-        self._hull(reference, candidate, (distance, magnitude, work), largest)
-        block = start, reference, candidate
-        if largest * (1 + SLACK) > tally.max_abs:
-            tally.refine_abs(*block, np.flatnonzero(distance >= largest))
-        if largest > self._safe or largest * (1 + SLACK) > tally.needed_atol:
-            np.multiply(magnitude, self._rtol, out=work)
-            np.subtract(distance, work, out=work)
-            self._excess(*block, work, largest)
-        if not self._few_below(*block, magnitude, largest):
-            np.add(magnitude, self._tiny, out=magnitude)  # no division by 0; lost elsewhere
-            np.divide(distance, magnitude, out=work)
-            self._ratio(*block, work, distance)
-        if largest > self._safe and tally.needed_rtol < math.inf:
-            np.add(magnitude, self._tiny, out=magnitude)
-            np.subtract(distance, self._atol, out=work)
-            np.divide(work, magnitude, out=work)
-            self._ratio_above(*block, work, distance)
+            self._tally.sum_magnitude += self._sum(magnitude)
+        if largest > self._safe:
+            self._count(reference, candidate, distance, magnitude, largest)
+        self._follow(start, reference, candidate, distance, magnitude, largest)
         return True
 
-    def _hull(
+    def _count(
         self,
         reference: Array,
         candidate: Array,
-        scratch: tuple[Array, Array, Array],
+        distance: Array,
+        magnitude: Array,
         largest: float,
     ) -> None:
-        """Hand over the elements that may be vertices of the hull: above its line or its cap.
+        """Count what disagrees; what lies near the tolerance is decided in float64."""
+        tally, size = self._tally, reference.size
+        excess, mask = self._scratch[2][:size], self._mask[:size]
+        np.multiply(magnitude, self._rtol, out=excess)
+        np.subtract(distance, excess, out=excess)
+        np.greater(excess, self._kind(self._safe), out=mask)
+        doubtful = int(np.count_nonzero(mask))
+        if not doubtful:
+            return
+        surely = excess > self._kind(tally.tolerance.atol + 4 * SLACK * largest)
+        sure = int(np.count_nonzero(surely))
+        tally.mismatched += sure
+        if sure < doubtful:
+            np.greater(mask, surely, out=mask)
+            unsure = np.flatnonzero(mask)
+            tally.count(reference[unsure], candidate[unsure])
 
-        The first few elements are taken in before the others are held against it.
+    def _follow(
+        self,
+        start: int,
+        reference: Array,
+        candidate: Array,
+        distance: Array,
+        magnitude: Array,
+        largest: float,
+    ) -> None:
+        """Hand over the elements that may lie above the hull: above its line or its cap.
+
+        The first few elements are taken in before the others are held against it. ``magnitude`` is
+        overwritten.
         """
-        distance, magnitude, work = scratch
-        hull, kind = self._tally.hull, work.dtype.type
+        tally, mask, below = self._tally, self._mask[: reference.size], 1 - SLACK
+        hull = tally.hull
         if not hull.cap:
-            self._tally.refine_hull(reference, candidate, np.arange(min(FAST_FROM, reference.size)))
-        (level, slope), below, mask = hull.rise, 1 - SLACK, self._mask[: work.size]
-        np.multiply(magnitude, kind(slope * below), out=work)
+            tally.follow(start, reference[:FAST_FROM], candidate[:FAST_FROM])
+        (level, slope), kind = hull.rise, self._kind
+        line = np.multiply(magnitude, kind(slope * below), out=magnitude)
         if level:
-            np.add(work, kind(level * below), out=work)
-        np.greater(distance, work, out=mask)
-        if np.count_nonzero(mask):
-            self._tally.refine_hull(reference, candidate, np.flatnonzero(mask))
+            np.add(line, kind(level * below), out=line)
+        np.greater(distance, line, out=mask)
         if largest > hull.cap * below:
-            over = np.flatnonzero(distance > kind(hull.cap * below))
-            self._tally.refine_hull(reference, candidate, over)
+            np.logical_or(mask, distance > kind(hull.cap * below), out=mask)
+        count = int(np.count_nonzero(mask))
+        if count > mask.size // FEW:
+            for first in range(0, mask.size, NARROW):
+                part = slice(first, first + NARROW)
+                tally.follow(start + first, reference[part], candidate[part])
+        elif count:
+            at = np.flatnonzero(mask)
+            picked = reference[at]
+            at = at[distance[at] > hull.height(np.abs(picked)) * below]
+            if at.size:
+                tally.follow(start, reference[at], candidate[at], at=at)
 
-    def _sums(self, reference: Array, candidate: Array, distance: Array, square: float) -> None:
-        tally = self._tally
-        sums = [
-            square,
-            float(np.dot(reference, reference)),
-            float(np.dot(candidate, candidate)),
-        ]
-        product = float(np.dot(candidate, reference))
-        if not (min(sums) > SMALL_SUM and max(sums) < LARGE_SUM):
+    def _sums(
+        self, reference: Array, candidate: Array, distance: Array, sums: tuple[float, float]
+    ) -> None:
+        """Add up: ``c = r + d``, so that what is wanted of c follows, unless it cancels."""
+        tally, (square, cross) = self._tally, sums
+        known = float(np.dot(reference, reference))
+        found, product = known + 2 * cross + square, known + cross
+        if found < CANCELLED * max(known, square):
+            found, product = (float(np.dot(candidate, one)) for one in (candidate, reference))
+        if not (min(square, known, found) > SMALL_SUM and max(square, known, found) < LARGE_SUM):
             wide = [array.astype(np.float64) for array in (distance, reference, candidate)]
-            sums = [float(np.dot(array, array)) for array in wide]
+            square, known, found = (float(np.dot(array, array)) for array in wide)
             product = float(np.dot(wide[1], wide[2]))
         tally.finite += reference.size
         tally.sum_abs += self._sum(distance)
-        tally.square_difference += sums[0]
-        tally.square_reference += sums[1]
-        tally.square_candidate += sums[2]
+        tally.square_difference += square
+        tally.square_reference += known
+        tally.square_candidate += found
         tally.product += product
 
     def _sum(self, array: Array) -> float:
@@ -249,65 +274,3 @@ class _Screen:
         lanes = np.dot(array[:whole].reshape(-1, LANE), self._ones)
         total = float(lanes.sum(dtype=np.float64))
         return total + float(array[whole:].sum(dtype=np.float64)) if whole < array.size else total
-
-    def _few_below(
-        self, start: int, reference: Array, candidate: Array, magnitude: Array, largest: float
-    ) -> bool:
-        """Follow the largest relative difference where only few elements can raise it."""
-        tally = self._tally
-        if tally.max_rel == math.inf:
-            return True
-        if tally.max_rel <= 0:
-            return False
-        small = magnitude <= largest / tally.max_rel * (1 + SLACK)
-        count = int(np.count_nonzero(small))
-        if 0 < count <= magnitude.size // FEW:
-            tally.refine_rel(start, reference, candidate, np.flatnonzero(small))
-        return count <= magnitude.size // FEW
-
-    def _excess(
-        self, start: int, reference: Array, candidate: Array, excess: Array, largest: float
-    ) -> None:
-        """Count what disagrees and follow the largest ``|c - r| - rtol |r|``."""
-        tally, place = self._tally, int(excess.argmax())
-        top, margin = float(excess[place]), 4 * SLACK * largest
-        if not top <= self._safe:
-            surely = excess > tally.tolerance.atol + margin
-            unsure = np.flatnonzero(~(excess <= self._safe) & ~surely)
-            tally.mismatched += int(np.count_nonzero(surely))
-            tally.count(reference[unsure], candidate[unsure])
-        if not top + margin <= tally.needed_atol:
-            rivals = ~(excess < top - margin)
-            is_alone = np.count_nonzero(rivals) == 1
-            at = np.array([place]) if is_alone else np.flatnonzero(rivals)
-            tally.refine_atol(start, reference, candidate, at)
-
-    def _ratio(
-        self, start: int, reference: Array, candidate: Array, ratio: Array, distance: Array
-    ) -> None:
-        """Follow the largest ``|c - r| / |r|``; inf where r is 0 and c is not."""
-        tally, top = self._tally, float(ratio.max())
-        if top >= 1.0:  # what is divided by `tiny` instead of 0 comes out here
-            lost = np.flatnonzero((reference == 0) & (distance > 0))
-            if lost.size:
-                tally.refine_rel(start, reference, candidate, lost[:1])
-                return
-        if top * (1 + SLACK) > tally.max_rel:
-            at = np.flatnonzero(ratio >= top * (1 - SLACK))
-            tally.refine_rel(start, reference, candidate, at)
-
-    def _ratio_above(
-        self, start: int, reference: Array, candidate: Array, ratio: Array, distance: Array
-    ) -> None:
-        """Follow the largest ``(|c - r| - atol) / |r|``; inf where r is 0 and c is too far."""
-        tally, top = self._tally, float(ratio.max())
-        if top >= 1.0:
-            lost = np.flatnonzero((reference == 0) & (distance >= self._safe))
-            tally.refine_rtol(start, reference, candidate, lost)
-        # The subtraction of atol may cancel: the error is relative to |c - r| / |r|.
-        margin = SLACK * max(tally.max_rel, abs(top))
-        if math.isinf(margin):
-            tally.refine_rtol(start, reference, candidate, np.arange(reference.size))
-        elif top + margin > tally.needed_rtol:
-            at = np.flatnonzero(ratio >= top - margin)
-            tally.refine_rtol(start, reference, candidate, at)

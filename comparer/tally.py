@@ -40,8 +40,6 @@ class Tally:
         self.product = 0.0
         self.max_abs, self.max_abs_at = -1.0, -1
         self.max_rel, self.max_rel_at = -1.0, -1
-        self.needed_atol = 0.0
-        self.needed_rtol = 0.0
         self.nonfinite_mismatched = 0
         self.hull = Hull()
         self.counts = {
@@ -83,30 +81,20 @@ class Tally:
         exact, magnitude = _exact(reference, candidate)
         self.mismatched += self._disagreeing(exact, magnitude)
 
-    def refine_abs(self, start: int, reference: Array, candidate: Array, at: Array) -> None:
-        """Decide in float64 which of the named elements has the largest difference."""
-        exact, _ = _exact(reference[at], candidate[at])
-        self._largest_abs(start + at, exact)
+    def follow(
+        self, start: int, reference: Array, candidate: Array, *, at: Array | None = None
+    ) -> None:
+        """Follow all maxima over some finite elements, in float64.
 
-    def refine_rel(self, start: int, reference: Array, candidate: Array, at: Array) -> None:
-        """Decide in float64 which of the named elements has the largest relative difference."""
-        exact, magnitude = _exact(reference[at], candidate[at])
-        self._largest_rel(start + at, exact, magnitude)
-
-    def refine_atol(self, start: int, reference: Array, candidate: Array, at: Array) -> None:
-        """Decide in float64 what atol the named elements need."""
-        del start
-        self._needs_atol(*_exact(reference[at], candidate[at]))
-
-    def refine_rtol(self, start: int, reference: Array, candidate: Array, at: Array) -> None:
-        """Decide in float64 what rtol the named elements need."""
-        del start
-        self._needs_rtol(*_exact(reference[at], candidate[at]))
-
-    def refine_hull(self, reference: Array, candidate: Array, at: Array) -> None:
-        """Take the named elements into the hull."""
-        exact, magnitude = _exact(reference[at], candidate[at])
-        self.hull.add(magnitude, exact)
+        Args:
+            start: Place of the first element of their block, in C order.
+            reference: One-dimensional, real, any precision.
+            candidate: The same.
+            at: Their places within the block, ascending; None takes them as its first ones.
+        """
+        exact, magnitude = _exact(reference, candidate)
+        place = np.arange(start, start + exact.size) if at is None else start + at
+        self._update(place, exact, magnitude)
 
     def metrics(self, shape: tuple[int, ...], *, mean: bool) -> Metrics:
         """Give the result.
@@ -127,8 +115,8 @@ class Tally:
             mean_abs=self.sum_abs / self.finite if has_any else None,
             relative_l2=self._relative_l2() if has_any else None,
             cosine=self._cosine() if has_any else None,
-            needed_atol=None if is_hopeless else self.needed_atol,
-            needed_rtol=None if is_hopeless or self.needed_rtol == math.inf else self.needed_rtol,
+            needed_atol=None if is_hopeless else self._needed_atol(),
+            needed_rtol=None if is_hopeless else self._needed_rtol(),
             reference_mean_abs=self.sum_magnitude / self.finite if has_any and mean else None,
             nonfinite_mismatched=self.nonfinite_mismatched,
             hull=self.hull.points,
@@ -158,10 +146,18 @@ class Tally:
         return int(exact.size - np.count_nonzero(exact <= allowed))
 
     def _update(self, place: Array, exact: Array, magnitude: Array) -> None:
+        """Follow all maxima: no element that is not above the hull's line and cap raises one."""
+        if self.max_abs < 0:
+            self.max_abs = self.max_rel = 0.0
+            self.max_abs_at = self.max_rel_at = int(place[0])
+        above = self.hull.above(magnitude, exact)
+        if np.count_nonzero(above) < above.size:
+            at = np.flatnonzero(above)
+            if not at.size:
+                return
+            place, exact, magnitude = place[at], exact[at], magnitude[at]
         self._largest_abs(place, exact)
         self._largest_rel(place, exact, magnitude)
-        self._needs_atol(exact, magnitude)
-        self._needs_rtol(exact, magnitude)
         self.hull.add(magnitude, exact)
 
     def _largest_abs(self, place: Array, exact: Array) -> None:
@@ -175,19 +171,19 @@ class Tally:
         if ratio[top] > self.max_rel:
             self.max_rel, self.max_rel_at = float(ratio[top]), int(place[top])
 
-    def _needs_atol(self, exact: Array, magnitude: Array) -> None:
-        allowed = self.tolerance.rtol * magnitude
-        over = exact > allowed
-        if over.any():
-            needed = (exact - allowed + ROUNDING * exact)[over]
-            self.needed_atol = max(self.needed_atol, float(needed.max()))
+    def _needed_atol(self) -> float:
+        """Give the largest ``d - rtol * x``, which a vertex of the hull has."""
+        rtol = self.tolerance.rtol
+        over = [d - rtol * x + ROUNDING * d for x, d in self.hull.points if d > rtol * x]
+        return max(over, default=0.0)
 
-    def _needs_rtol(self, exact: Array, magnitude: Array) -> None:
-        over = exact > self.tolerance.atol
-        if over.any():
-            exact, magnitude = exact[over], magnitude[over]
-            needed = (exact - self.tolerance.atol + ROUNDING * exact) / magnitude
-            self.needed_rtol = max(self.needed_rtol, float(needed.max()))
+    def _needed_rtol(self) -> float | None:
+        """Give the largest ``(d - atol) / x``; None where x is 0."""
+        atol = self.tolerance.atol
+        over = [(x, d) for x, d in self.hull.points if d > atol]
+        if any(x == 0 for x, _ in over):
+            return None
+        return max(((d - atol + ROUNDING * d) / x for x, d in over), default=0.0)
 
     def _relative_l2(self) -> float | None:
         distance, size = math.sqrt(self.square_difference), math.sqrt(self.square_reference)

@@ -145,6 +145,33 @@ def test_large_arrays_agree_with_whole_float64_arrays(
     assert np.abs(c - r)[found.max_abs_index] == found.max_abs
 
 
+FORMS = {
+    "constant offset": lambda r: r + np.float32(0.1),
+    "constant factor": lambda r: r * np.float32(1.25),
+    "all zero": lambda r: r * 0,
+    "opposite": lambda r: -r,
+    "one element": lambda r: np.where(np.arange(r.size) == r.size // 3, r + 1, r),
+    "equal": lambda r: r.copy(),
+}
+"""Candidates in which many elements tie for every maximum."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zeros", [0.0, 0.5])
+@pytest.mark.parametrize("tolerance", [Tolerance(atol=1e-5, rtol=1e-6), Tolerance(atol=0, rtol=0)])
+def test_ties_are_decided_as_by_whole_float64_arrays(
+    form: str, zeros: float, tolerance: Tolerance
+) -> None:
+    reference = large(3, 1.0, 0.0, zeros)[0].reshape(-1)
+    candidate = FORMS[form](reference).astype(np.float32)
+
+    found = measure(reference, candidate, tolerance)
+
+    assert_same(found, whole(reference, candidate, tolerance), 1e-12)
+    distance = np.abs(candidate.astype(np.float64) - reference)
+    assert found.max_abs_index == (int(distance.argmax()),)
+
+
 def assert_same(found: Metrics, wanted: dict[str, Any], precision: float) -> None:
     for name, number in wanted.items():
         measured = getattr(found, name)
