@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.rebuild import rebuild
+from padiff.comparer.report.terminal import render
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, from_json
 
 from .formats import Format, Wanted, file_options
+from .output import render_to_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from padiff.dumpfile import JSON
 
 __all__ = ["report"]
@@ -25,19 +30,49 @@ __all__ = ["report"]
 @click.option(
     "--format",
     "stdout",
-    type=click.Choice([str(Format.MARKDOWN), str(Format.JSON)]),
-    help="What to print. [default: markdown if no file is asked for]",
+    type=click.Choice([str(form) for form in Format]),
+    help="What to print.  [default: text if no file is asked for]",
 )
-def report(result: Path, *, github: bool, stdout: str | None, **files: Path | None) -> int:
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    help="Rows of each table of the text; 0: all.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Fold nothing in the text.")
+@click.option("--explain-pairing", is_flag=True, help="Say how every partner was found.")
+def report(
+    result: Path,
+    *,
+    github: bool,
+    stdout: str | None,
+    max_rows: int,
+    verbose: bool,
+    explain_pairing: bool,
+    **files: Path | None,
+) -> int:
     """Render RESULT, which `padiff compare --json` wrote, in other formats.
 
     Needs neither the dumps nor a framework. Exit codes as of `padiff compare`.
     """
     data = _read(result)
     found = read_report(data)
-    is_only = not github and not any(files.values())
-    shown = Format(stdout) if stdout else Format.MARKDOWN if is_only else Format.TEXT
-    Wanted.from_options(files, github=github, stdout=shown).write(data, None)
+    wants_text = stdout == Format.TEXT or (
+        stdout is None and not github and not any(files.values())
+    )
+
+    def draw(console: Console) -> None:
+        render(
+            rebuild(data),
+            console,
+            max_rows=max_rows,
+            verbose=verbose,
+            explain_pairing=explain_pairing,
+        )
+
+    wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
+    wanted.write(data, (lambda: render_to_text(draw)) if wants_text else None)
     return 0 if found.verdict == "match" else 1
 
 

@@ -181,6 +181,7 @@ def _alone(pair: JudgedPair, endpoint: Endpoint | None) -> dict[str, JSON]:
     return {
         **address,
         "verdict": str(pair.verdict),
+        "kind": None if pair.kind is None else str(pair.kind),
         "fatal": pair.fatal,
         "covered": pair.covered,
         "reason": pair.reason,

@@ -75,4 +75,6 @@ def statistics_to_json(statistics: Statistics | None) -> dict[str, JSON] | None:
 
 def source_to_json(place: SourceLine | None) -> dict[str, JSON] | None:
     """Give a place in source code."""
-    return None if place is None else {"file": place.file, "line": place.line}
+    if place is None:
+        return None
+    return {"file": place.file, "line": place.line, "function": place.function}

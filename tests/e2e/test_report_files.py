@@ -56,7 +56,10 @@ def test_a_match_is_0_in_every_format(tmp_path: Path) -> None:
     assert "look further" not in done.stdout
     assert ET.fromstring((tmp_path / "r.xml").read_bytes()).get("failures") == "0"
     assert json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"] == []
-    assert run_padiff("report", "r.json", cwd=tmp_path).stdout.startswith("## padiff: match")
+    text = run_padiff("report", "r.json", cwd=tmp_path).stdout
+    markdown = run_padiff("report", "r.json", "--format", "markdown", cwd=tmp_path).stdout
+    assert text == done.stdout
+    assert markdown.startswith("## padiff: match")
 
 
 def test_stdout_can_be_markdown_or_json(tmp_path: Path) -> None:

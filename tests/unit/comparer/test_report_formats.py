@@ -22,6 +22,7 @@ from padiff.comparer.report.json_report import to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import LIMIT, to_markdown
 from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.rebuild import rebuild
 from padiff.comparer.report.sarif import to_sarif
 from padiff.comparer.result import Comparison, Kind, Verdict
 from padiff.dumpfile import ConfigError, SourceLine
@@ -34,6 +35,7 @@ from tests.support.comparisons import (
     resnet_like,
     tree,
 )
+from tests.support.drawing import draw
 
 if TYPE_CHECKING:
     from padiff.comparer.report.reading import Report
@@ -423,3 +425,22 @@ def test_page_needs_nothing_but_the_json() -> None:
     data = to_json(resnet_like())
 
     assert to_html(json.loads(json.dumps(data))) == to_html(data)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_reaches_the_terminal_as_it_is(name: str) -> None:
+    result = named(name)
+
+    for found in (result, rebuild(json.loads(json.dumps(to_json(result))))):
+        text = draw(found, verbose=True, explain_pairing=True)
+        assert all(char.isprintable() for line in text.splitlines() for char in line)
+        assert text.isascii()
+        assert not [line for line in text.splitlines() if line.startswith("::")]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_breaks_the_json(name: str) -> None:
+    text = json.dumps(to_json(named(name)), allow_nan=False, ensure_ascii=True)
+
+    assert text.isprintable()
+    assert read_report(json.loads(text)).lines[0].place.module == name
