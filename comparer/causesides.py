@@ -11,6 +11,7 @@ import numpy as np
 from padiff.dumpfile import Content, Role
 from padiff.pairing import Rule, kind_of
 
+from .absent import arrays_of
 from .attributes import canonical_attributes
 from .between import name_of
 from .blocks import is_floating
@@ -50,9 +51,9 @@ class Sides:
         sources = [self.reference.index.records[one] for one in known]
         if math.prod(target.shape) > MOST_ELEMENTS:
             return None
-        rule = Rule.parse(pair.layout or "identity")
-        expected = rule.apply([self.reference.array(source) for source in sources], target.shape)
-        array = self.candidate.array(target)
+        array = Rule.parse(pair.candidate_layout).apply([self.candidate.array(target)])
+        parts = arrays_of(sources, self.reference)
+        expected = Rule.parse(pair.layout).apply(parts, array.shape)
         if not (is_floating(expected.dtype) and is_floating(array.dtype)):
             return None
         names = [self._dtype(self.reference, source) for source in sources]

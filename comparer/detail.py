@@ -6,7 +6,6 @@ a bounded number of elements.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
 from padiff.pairing import Rule, elements_of, match_elements
 
+from .absent import arrays_of
 from .attributes import canonical_attributes
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
 from .spread import Histogram, Mismatch, Profile, describe
@@ -236,16 +236,14 @@ def _arrays(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int]:
     """Read both sides in the candidate's shape, thinned out where they are large."""
     record = candidate.index.records[records[1] or 0]
-    parts = [reference.array(reference.index.records[known]) for known in records[0]]
-    rule = Rule.parse(pair.layout or "identity")
-    expected, found = rule.apply(parts, record.shape), candidate.array(record)
-    size = math.prod(record.shape)
-    if size <= ELEMENTS:
+    parts = arrays_of([reference.index.records[known] for known in records[0]], reference)
+    found = Rule.parse(pair.candidate_layout).apply([candidate.array(record)])
+    expected = Rule.parse(pair.layout).apply(parts, found.shape)
+    if found.size <= ELEMENTS:
         return expected, found, 1
-    axis = int(np.argmax(record.shape))
-    stride = min(-(-size // ELEMENTS), record.shape[axis])
+    axis = int(np.argmax(found.shape))
+    stride = min(-(-found.size // ELEMENTS), found.shape[axis])
     take = tuple(
-        slice(None, None, stride) if each == axis else slice(None)
-        for each in range(len(record.shape))
+        slice(None, None, stride) if each == axis else slice(None) for each in range(found.ndim)
     )
     return expected[take], found[take], stride

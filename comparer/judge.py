@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CompareError, Content, Index, RecordInfo, Role
 from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
 
+from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .basis import Bases
 from .decision import Counted, agrees, by_errors
 from .measured import Measurements, Request
@@ -18,7 +19,7 @@ from .settings import CompareSettings, Mode
 from .tolerance import EXACT, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from .noise import Noise
     from .result import GoldenErrors, Metrics, Tolerance
@@ -28,6 +29,7 @@ __all__ = ["Judgement", "judge"]
 
 FATAL_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.LOSS})
 """Without counterpart, these always make the comparison diverge; so do the root's outputs."""
+NO_ELEMENTS = "not all elements were recorded of a gradient that must be summed to compare it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,28 +160,35 @@ class _Judger:
             verdict=Verdict.MATCH,
             paired_by=pair.paired_by,
             layout="" if pair.rule.is_identity else str(pair.rule),
+            candidate_layout="" if pair.candidate_rule.is_identity else str(pair.candidate_rule),
         )
         if record.value is None or any(known.value is None for known in references):
-            return self._judge_none(judged, references, record)
+            sides = self._reference, self._candidate
+            if is_partly_absent(references, record):
+                known = tuple(one for one in references if one.value is not None)
+                judged = replace(judged, reason=PARTLY_ABSENT)
+                judged = self._with_tolerance(judged, known, record, is_exact=False)
+                return _open(judged, references, record, pair)
+            return judge_absent(judged, references, record, pair.rule, sides)
         if self._is_bit_equal(references, record, pair.rule):
             return replace(judged, equal_digest=True)
         lacks_elements = self._lacks_elements(references, record)
-        refusal = self._refusal(references, record, pair.rule, is_strict=not lacks_elements)
+        refusal = self._refusal(references, record, pair, is_strict=not lacks_elements)
         if refusal:
             return replace(judged, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
         if lacks_elements:
-            return self._judge_partly(judged, references, record, pair.rule)
+            return self._judge_partly(judged, references, record, pair)
         errors = self._errors(judged)
         judged = replace(
             self._with_tolerance(judged, references, record, is_exact=errors is not None),
             errors=errors,
         )
-        return _open(judged, references, record, pair.rule)
+        return _open(judged, references, record, pair)
 
     def close(self, draft: _Open, metrics: Metrics) -> JudgedPair:
         """Judge a pair by what was measured."""
         tolerance = draft.request.tolerance
-        is_match, reason = self._is_match(metrics, tolerance), ""
+        is_match, reason = self._is_match(metrics, tolerance), draft.judged.reason
         if draft.judged.errors is not None:
             is_match, reason = by_errors(
                 draft.judged.errors,
@@ -223,30 +232,6 @@ class _Judger:
             covered=alone.absence is Absence.COVERED,
         )
 
-    def _judge_none(
-        self, judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo
-    ) -> JudgedPair:
-        absent = [known.value is None for known in references]
-        if record.value is None and all(absent):
-            return judged
-        lacking = "candidate" if record.value is None else "reference"
-        known = [reference.value for reference in references]
-        if record.role is not Role.WEIGHT_GRAD and (
-            self._are_zero(self._reference.index, known)
-            and self._are_zero(self._candidate.index, [record.value])
-        ):
-            # Paddle gives zeros for an unused output of an operator with several, torch None. Of a
-            # weight they are not the same: an optimizer skips None, but decays a weight of zeros.
-            return replace(judged, reason=f"None on the {lacking}, all zero on the other side")
-        reason = f"None on the {lacking}, a tensor on the other side"
-        return replace(judged, verdict=Verdict.DIVERGED, reason=reason, fatal=True)
-
-    @staticmethod
-    def _are_zero(index: Index, values: Sequence[int | None]) -> bool:
-        """Tell whether gradients are None or nothing but zeros."""
-        found = [index.values[value] for value in values if value is not None]
-        return all(value.statistics.zeros == value.size for value in found)
-
     def _is_bit_equal(
         self, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule
     ) -> bool:
@@ -263,13 +248,14 @@ class _Judger:
         self,
         references: tuple[RecordInfo, ...],
         record: RecordInfo,
-        rule: Rule,
+        pair: RecordPair,
         *,
         is_strict: bool,
     ) -> str:
-        shapes = [known.shape for known in references]
+        shapes, rule = [known.shape for known in references], pair.rule
         is_other_order = not is_strict and is_reordered(shapes, record.shape, rule)
-        if not rule.fits(shapes, record.shape) and not is_other_order:
+        target = pair.candidate_rule.shape_of([record.shape])
+        if not rule.fits(shapes, target) and not is_other_order:
             layout = "" if rule.is_identity else f" through the layout rule {str(rule)!r}"
             expected = " and ".join(str(shape) for shape in shapes)
             return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
@@ -291,10 +277,12 @@ class _Judger:
         judged: JudgedPair,
         references: tuple[RecordInfo, ...],
         record: RecordInfo,
-        rule: Rule,
+        pair: RecordPair,
     ) -> JudgedPair:
         """Judge by what was recorded instead of all elements."""
-        partial = Partial((self._reference, self._candidate), references, record, rule)
+        if not pair.candidate_rule.is_identity:
+            return replace(judged, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
+        partial = Partial((self._reference, self._candidate), references, record, pair.rule)
         judged = self._with_tolerance(judged, references, record, is_exact=False)
         tolerance = judged.tolerance or EXACT
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
@@ -338,10 +326,14 @@ class _Judger:
 
 
 def _open(
-    judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule
+    judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo, pair: RecordPair
 ) -> _Open:
     request = Request(
-        references=references, record=record, rule=rule, tolerance=judged.tolerance or EXACT
+        references=references,
+        record=record,
+        rule=pair.rule,
+        candidate_rule=pair.candidate_rule,
+        tolerance=judged.tolerance or EXACT,
     )
     return _Open(judged=judged, request=request)
 

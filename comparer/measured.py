@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .absent import arrays_of
 from .metrics import measure
 
 if TYPE_CHECKING:
@@ -38,13 +39,16 @@ class Request:
     record: RecordInfo
     rule: Rule
     """From the reference's layout to the candidate's."""
+    candidate_rule: Rule
+    """What is done to the candidate before."""
     tolerance: Tolerance
 
     @property
     def key(self) -> object:
         """Give what two requests have in common that give the same numbers."""
         known = tuple((reference.value, reference.shape) for reference in self.references)
-        return known, self.record.value, self.record.shape, self.rule, self.tolerance
+        rules = self.rule, self.candidate_rule
+        return known, self.record.value, self.record.shape, rules, self.tolerance
 
 
 class Measurements:
@@ -103,9 +107,9 @@ class Measurements:
 
     def _read(self, request: Request) -> tuple[Array, Array]:
         self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
-        arrays = [self._reference.array(reference) for reference in request.references]
-        expected = request.rule.apply(arrays, request.record.shape)
-        return expected, self._candidate.array(request.record)
+        arrays = arrays_of(request.references, self._reference)
+        found = request.candidate_rule.apply([self._candidate.array(request.record)])
+        return request.rule.apply(arrays, found.shape), found
 
     def _measure(self, tolerance: Tolerance, expected: Array, found: Array) -> Metrics:
         return measure(expected, found, tolerance, mean=self._mean)

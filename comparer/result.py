@@ -165,6 +165,8 @@ class JudgedPair:
     paired_by: PairedBy | None = None
     layout: str = ""
     """The rule from reference to candidate, as text; empty for identity."""
+    candidate_layout: str = ""
+    """What is done to the candidate before: a gradient of what it repeats is summed."""
     equal_digest: bool = False
     """Bit-equal: known from the digests, without reading."""
     fatal: bool = False

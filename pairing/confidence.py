@@ -19,13 +19,13 @@ from .result import ModulePair, PairedBy
 from .sketch import alikeness
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence, Set
+    from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 
     from .calls import CallPairs
     from .matching import Matching
     from .view import View
 
-__all__ = ["rate"]
+__all__ = ["rate", "rate_calls"]
 
 _CLEAR = 0.3
 """A partner whose evidence is better by so much leaves no doubt."""
@@ -40,6 +40,10 @@ _NAMED = 0.8
 """Paths this alike, numbers included, are those of partners."""
 _CONFIRMED = 0.97
 """Outputs whose statistics are this near are those of partners."""
+_PLACED = 0.05
+"""Two containers that share no layer, and are paired by their place alone."""
+_UNSURE = 0.5
+"""Two calls of modules that are no partners, and whose outputs say nothing."""
 _NUMBER = re.compile(r"\d{1,15}")
 
 
@@ -118,6 +122,26 @@ def rate(
     return spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
 
 
+def rate_calls(
+    reference: View, candidate: View, calls: CallPairs, modules: Iterable[ModulePair]
+) -> Iterator[float]:
+    """Say how sure each pair of calls is, in the order of the pairs.
+
+    As sure as the modules are. One instance that runs three times has only one partner among three
+    instances: there outputs decide, or the user.
+    """
+    sure = {(pair.reference, pair.candidate): pair.confidence for pair in modules}
+    for one, two in calls:
+        known = sure.get((reference.calls[one].module, candidate.calls[two].module))
+        if known is None:
+            known = 1.0 if calls.by[one] is PairedBy.MAP else _UNSURE
+            outputs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
+            if outputs[0] and outputs[1]:
+                near = alikeness(reference, outputs[0][0], candidate, outputs[1][0])
+                known = max(known, near or 0.0)
+        yield known
+
+
 def _rate(
     sides: tuple[_Side, _Side], one: int, two: int, by: PairedBy, shares: dict[int, float]
 ) -> Rated:
@@ -128,7 +152,7 @@ def _rate(
     rivals: tuple[int, ...] = ()
     is_confirmed = by is PairedBy.MAP or is_same_path
     if reference.children[one] or candidate.children[two]:
-        confidence = shares.get(one, 1.0)
+        confidence = max(shares.get(one, 1.0), _PLACED)
     elif by is not PairedBy.MAP and not is_same_path:
         chosen = _evidence(sides, one, two)
         doubts = {

@@ -15,7 +15,7 @@ from .result import Absence, RecordPair, UnmatchedRecord
 from .rule import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from .view import View
 
@@ -116,14 +116,16 @@ def _partner(source: Mapping[Kind, int], kind: Kind) -> int | None:
 
 
 def _has_layout(reference: View, candidate: View, pair: RecordPair, made: RecordPair) -> bool:
-    """Tell whether the followers have the shapes of what they follow."""
-    return _shapes(reference, made.reference) == _shapes(reference, pair.reference) and (
-        _shapes(candidate, (made.candidate,)) == _shapes(candidate, (pair.candidate,))
+    """Tell whether the followers that are tensors have the shapes of what they follow."""
+    ends = (
+        *((reference, *each) for each in zip(made.reference, pair.reference, strict=True)),
+        (candidate, made.candidate, pair.candidate),
     )
-
-
-def _shapes(view: View, records: Sequence[int]) -> list[tuple[int, ...]]:
-    return [view.records[record].shape for record in records]
+    return all(
+        view.records[follower].value is None
+        or view.records[follower].shape == view.records[owner].shape
+        for view, follower, owner in ends
+    )
 
 
 def _is_zero(view: View, record: int) -> bool:

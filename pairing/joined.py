@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
-from .result import RecordPair
+from .result import PairedBy, RecordPair
 from .rule import Rule
 from .steps import Step, Verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
 
     from .matching import Matching
     from .view import View
 
-__all__ = ["pair_joined"]
+__all__ = ["pair_joined", "pair_packed"]
 
 _MATRIX = 2
 _ROLES = (Role.OUTPUT, Role.GRAD_OUTPUT)
@@ -49,6 +50,88 @@ def pair_joined(
             found += _outputs(reference, candidate, calls, pair)
     uses = Counter(one.candidate for one in found)
     return [one for one in found if uses[one.candidate] == 1]
+
+
+def pair_packed(
+    reference: View, candidate: View, calls: Matching, weights: Iterable[RecordPair]
+) -> list[RecordPair]:
+    """Pair the output of an attention with that of the projection that ends one of several layers.
+
+    torch's attention computes its projections without calling them; what comes out of it comes out
+    of another author's last projection.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        calls: The paired calls.
+        weights: The pairs of weights.
+    """
+    parts: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+    for pair in weights:
+        record = candidate.records[pair.candidate]
+        if record.role is Role.WEIGHT and record.phase is Phase.FORWARD:
+            for one in pair.reference:
+                module = reference.records[one].module
+                _gather(reference, module, record.module, parts[0])
+                _gather(candidate, record.module, module, parts[1])
+    found: list[RecordPair] = []
+    for packed, layers in parts[0].items():
+        ends = _ends(reference, packed, calls.ahead, candidate, layers, calls.back)
+        found += [
+            _same(*pair) for one, two in ends for pair in _alike(reference, one, candidate, two)
+        ]
+    for packed, layers in parts[1].items():
+        ends = _ends(candidate, packed, calls.back, reference, layers, calls.ahead)
+        found += [
+            _same(*pair) for two, one in ends for pair in _alike(reference, one, candidate, two)
+        ]
+    return found
+
+
+def _gather(view: View, module: int, other: int, parts: dict[int, set[int]]) -> None:
+    """Note a layer of the other side as a part of the attention that a module is or is in."""
+    outer: int | None = module
+    while outer is not None and view.kinds[outer] != "attention":
+        outer = view.modules[outer].parent
+    if outer is not None and view.executed[outer]:
+        parts.setdefault(outer, set()).add(other)
+
+
+def _ends(
+    view: View,
+    packed: int,
+    taken: Container[int],
+    other: View,
+    layers: set[int],
+    others_taken: Container[int],
+) -> list[tuple[int, int]]:
+    """Pair the calls of an attention with those of the layer that ran last of its parts."""
+    ran = view.executed[packed]
+    times = [other.executed[layer] for layer in layers]
+    if any(call in taken for call in ran) or {len(calls) for calls in times} != {len(ran)}:
+        return []
+    last = max(times)
+    return [] if any(call in others_taken for call in last) else list(zip(ran, last, strict=True))
+
+
+def _alike(
+    reference: View, one: int, candidate: View, two: int
+) -> Iterator[tuple[RecordInfo, RecordInfo]]:
+    for role in _ROLES:
+        mine, theirs = reference.select(one, role)[:1], candidate.select(two, role)[:1]
+        for known, found in zip(mine, theirs, strict=False):
+            is_both = known.value is not None and found.value is not None
+            if is_both and prod(known.shape) == prod(found.shape):
+                yield known, found
+
+
+def _same(known: RecordInfo, found: RecordInfo) -> RecordPair:
+    return RecordPair(
+        reference=(known.id,),
+        candidate=found.id,
+        paired_by=PairedBy.FLOW,
+        note="the last projection of a packed attention",
+    )
 
 
 def _outputs(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import CALL_ROLES, ConfigError, DumpError, RecordInfo
+from padiff.dumpfile import CALL_ROLES, ConfigError, Content, DumpError, RecordInfo, Role
 
+from .repeated import Repetition, assume_repetition, find_repetition, may_repeat
 from .rule import IDENTITY, Rule
 from .sampled import Elements, elements_of, match_elements
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .result import RecordPair
     from .view import View
 
-__all__ = ["layouts_between", "with_layouts"]
+__all__ = ["distance", "layouts_between", "with_layouts"]
 
 Array = npt.NDArray[np.generic]
 Shape = tuple[int, ...]
@@ -44,11 +45,12 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
 
     A rule stands only if the elements confirm it on this pair, or, where they diverged or are
     constant, if it is confirmed on other pairs of the same form. Without any, the pair keeps the
-    identity and cannot be compared.
+    identity and cannot be compared. Inputs of different size that no repetition explains are no
+    pairs: one side hands over what the other makes for itself.
     """
     judge = _Judge(reference, candidate)
     found = [judge.settle(pair) for pair in pairs]
-    return [judge.settle_late(pair) for pair in found]
+    return [judge.settle_late(pair) for pair in found if not judge.is_unlike(pair)]
 
 
 @lru_cache(maxsize=4096)
@@ -112,6 +114,7 @@ class _Judge:
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
         self._witnesses: dict[Rule, set[int]] = defaultdict(set)
         self._reordered: dict[tuple[int, int], Rule] = {}
+        self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
 
     def settle(self, pair: RecordPair) -> RecordPair:
         """Take a layout that the elements of the pair itself confirm."""
@@ -119,6 +122,8 @@ class _Judge:
         if records is None:
             return pair
         one, two = records
+        if prod(one.shape) != prod(two.shape):
+            return self._settle_repeated(pair, one, two)
         if one.shape == two.shape:
             self._look_for_reorder(one, two)
             return pair
@@ -133,10 +138,18 @@ class _Judge:
         self._confirmed[len(one.shape), len(two.shape)][_form(rule)] += 1
         return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
+    def is_unlike(self, pair: RecordPair) -> bool:
+        """Tell whether it pairs inputs inside the model that have nothing in common."""
+        records = self._open(pair)
+        if records is None or records[0].role not in {Role.INPUT, Role.GRAD_INPUT}:
+            return False
+        is_inside = self._views[0].calls[records[0].call or 0].parent is not None
+        return is_inside and prod(records[0].shape) != prod(records[1].shape)
+
     def settle_late(self, pair: RecordPair) -> RecordPair:
         """Take a layout that other pairs confirmed."""
         records = self._open(pair)
-        if records is None:
+        if records is None or prod(records[0].shape) != prod(records[1].shape):
             return pair
         one, two = records
         if one.shape == two.shape:
@@ -144,15 +157,24 @@ class _Judge:
             if rule is None or not self._is_usual(rule, len(one.shape)):
                 return pair
             return replace(pair, rule=rule, note=f"layout verified: {rule}")
+        rule, note = self._guess(one, two)
+        return pair if rule is None else replace(pair, rule=rule, note=f"{note}: {rule}")
+
+    def _guess(self, one: RecordInfo, two: RecordInfo) -> tuple[Rule | None, str]:
+        """Give the layout of a pair whose own elements confirm none, and why this one."""
         ranked = self._confirmed[len(one.shape), len(two.shape)].most_common()
         options = layouts_between(one.shape, two.shape)
         for form, _ in ranked:
             for rule in options:
                 if _form(rule) == form:
-                    return replace(pair, rule=rule, note=f"layout of similar pairs: {rule}")
+                    return rule, "layout of similar pairs"
         if options == (_RESHAPE,):
-            return replace(pair, rule=_RESHAPE, note="layout assumed: same order of elements")
-        return pair
+            return _RESHAPE, "layout assumed, same order of elements"
+        return None, ""
+
+    def _lacks_elements(self, one: RecordInfo, two: RecordInfo) -> bool:
+        values = self._views[0].values[one.value or 0], self._views[1].values[two.value or 0]
+        return any(value.content is not Content.FULL for value in values)
 
     def _is_usual(self, rule: Rule, axes: int) -> bool:
         """Tell whether other tensors are reordered this way: by shape, or enough by elements."""
@@ -160,13 +182,51 @@ class _Judge:
         return is_confirmed or len(self._witnesses[rule]) >= _MIN_WITNESSES
 
     def _open(self, pair: RecordPair) -> tuple[RecordInfo, RecordInfo] | None:
-        if len(pair.reference) != 1 or pair.rule != IDENTITY:
+        if len(pair.reference) != 1 or not (pair.rule == pair.candidate_rule == IDENTITY):
             return None
         one = self._views[0].records[pair.reference[0]]
         two = self._views[1].records[pair.candidate]
         is_call = one.role in CALL_ROLES and two.role in CALL_ROLES
         is_known = one.value is not None and two.value is not None
-        return (one, two) if is_call and is_known and prod(one.shape) == prod(two.shape) else None
+        return (one, two) if is_call and is_known else None
+
+    def _settle_repeated(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
+        """Lay out a tensor that repeats the other; not at the root, whose shapes are a promise."""
+        values = self._forward(0, one), self._forward(1, two)
+        if values[0] is None or values[1] is None:
+            return pair
+        found = self._repetition(values[0], values[1])
+        if found is None:
+            return pair
+        if one is values[0]:
+            return replace(pair, rule=found.values, note=f"repeated: {found.values}")
+        rule, other = found.gradients
+        return replace(pair, rule=rule, candidate_rule=other, note="gradient of a repeated value")
+
+    def _forward(self, side: int, record: RecordInfo) -> RecordInfo | None:
+        """Give the value that a record is the gradient of, or the record itself."""
+        view = self._views[side]
+        if record.call is None or view.calls[record.call].parent is None:
+            return None
+        role = Role(str(record.role).removeprefix("grad_"))
+        same = (one for one in view.select(record.call, role) if one.slot == record.slot)
+        found = next(same, None)
+        is_alike = found is not None and found.value is not None and found.shape == record.shape
+        return found if is_alike else None
+
+    def _repetition(self, one: RecordInfo, two: RecordInfo) -> Repetition | None:
+        key = one.value or 0, two.value or 0, one.shape, two.shape
+        if key not in self._repetitions:
+            found, arrays = None, None
+            if self._lacks_elements(one, two):
+                found = assume_repetition(one.shape, two.shape)
+            elif may_repeat(one.shape, two.shape):
+                arrays = self._elements(one, two)
+            if arrays is not None:
+                mine, theirs = (each.values.reshape(each.shape) for each in arrays)
+                found = find_repetition(mine, theirs)
+            self._repetitions[key] = found
+        return self._repetitions[key]
 
     def _look_for_reorder(self, one: RecordInfo, two: RecordInfo) -> None:
         values = self._views[0].values, self._views[1].values
@@ -183,9 +243,9 @@ class _Judge:
         if abs(low - other_low) > slack or abs(high - other_high) > slack:
             return
         sides = self._elements(one, two)
-        if sides is None or _starts_alike(*sides) or _distance(IDENTITY, *sides) <= _EQUAL:
+        if sides is None or _starts_alike(*sides) or distance(IDENTITY, *sides) <= _EQUAL:
             return
-        rule = next((rule for rule in options if _distance(rule, *sides) <= _EQUAL), None)
+        rule = next((rule for rule in options if distance(rule, *sides) <= _EQUAL), None)
         if rule is not None:
             self._reordered[key] = rule
             self._witnesses[rule].add(mine.id)
@@ -199,10 +259,10 @@ class _Judge:
             return None
         ranked = []
         for place, rule in enumerate(layouts_between(one.shape, two.shape)):
-            distance = _distance(rule, *sides)
-            if distance <= _EQUAL:
+            gap = distance(rule, *sides)
+            if gap <= _EQUAL:
                 return rule
-            ranked.append((distance, place, rule))
+            ranked.append((gap, place, rule))
         ranked.sort(key=lambda item: item[:2])
         if not ranked or ranked[0][0] > _NEAR:
             return None
@@ -255,7 +315,7 @@ def _scale(array: npt.NDArray[np.float64]) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _distance(rule: Rule, one: Elements, two: Elements) -> float:
+def distance(rule: Rule, one: Elements, two: Elements) -> float:
     """Give the distance relative to the reference's size, over what is finite on both sides."""
     try:
         made, found = _both(rule, one, two)

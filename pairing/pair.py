@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .calls import CallPairs, pair_calls
-from .confidence import rate
-from .joined import pair_joined
+from .calls import CallPairs, pair_around, pair_calls
+from .confidence import rate, rate_calls
+from .joined import pair_joined, pair_packed
 from .layout import with_layouts
 from .mapeffects import (
     hidden_calls,
@@ -18,9 +18,11 @@ from .mapeffects import (
 from .mapfile import MapFile
 from .mapped import apply_map
 from .modules import pair_modules
+from .onesided import hidden_by_weights, stack_notes
 from .owned import pair_owned
-from .records import pair_call_records, pair_root_records, unmatched_records
+from .records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .result import CallPair, Pairing, RecordPair, SideName, UnmatchedRecord
+from .strays import pair_strays
 from .structure import identity, is_same_by_name, is_same_structure
 from .view import View, view_of
 
@@ -56,24 +58,40 @@ def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -
     )
     calls, modules = _pair_oriented(*views, mapped.pairs)
     partners = rate(*views, modules, calls)
+    owned = pair_owned(views[0], views[1], partners, map_file)
+    hidden = (
+        hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
+        hidden_by_weights(views[1], views[0], calls.back, owned.pairs),
+    )
+    if any(hidden):
+        pair_around(*views, calls, hidden)
+        partners = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
     found = pair_call_records(views[0], views[1], calls)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
-    owned = pair_owned(views[0], views[1], partners, map_file)
-    joined = pair_joined(views[0], views[1], calls, owned.pairs)
-    records = [*found, *joined, *pair_root_records(*views), *owned.pairs]
+    found += pair_joined(views[0], views[1], calls, owned.pairs)
+    found += pair_packed(views[0], views[1], calls, owned.pairs)
+    found += pair_strays(views[0], views[1], found)
+    records = [*found, *pair_root_records(*views), *owned.pairs]
     ignored = ignored_records(views, mapped)
     records, dropped = without_ignored(views, records, ignored)
     unused = unused_entries(views, mapped, records, ignored)
+    stacks = stack_notes(*views, owned.pairs)
     records.sort(key=lambda pair: _order(views[0], pair))
     return Pairing(
         modules=partners,
         calls=tuple(
-            CallPair(reference=one, candidate=two, paired_by=calls.by[one]) for one, two in calls
+            CallPair(reference=one, candidate=two, paired_by=calls.by[one], confidence=sure)
+            for (one, two), sure in zip(calls, rate_calls(*views, calls, partners), strict=True)
         ),
         records=tuple(records),
-        unmatched=_unmatched(views, records, calls, (*owned.alone, *dropped, *ignored.alone)),
+        unmatched=_unmatched(
+            views,
+            records,
+            (Partners(calls.ahead, hidden[0]), Partners(calls.back, hidden[1])),
+            (*owned.alone, *dropped, *ignored.alone),
+        ),
         same_structure=is_same_structure(*views),
-        notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes))),
+        notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks))),
     )
 
 
@@ -84,13 +102,25 @@ def _pair_oriented(
     is_free = not (fixed or reference.hidden or candidate.hidden)
     if is_free and is_same_by_name(reference, candidate):
         return identity(reference)
-    if _orientation(reference) <= _orientation(candidate):
+    views = reference, candidate
+    if _is_in_order(views):
         calls = pair_calls(reference, candidate, fixed)
-        return calls, pair_modules(reference, candidate, calls, fixed)
+    else:
+        calls = pair_calls(candidate, reference, [(two, one) for one, two in fixed]).reversed()
+    return calls, _modules_of(views, calls, fixed)
+
+
+def _modules_of(
+    views: tuple[View, View], calls: CallPairs, fixed: Sequence[tuple[int, int]]
+) -> Matching:
+    if _is_in_order(views):
+        return pair_modules(*views, calls, fixed)
     turned = [(two, one) for one, two in fixed]
-    swapped = pair_calls(candidate, reference, turned)
-    modules = pair_modules(candidate, reference, swapped, turned)
-    return swapped.reversed(), modules.reversed()
+    return pair_modules(views[1], views[0], calls.reversed(), turned).reversed()
+
+
+def _is_in_order(views: tuple[View, View]) -> bool:
+    return _orientation(views[0]) <= _orientation(views[1])
 
 
 def _orientation(view: View) -> tuple[int, int, str, tuple[str, ...], tuple[str, ...]]:
@@ -111,7 +141,7 @@ def _order(view: View, found: RecordPair) -> tuple[int, int, int]:
 def _unmatched(
     views: tuple[View, View],
     records: Sequence[RecordPair],
-    calls: CallPairs,
+    partners: tuple[Partners, Partners],
     alone: Sequence[UnmatchedRecord],
 ) -> tuple[UnmatchedRecord, ...]:
     reference, candidate = views
@@ -121,6 +151,6 @@ def _unmatched(
     for one in alone:
         known[one.side][one.record] = one
     return (
-        *unmatched_records(reference, candidate, paired, calls.ahead, known[reference.name]),
-        *unmatched_records(candidate, reference, judged, calls.back, known[candidate.name]),
+        *unmatched_records(reference, candidate, paired, partners[0], known[reference.name]),
+        *unmatched_records(candidate, reference, judged, partners[1], known[candidate.name]),
     )

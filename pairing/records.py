@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from .sketch import alikeness
 from .slots import pair_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from .calls import CallPairs
     from .view import View
@@ -25,6 +25,16 @@ __all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 _SAME = 0.9
 """Values whose statistics are this near count as the same, where structure leaves it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """What is known of the calls of one side."""
+
+    of: Mapping[int, int]
+    """Partner of each paired call."""
+    hidden: Mapping[int, str]
+    """Why the other side does not make a call, for calls that its weights explain."""
 
 
 def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> list[RecordPair]:
@@ -90,7 +100,7 @@ def unmatched_records(
     view: View,
     other: View,
     paired: set[int],
-    partners: dict[int, int],
+    partners: Partners,
     explained: dict[int, UnmatchedRecord],
 ) -> Iterator[UnmatchedRecord]:
     """Say of each record without pair why it has none.
@@ -99,11 +109,11 @@ def unmatched_records(
         view: The side.
         other: The other side.
         paired: Record ids of this side that have a pair.
-        partners: Partner of each paired call of this side.
+        partners: What is known of the calls of this side.
         explained: What is known already, by record id.
     """
     judged = _judged(view, paired)
-    before = values_before(view, other, partners)
+    before = values_before(view, other, partners.of)
     for record in view.records:
         if record.id in paired:
             continue
@@ -132,7 +142,7 @@ def _explain(
     other: View,
     record: RecordInfo,
     judged: dict[int, int],
-    partners: dict[int, int],
+    partners: Partners,
 ) -> tuple[Absence, str]:
     there = "reference" if view.name is SideName.CANDIDATE else "candidate"
     if record.call is None:
@@ -143,8 +153,8 @@ def _explain(
     is_root = view.calls[record.call].parent is None
     if record.value in judged and not (is_root and record.role is Role.OUTPUT):
         return Absence.COVERED, f"value judged at {view.name_of(judged[record.value])}"
-    partner = partners.get(record.call)
-    known = hidden_reason(view, record.call, partners, other)
+    partner = partners.of.get(record.call)
+    known = hidden_reason(view, record.call, partners.of, other) or partners.hidden.get(record.call)
     if partner is not None and not is_root and _is_none(other, partner, record):
         known = f"None on the {there}"
     if known is not None:

@@ -53,7 +53,11 @@ class ModulePair:
     """Module id in the candidate's index."""
     paired_by: PairedBy
     confidence: float = 1.0
-    """In (0, 1]; below 1 where other partners were possible, or content is not paired."""
+    """In (0, 1]; below 1 where other partners were possible, or content is not paired.
+
+    Of a leaf 1 / (1 + partners that fit as well); of a container the share of the layers inside
+    that are paired inside, and never less than 0.05: that of a pair which only its place made.
+    """
     alternatives: tuple[int, ...] = ()
     """Candidate module ids that a tie-break decided against."""
 
@@ -67,6 +71,8 @@ class CallPair:
     candidate: int
     """Call id in the candidate's index."""
     paired_by: PairedBy
+    confidence: float = 1.0
+    """In (0, 1]: that of the two modules; where they are no pair, what the outputs say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,8 @@ class RecordPair:
     paired_by: PairedBy
     rule: Rule = IDENTITY
     """``rule.apply([reference arrays], candidate shape)`` is what the candidate should hold."""
+    candidate_rule: Rule = IDENTITY
+    """What is done to the candidate before: the gradient of what only it repeats is summed."""
     note: str = ""
     """What a reader should know: a tie that was broken, a layout that was verified."""
 

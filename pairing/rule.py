@@ -8,8 +8,8 @@ A rule is a few declarative words with a text form, joined by `` | ``::
     concat 0 | transpose
     interleave 2 | transpose
 
-All but ``not`` only move elements, so the rule of a weight is also the rule of its gradient and
-of its optimizer moments.
+All but ``not``, ``expand`` and ``sum`` only move elements, so the rule of a weight is also the rule
+of its gradient and of its optimizer moments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 
-from .steps import JOINING, PICKING, Array, Block, Shape, Step, Verb, parse_step
+from .steps import COUNTING, JOINING, PICKING, Array, Block, Shape, Step, Verb, parse_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +34,11 @@ class Rule:
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a bare ``reshape`` before the end: its target would be unknown."""
+        """Refuse a bare ``reshape`` or ``expand`` before the end: its target would be unknown."""
         for step in self.steps[:-1]:
-            if step.verb is Verb.RESHAPE and not step.numbers:
+            if step.verb in {Verb.RESHAPE, Verb.EXPAND} and not step.numbers:
                 raise ConfigError(
-                    "a layout rule needs a shape for a reshape that is not its last step"
+                    f"a layout rule needs a shape after {str(step.verb)!r} unless it comes last"
                 )
 
     @classmethod
@@ -152,12 +152,12 @@ class Rule:
             target: Shape of the candidate.
 
         Returns:
-            None if the rule drops a part of a reference (see ``joined`` for these).
+            None if the rule drops a part of a reference (see ``joined`` for these), or repeats it.
         """
         undone: list[tuple[Step, ...]] = [() for _ in shapes]
         current = tuple(shapes)
         for step in self.steps:
-            if step.verb in PICKING:
+            if step.verb in PICKING | COUNTING:
                 return None
             for place in range(len(shapes)):
                 before = current[place if len(current) > 1 else 0]

@@ -7,7 +7,10 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import Role
+
 from .names import likeness, words_of
+from .repeated import may_repeat
 from .sketch import alikeness
 
 if TYPE_CHECKING:
@@ -64,8 +67,8 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
             return 2.0 if is_equal_slot else 0.5
         return 1.5 if is_equal_slot else 0.3 * (_plain(one.slot) == _plain(two.slot))
     if prod(one.shape) != prod(two.shape):
-        is_last_resort = is_equal_slot and one.role.value.endswith("output")
-        return 0.1 if is_last_resort else 0.0
+        is_output = one.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
+        return 0.1 if is_equal_slot and (is_output or may_repeat(one.shape, two.shape)) else 0.0
     score = 1.0 + 0.5 * (one.shape == two.shape)
     if is_equal_slot:
         score += 2.0

@@ -49,12 +49,18 @@ class Verb(StrEnum):
     """``squeeze 2``: drop axis 2, which has length 1."""
     NOT = "not"
     """Logical not, of boolean masks."""
+    EXPAND = "expand"
+    """``expand 2 7 4``, or alone and last: repeat axes of length 1, as numpy broadcasts."""
+    SUM = "sum"
+    """``sum 0 2``: add up along axes, which go away: the gradient of what was repeated."""
 
 
 JOINING = frozenset({Verb.CONCAT, Verb.INTERLEAVE, Verb.STACK})
 """The verbs that make one array of several."""
 PICKING = frozenset({Verb.ROWS, Verb.COLUMNS, Verb.GROUPS, Verb.TAKE})
 """The verbs that keep only a part of an array."""
+COUNTING = frozenset({Verb.EXPAND, Verb.SUM})
+"""The verbs that change how often an element counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,8 @@ _COUNTS = {
     Verb.INSERT: (1, 1),
     Verb.SQUEEZE: (1, 1),
     Verb.NOT: (0, 0),
+    Verb.EXPAND: (0, _MANY),
+    Verb.SUM: (1, _MANY),
 }
 
 
@@ -259,6 +267,26 @@ def _shape_same(_step: Step, shape: Shape, _: Shape) -> Shape:
     return shape
 
 
+def _shape_expand(step: Step, shape: Shape, target: Shape) -> Shape:
+    wanted = step.numbers or target
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    is_repeat = all(a in (1, b) for a, b in zip(padded, wanted, strict=False))
+    if len(padded) != len(wanted) or not is_repeat:
+        raise ConfigError(f"cannot expand {shape} to {wanted}")
+    return wanted
+
+
+def _shape_sum(step: Step, shape: Shape, _: Shape) -> Shape:
+    if max(step.numbers) >= len(shape) or len(set(step.numbers)) != len(step.numbers):
+        raise _refuse(step, shape)
+    return tuple(size for axis, size in enumerate(shape) if axis not in step.numbers)
+
+
+def _apply_sum(step: Step, array: Array, _: Shape) -> Array:
+    wide = np.complex128 if np.iscomplexobj(array) else np.float64
+    return np.asarray(array.astype(wide).sum(axis=step.numbers), wide)
+
+
 def _joined(step: Step, shapes: Sequence[Shape]) -> Shape:
     first = shapes[0]
     if step.verb is Verb.STACK:
@@ -309,6 +337,8 @@ _SHAPES: dict[Verb, Callable[[Step, Shape, Shape], Shape]] = {
     Verb.INSERT: _shape_insert,
     Verb.SQUEEZE: _shape_squeeze,
     Verb.NOT: _shape_same,
+    Verb.EXPAND: _shape_expand,
+    Verb.SUM: _shape_sum,
 }
 _APPLY: dict[Verb, Callable[[Step, Array, Shape], Array]] = {
     Verb.TRANSPOSE: lambda _step, array, _: array.T,
@@ -323,4 +353,6 @@ _APPLY: dict[Verb, Callable[[Step, Array, Shape], Array]] = {
     Verb.INSERT: lambda step, array, _: np.expand_dims(array, step.numbers[0]),
     Verb.SQUEEZE: lambda step, array, _: np.squeeze(array, axis=step.numbers[0]),
     Verb.NOT: lambda _step, array, _: np.logical_not(array),
+    Verb.EXPAND: lambda step, array, target: np.broadcast_to(array, step.numbers or target),
+    Verb.SUM: _apply_sum,
 }

@@ -153,6 +153,7 @@ def _pair(pair: JudgedPair) -> dict[str, JSON]:
         },
         "paired_by": None if pair.paired_by is None else str(pair.paired_by),
         "layout": pair.layout,
+        **({"candidate_layout": pair.candidate_layout} if pair.candidate_layout else {}),
         "equal_digest": pair.equal_digest,
         "rests_on": str(pair.rests_on),
         "sampled_of": pair.sampled_of,

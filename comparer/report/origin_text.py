@@ -160,6 +160,8 @@ def _tensors(canvas: Canvas, pair: JudgedPair) -> Facts:
     rows.append(("tensor", " | ".join(dict.fromkeys(forms))))
     if pair.layout:
         rows.append(("layout", f"candidate = reference, {canvas.safe(pair.layout)}"))
+    if pair.candidate_layout:
+        rows.append(("", f"of the candidate: {canvas.safe(pair.candidate_layout)}"))
     if reference is not None and candidate is not None:
         rows += _values(reference.statistics, candidate.statistics)
     return rows

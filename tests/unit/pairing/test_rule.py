@@ -148,3 +148,21 @@ def test_parts_that_do_not_tile_the_reference_are_not_joined() -> None:
     rules = [Rule.parse("rows 0/3"), Rule.parse("rows 2/3")]
 
     assert joined(rules, MATRIX.shape, [(2, 4), (2, 4)]) is None
+
+
+def test_expand_repeats_and_sum_adds_up_again() -> None:
+    once = np.arange(6.0).reshape(1, 2, 3)
+
+    many = Rule.parse("expand").apply([once], (4, 2, 3))
+    back = Rule.parse("sum 0 1").apply([many])
+
+    np.testing.assert_array_equal(many, np.concatenate([once] * 4))
+    np.testing.assert_array_equal(back, [12.0, 20.0, 28.0])
+    assert Rule.parse("expand").inverse is None
+    assert Rule.parse("sum 0").inverses([(4, 2)], (2,)) is None
+
+
+@pytest.mark.parametrize("text", ["expand | transpose", "sum", "sum 0 0", "sum 5", "expand 3 3"])
+def test_what_cannot_be_expanded_or_summed_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Rule.parse(text).apply([np.zeros((2, 3))])
