@@ -38,6 +38,8 @@ _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
 _AGREED, _DISPUTED = 2.0, -2.5
 """What a unique partner by name or by value adds, and what pairing against it costs."""
+_FLOW = 0.2
+"""What a direct neighbour of the same kind adds, and what one of another kind costs."""
 _MIN_RISING = 0.9
 """Numbers in paths are trusted as ranks if so many steps of the execution ascend."""
 _CLEAR = 0.15
@@ -66,6 +68,9 @@ class Evidence:
     """What unequal ranks cost: nothing unless both sides have the same ranks."""
     outputs: tuple[Sketches, Sketches]
     """Statistics of what each anchor gave."""
+    around: tuple[tuple[Places, Places], tuple[Places, Places]]
+    """Of both sides, a number for what kind of anchor fed each one and for what kind it fed, with
+    nothing between; below 0 where that is not known."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,6 +95,10 @@ class Evidence:
         is_equal_rank = self.ranks[0][rows] == self.ranks[1][columns]
         scores += np.where(is_equal_rank, 0.5, -self.rank_dispute)
         scores += closeness(reference, rows, candidate, columns)
+        for mine, theirs in zip(*self.around, strict=True):
+            one, two = mine[rows], theirs[columns]
+            is_known = (one >= 0) & (two >= 0)
+            scores += _FLOW * np.where(one == two, 1.0, -1.0) * is_known
         scores += 0.3 * (reference.size[rows] == candidate.size[columns])
         total_r, total_c = self.shape
         return scores - 1e-4 * np.abs(columns / max(total_c, 1) - rows / max(total_r, 1))
@@ -148,7 +157,37 @@ def gather(
         rank_dispute=2.0 if set(ranks[0].tolist()) == set(ranks[1].tolist()) else 0.0,
         repeats=(repeats[0], repeats[1]),
         outputs=(outputs[0], outputs[1]),
+        around=_around(sides, tokens),
     )
+
+
+def _around(
+    sides: Sequence[tuple[View, Sequence[int]]], tokens: Sequence[Sequence[Token]]
+) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+    """Number what feeds each anchor directly, and what it feeds, alike on both sides."""
+    table: dict[Hashable, int] = {}
+    found = []
+    for (view, calls), told in zip(sides, tokens, strict=True):
+        makers: dict[int | None, Token] = {}
+        eaters: dict[int | None, set[Token]] = {}
+        given = [_main(view, call, Role.INPUT) for call in calls]
+        made = [_main(view, call, Role.OUTPUT) for call in calls]
+        for place, token in enumerate(told):
+            makers.setdefault(made[place], token)
+            eaters.setdefault(given[place], set()).add(token)
+        before = [None if one is None else makers.get(one) for one in given]
+        after = [None if one is None else eaters.get(one) for one in made]
+        keys = before, [None if one is None else frozenset(one) for one in after]
+        numbers = [
+            [-1 if k is None else table.setdefault(k, len(table)) for k in ks] for ks in keys
+        ]
+        found.append((np.array(numbers[0], np.int64), np.array(numbers[1], np.int64)))
+    return found[0], found[1]
+
+
+def _main(view: View, call: int, role: Role) -> int | None:
+    record = view.main(call, role)
+    return None if record is None else record.value
 
 
 def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import RecordInfo, Role, ValueInfo
+from padiff.dumpfile import Role
 
 from .doubt import Rated, spread
 from .names import likeness, words_of
 from .onesided import OPAQUE
 from .result import ModulePair, PairedBy
+from .rivals import RatedSide, prepare
 from .sketch import alikeness
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from .calls import CallPairs
     from .matching import Matching
@@ -32,10 +30,9 @@ _CLEAR = 0.3
 _EQUAL_WEIGHTS = 2.0
 _EQUAL_NUMBERS = 0.5
 _EQUAL_INPUT = 1.0
-_MAX_RIVALS = 4
-"""So many on either side are looked at, in definition order."""
-_MAX_AROUND = 4
-"""So many calls around a layer are looked at for towers that are fed the same."""
+_EQUAL_FLOW = 1.0
+_ALIKE = 0.8
+"""Outputs whose statistics are nearer than this speak for a pair; below, chance does it, too."""
 _NAMED = 0.8
 """Paths this alike, numbers included, are those of partners."""
 _CONFIRMED = 0.97
@@ -45,59 +42,6 @@ _PLACED = 0.05
 _UNSURE = 0.5
 """Two calls of modules that are no partners, and whose outputs say nothing."""
 _NUMBER = re.compile(r"\d{1,15}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One side with the modules that could stand in for one another."""
-
-    view: View
-    outputs: tuple[RecordInfo | None, ...]
-    """The largest output of the first call of each module."""
-    jobs: tuple[Hashable, ...]
-    """Kind and sizes of each module."""
-    eaters: dict[Hashable, list[int]]
-    """Modules by job and what they are fed, or by job and parent where they never ran."""
-    towers: dict[int, list[Hashable]]
-    """Keys in ``eaters`` of each module by what the calls around its first call are fed."""
-    spare: dict[Hashable, list[int]]
-    """Modules none of whose calls has a partner, by job and paired surroundings."""
-    around: tuple[int | None, ...]
-    """The nearest paired module around each module."""
-    values: dict[str, int]
-    """Value by digest."""
-
-    def rivals(self, module: int, partner: int, other_side: _Side) -> Iterator[int]:
-        """Give the modules that structure and data flow cannot tell from this one.
-
-        Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
-        """
-        job = self.jobs[module]
-        found = _nearest(self.eaters.get((job, _food(self.view, module)), []), module)
-        given = other_side.fed(partner)
-        same = None if given is None else self.values.get(given.digest)
-        if same is not None:
-            found |= _nearest(self.eaters.get((job, ("fed", same)), []), module)
-        found |= _nearest(self.spare.get((job, self.around[module]), []), module)
-        for key in self.towers.get(module, ()):
-            found |= _nearest(self.eaters[key], module)
-        mine = self.outputs[module]
-        for other in sorted(found - {module}):
-            theirs = self.outputs[other]
-            is_same = mine is not None and theirs is not None and mine.value == theirs.value
-            if not is_same or mine is None or mine.value is None:
-                yield other
-
-    def fed(self, module: int) -> ValueInfo | None:
-        """Give what went into a module first, None where nothing did."""
-        food = _food(self.view, module)
-        return self.view.values[food[1]] if food[0] == "fed" and food[1] is not None else None
-
-
-def _nearest(modules: Sequence[int], module: int) -> set[int]:
-    """Give the few of an ascending list that stand next to a module."""
-    place = bisect_left(modules, module)
-    return set(modules[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1])
 
 
 def rate(
@@ -111,14 +55,14 @@ def rate(
     on such a pair. What the user said, and equal paths, are not doubted.
     """
     sides = (
-        _prepare(reference, set(modules.ahead), set(calls.ahead)),
-        _prepare(candidate, set(modules.back), set(calls.back)),
+        prepare(reference, set(modules.ahead), set(calls.ahead)),
+        prepare(candidate, set(modules.back), set(calls.back)),
     )
     shares = _shares(reference, candidate, modules)
     for call, share in calls.share.items():
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
-    rated = [_rate(sides, one, two, modules.by[one], shares) for one, two in modules]
+    rated = [_rate(sides, one, two, modules, shares) for one, two in modules]
     return spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
 
 
@@ -143,8 +87,13 @@ def rate_calls(
 
 
 def _rate(
-    sides: tuple[_Side, _Side], one: int, two: int, by: PairedBy, shares: dict[int, float]
+    sides: tuple[RatedSide, RatedSide],
+    one: int,
+    two: int,
+    modules: Matching,
+    shares: dict[int, float],
 ) -> Rated:
+    by = modules.by[one]
     reference, candidate = sides[0].view, sides[1].view
     is_same_path = reference.modules[one].path == candidate.modules[two].path
     confidence = 1.0
@@ -154,13 +103,12 @@ def _rate(
     if reference.children[one] or candidate.children[two]:
         confidence = max(shares.get(one, 1.0), _PLACED)
     elif by is not PairedBy.MAP and not is_same_path:
-        chosen = _evidence(sides, one, two)
         doubts = {
-            other: _doubt(chosen, _evidence(sides, one, other))
+            other: _doubt(sides, (one, two), (modules.back.get(other), other))
             for other in sides[1].rivals(two, one, sides[0])
         }
         back = {
-            other: _doubt(chosen, _evidence(sides, other, two))
+            other: _doubt(sides, (one, two), (other, modules.ahead.get(other)))
             for other in sides[0].rivals(one, two, sides[1])
         }
         confidence = 1 / (1 + max(sum(doubts.values()), sum(back.values())))
@@ -177,7 +125,7 @@ def _rate(
     return Rated(pair=pair, rivals=rivals, is_confirmed=is_confirmed)
 
 
-def _is_confirmed(sides: tuple[_Side, _Side], one: int, two: int) -> bool:
+def _is_confirmed(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> bool:
     """Tell whether two modules are told by their names or weights, or layers by their outputs."""
     paths = sides[0].view.modules[one].path, sides[1].view.modules[two].path
     is_numbered = _numbers(paths[0]) == _numbers(paths[1])
@@ -241,83 +189,34 @@ def _around(view: View, module: int) -> Iterator[int]:
         outer = view.modules[outer].parent
 
 
-def _doubt(chosen: float, other: float) -> float:
-    return min(max(1 - (chosen - other) / _CLEAR, 0.0), 1.0)
+def _doubt(
+    sides: tuple[RatedSide, RatedSide],
+    chosen: tuple[int, int],
+    rest: tuple[int | None, int | None],
+) -> float:
+    """Say how much another partner is in the way of a pair, in [0, 1].
 
-
-def _prepare(view: View, paired: Set[int], paired_calls: Set[int]) -> _Side:
-    around: list[int | None] = []
-    for module in view.modules:
-        outer = module.parent
-        is_paired = outer is None or outer in paired
-        around.append(outer if is_paired or outer is None else around[outer])
-    eaters: dict[Hashable, list[int]] = defaultdict(list)
-    spare: dict[Hashable, list[int]] = defaultdict(list)
-    outputs = tuple(_output(view, module.id) for module in view.modules)
-    jobs = tuple(_job(view, module, output) for module, output in enumerate(outputs))
-    for module in view.modules:
-        if view.children[module.id]:
-            continue
-        job = jobs[module.id]
-        eaters[job, _food(view, module.id)].append(module.id)
-        if module.id not in paired and paired_calls.isdisjoint(view.executed[module.id]):
-            spare[job, around[module.id]].append(module.id)
-    towers = _towers(view, jobs)
-    for place in sorted(towers):
-        for key in towers[place]:
-            eaters[key].append(place)
-    values = {value.digest: value.id for value in view.values}
-    return _Side(view, outputs, jobs, eaters, towers, spare, tuple(around), values)
-
-
-def _towers(view: View, jobs: Sequence[Hashable]) -> dict[int, list[Hashable]]:
-    """Give for each layer its job, its rank among those alike in each call around it, and its food.
-
-    The k-th layers of a kind in towers that are fed the same tensor are alike, even where a
-    function comes first.
+    Args:
+        sides: Both sides.
+        chosen: The pair.
+        rest: A rival of one of the two and its partner, None if it has none. If both are there,
+            the two pairs are weighed against those that exchanging partners makes: what speaks
+            against the exchange for one pair speaks for both.
     """
-    counts: dict[Hashable, int] = defaultdict(int)
-    found: dict[int, list[Hashable]] = {}
-    for module in sorted(range(len(view.modules)), key=lambda one: view.executed[one][:1]):
-        if view.children[module] or not view.executed[module]:
-            continue
-        keys: list[Hashable] = []
-        for outer, _ in zip(
-            view.ancestors(view.executed[module][0]), range(_MAX_AROUND), strict=False
-        ):
-            counts[jobs[module], outer] += 1
-            food = _food(view, view.calls[outer].module)
-            keys.append((jobs[module], counts[jobs[module], outer], food))
-        found[module] = keys
-    return found
+    (one, two), (other, partner) = chosen, rest
+    margin = _evidence(sides, one, two)
+    if other is not None and partner is not None:
+        margin += _evidence(sides, other, partner)
+        margin -= _evidence(sides, one, partner) + _evidence(sides, other, two)
+        margin /= 2
+    elif partner is not None:
+        margin -= _evidence(sides, one, partner)
+    elif other is not None:
+        margin -= _evidence(sides, other, two)
+    return min(max(1 - margin / _CLEAR, 0.0), 1.0)
 
 
-def _job(view: View, module: int, output: RecordInfo | None) -> Hashable:
-    """Give kind and sizes of a module's weights, and whether it ran."""
-    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
-    size = None if output is None else prod(output.shape)
-    return view.kinds[module], tuple(sizes), bool(view.executed[module]), size
-
-
-def _food(view: View, module: int) -> tuple[str, int | None]:
-    """Give the largest tensor that went into a module first; its parent if it never ran."""
-    ran = view.executed[module]
-    if not ran:
-        return "inside", view.modules[module].parent
-    records = view.select(ran[0], Role.INPUT)
-    if not records:
-        return "alone", module
-    main = max(records, key=lambda record: (prod(record.shape), -record.id))
-    return ("alone", module) if main.value is None else ("fed", main.value)
-
-
-def _output(view: View, module: int) -> RecordInfo | None:
-    ran = view.executed[module]
-    records = view.select(ran[0], Role.OUTPUT) if ran else []
-    return max(records, key=lambda record: (prod(record.shape), -record.id), default=None)
-
-
-def _evidence(sides: tuple[_Side, _Side], one: int, two: int) -> float:
+def _evidence(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> float:
     """Score what tells modules of one job apart: names, numbers, weights, outputs."""
     reference, candidate = sides[0].view, sides[1].view
     paths = reference.modules[one].path, candidate.modules[two].path
@@ -330,7 +229,11 @@ def _evidence(sides: tuple[_Side, _Side], one: int, two: int) -> float:
         score += _EQUAL_INPUT * (given[0].digest == given[1].digest)
     outputs = sides[0].outputs[one], sides[1].outputs[two]
     if outputs[0] is not None and outputs[1] is not None:
-        score += alikeness(reference, outputs[0], candidate, outputs[1]) or 0.0
+        near = alikeness(reference, outputs[0], candidate, outputs[1]) or 0.0
+        score += max(near - _ALIKE, 0.0) / (1 - _ALIKE)
+    after = sides[0].fed_to[one], sides[1].fed_to[two]
+    if None not in after:
+        score += _EQUAL_FLOW if after[0] == after[1] else -_EQUAL_FLOW
     return score
 
 

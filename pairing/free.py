@@ -21,6 +21,8 @@ Place = tuple[int | None, int | None, int | None]
 _ROUNDS: tuple[Callable[[Place], Hashable], ...] = (
     lambda place: place,
     lambda place: ("between", place[0], place[1]),
+    lambda place: ("after", place[0], place[2]),
+    lambda place: ("before", place[1], place[2]),
     lambda place: ("after", place[0]),
     lambda place: ("before", place[1]),
     lambda place: ("inside", place[2]),

@@ -44,11 +44,9 @@ def score_containers(reference: View, one: int, candidate: View, two: int) -> fl
 
 
 def _compare_outputs(reference: View, one: int, candidate: View, two: int) -> tuple[float, bool]:
-    mine, theirs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
-    if not mine or not theirs:
-        return 0.0, not mine and not theirs
-    first = max(mine, key=lambda record: prod(record.shape))
-    second = max(theirs, key=lambda record: prod(record.shape))
+    first, second = reference.main(one, Role.OUTPUT), candidate.main(two, Role.OUTPUT)
+    if first is None or second is None:
+        return 0.0, first is second
     near = alikeness(reference, first, candidate, second)
     return near or 0.0, prod(first.shape) == prod(second.shape)
 

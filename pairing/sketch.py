@@ -37,10 +37,9 @@ def sketches_of(view: View, calls: Sequence[int], role: Role) -> Sketches:
     size = np.full(len(calls), -1, np.int64)
     numbers = np.full((len(calls), 3), np.nan)
     for place, call in enumerate(calls):
-        records = view.select(call, role)
-        if not records:
+        main = view.main(call, role)
+        if main is None:
             continue
-        main = max(records, key=lambda record: (prod(record.shape), -record.id))
         size[place] = prod(main.shape)
         statistics = _statistics(view, main)
         if statistics is not None and statistics.l2 is not None:

@@ -7,7 +7,6 @@ weights or outputs tell such siblings apart, their order must not count.
 from __future__ import annotations
 
 from collections import defaultdict
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,8 +55,7 @@ def untangled(
 
 def _fed(view: View, call: int) -> int | None:
     """Give the value of the largest tensor that goes into a call."""
-    records = view.select(call, Role.INPUT)
-    main = max(records, key=lambda record: (prod(record.shape), -record.id), default=None)
+    main = view.main(call, Role.INPUT)
     return None if main is None else main.value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CallInfo, Index, ModuleInfo, Phase, RecordInfo, Role, ValueInfo
@@ -10,12 +11,14 @@ from padiff.dumpfile import CallInfo, Index, ModuleInfo, Phase, RecordInfo, Role
 from .kinds import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .result import SideName
     from .side import Side
 
 __all__ = ["View", "view_of"]
+
+_MAIN = frozenset({Role.INPUT, Role.OUTPUT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,10 @@ class View:
     """Calls that ran inside no other."""
     executed: tuple[tuple[int, ...], ...]
     """Calls of each module, in execution order."""
-    of_call: tuple[tuple[int, ...], ...]
-    """Records of each call."""
+    of_call: Mapping[tuple[int, Role], Sequence[RecordInfo]]
+    """Records of each call and role, in the order of recording."""
+    largest: Mapping[tuple[int, Role], RecordInfo]
+    """The record with most elements among the inputs, and among the outputs, of each call."""
     weights: tuple[tuple[int, ...], ...]
     """Records of role ``weight`` that each module itself owns."""
     hidden: frozenset[int] = frozenset()
@@ -74,10 +79,13 @@ class View:
             last = self.inner[last][-1]
         return range(call + 1, last + 1)
 
-    def select(self, call: int, role: Role) -> list[RecordInfo]:
+    def select(self, call: int, role: Role) -> Sequence[RecordInfo]:
         """Give the records of one role of a call, in the order of recording."""
-        records = (self.records[record] for record in self.of_call[call])
-        return [record for record in records if record.role is role]
+        return self.of_call.get((call, role), ())
+
+    def main(self, call: int, role: Role) -> RecordInfo | None:
+        """Give the largest of a call's inputs or outputs; None if there is none."""
+        return self.largest.get((call, role))
 
     def name_of(self, record: int) -> str:
         """Name a record for a reader: module, call, role and slot."""
@@ -97,6 +105,7 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         record.module if is_weight else None
         for record, is_weight in zip(index.records, weights, strict=True)
     ]
+    of_call = _by_call(index)
     return View(
         name=name,
         side=side,
@@ -110,10 +119,29 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         inner=_grouped([call.parent for call in index.calls], len(index.calls)),
         top=tuple(call.id for call in index.calls if call.parent is None),
         executed=_grouped([call.module for call in index.calls], len(index.modules)),
-        of_call=_grouped([record.call for record in index.records], len(index.calls)),
+        of_call=of_call,
+        largest={key: _largest(found) for key, found in of_call.items() if key[1] in _MAIN},
         weights=_grouped(owners, len(index.modules)),
         hidden=hidden,
     )
+
+
+def _by_call(index: Index) -> dict[tuple[int, Role], list[RecordInfo]]:
+    found: dict[tuple[int, Role], list[RecordInfo]] = {}
+    for record in index.records:
+        if record.call is not None:
+            key = record.call, record.role
+            if key in found:
+                found[key].append(record)
+            else:
+                found[key] = [record]
+    return found
+
+
+def _largest(records: Sequence[RecordInfo]) -> RecordInfo:
+    if len(records) == 1:
+        return records[0]
+    return max(records, key=lambda record: (prod(record.shape), -record.id))
 
 
 def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...], ...]:
