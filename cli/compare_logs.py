@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from padiff.comparer import Tolerance
-from padiff.comparer.logs import SeriesComparison, compare_series, read_series
+from padiff.comparer.logs import Series, SeriesComparison, compare_series, read_series
+from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["compare_logs"]
 
-LOSS = r"loss\s*[:=]\s*(?P<loss>[-+.\deE]+|nan|-?inf)"
+LOSS = r"(?i:loss)\s*[:=]\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)?|nan|inf))"
+DRAWABLE = (".png", ".svg")
 
 
 @click.command("compare-logs")
@@ -24,9 +26,11 @@ LOSS = r"loss\s*[:=]\s*(?P<loss>[-+.\deE]+|nan|-?inf)"
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option(
     "--pattern",
+    "patterns",
     metavar="REGEX",
-    default=LOSS,
-    help="Named groups are the series.  [default: the number after 'loss:' or 'loss=']",
+    multiple=True,
+    help="Named groups are the series; a group 'step' aligns them by its number; may repeat.  "
+    "[default: the number after 'loss:' or 'loss=']",
 )
 @click.option("--atol", type=float, default=0.0, show_default=True, help="Absolute tolerance.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance.")
@@ -37,36 +41,64 @@ LOSS = r"loss\s*[:=]\s*(?P<loss>[-+.\deE]+|nan|-?inf)"
     help="Draw both curves into a .png or .svg; needs matplotlib.",
 )
 def compare_logs(
-    reference: Path, candidate: Path, pattern: str, atol: float, rtol: float, plot: Path | None
+    reference: Path,
+    candidate: Path,
+    *,
+    patterns: tuple[str, ...],
+    atol: float,
+    rtol: float,
+    plot: Path | None,
 ) -> int:
-    """Compare the numbers that a pattern finds in two training logs, in order.
+    """Compare the numbers that patterns find in two training logs, in order or step by step.
 
     Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
     """
+    if plot is not None and plot.suffix.lower() not in DRAWABLE:
+        raise ConfigError(f"cannot draw {str(plot)!r}: expected a .png or .svg file")
+    chosen = patterns or (LOSS,)
     found = compare_series(
-        read_series(reference, pattern),
-        read_series(candidate, pattern),
+        read_series(reference, chosen),
+        read_series(candidate, chosen),
         Tolerance(atol=atol, rtol=rtol),
     )
     is_match = all(series.is_match for series in found)
     click.echo("MATCH" if is_match else "DIVERGED")
     for series in found:
-        click.echo(_line(series))
+        click.echo(f"  {printable(series.name)}: {_said(series)}")
+        for line in _remarks(series):
+            click.echo(f"    {line}")
     if plot is not None:
         _draw(plot, found)
     return 0 if is_match else 1
 
 
-def _line(series: SeriesComparison) -> str:
-    sizes = len(series.reference), len(series.candidate)
+def _said(series: SeriesComparison) -> str:
+    unit = "step" if series.reference.has_steps else "number"
+    counts = f"({len(series.places)} compared, max abs {series.max_abs:.4g})"
     if series.first is not None:
-        known, wrong = series.reference[series.first], series.candidate[series.first]
-        said = f"first divergence at number {series.first}: {known:.9g} against {wrong:.9g}"
-    elif sizes[0] != sizes[1]:
-        said = f"{sizes[0]} numbers against {sizes[1]}, equal as far as they go"
-    else:
+        known, wrong = series.at(series.first)
+        said = f"first divergence at {unit} {series.first}: {known:.9g} against {wrong:.9g}"
+    elif any(series.alone):
+        sizes = len(series.reference.values), len(series.candidate.values)
+        said = f"{sizes[0]} {unit}s against {sizes[1]}, equal as far as both go"
+    elif series.places.size:
         said = "match"
-    return f"  {series.name}: {said}  ({min(sizes)} compared, max abs {series.max_abs:.4g})"
+    else:
+        said = "no number in either log"
+    return f"{said}  {counts}"
+
+
+def _remarks(series: SeriesComparison) -> Iterator[str]:
+    """Say what was left out."""
+    unit = "step" if series.reference.has_steps else "number"
+    sides = ("reference", series.reference), ("candidate", series.candidate)
+    for (name, side), alone in zip(sides, series.alone, strict=True):
+        if alone:
+            yield f"{alone} {unit}{'s' if alone > 1 else ''} only in the {name}"
+        if side.repeated:
+            yield f"{name}: {side.repeated} came again (resumed?), the last line of each counts"
+        if side.unread:
+            yield f"{name}: {side.unread} captured texts are no numbers and were left out"
 
 
 def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
@@ -78,11 +110,25 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
             hint="pip install padiff[plot]",
         ) from error
     figure = Figure(figsize=(8, 3 * len(found)), layout="constrained")
-    for place, series in enumerate(found):
-        axes = figure.add_subplot(len(found), 1, place + 1)
-        axes.plot(series.reference, label="reference")
-        axes.plot(series.candidate, label="candidate", linestyle="--")
+    for row, series in enumerate(found):
+        axes = figure.add_subplot(len(found), 1, row + 1)
+        for label, side, style in (
+            ("reference", series.reference, "-"),
+            ("candidate", series.candidate, "--"),
+        ):
+            mark = "o" if _is_short(side) else None
+            axes.plot(side.places, side.values, style, label=label, marker=mark, gid=label)
+        if series.first is not None:
+            axes.axvline(series.first, color="red", linestyle=":", label="first divergence")
         axes.set_title(series.name)
-        axes.set_xlabel("number in the log")
+        axes.set_xlabel("step" if series.reference.has_steps else "number in the log")
         axes.legend()
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise ConfigError(f"cannot draw {str(path)!r}: {error.strerror}") from error
+
+
+def _is_short(series: Series) -> bool:
+    """Tell whether a line alone could be too short to be seen."""
+    return len(series.values) == 1
