@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arrays_of", "read_named", "save", "write_named"]
 
+_NUMBERS = np.generic | int | float | complex
 SUFFIXES = frozenset({".npy", ".npz", ".safetensors"})
 ROOT = ModuleInfo(id=0, path="", class_name="Arrays", class_path="padiff.Arrays", parent=None)
 
@@ -65,7 +66,9 @@ def arrays_of(values: object) -> dict[str, Array]:
     known = [adapters.load(name) for name in adapters.imported()]
 
     def is_leaf(value: object) -> bool:
-        return isinstance(value, np.ndarray | np.generic | int | float | complex) or any(
+        if isinstance(value, list | tuple) and value and not hasattr(value, "_fields"):
+            return all(isinstance(part, _NUMBERS) for part in value)  # one series of numbers
+        return isinstance(value, np.ndarray | _NUMBERS) or any(
             adapter.is_tensor(value) for adapter in known
         )
 

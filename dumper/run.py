@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from padiff.dumpfile import ConfigError, Phase
 
 from .feeding import StepInputs
+from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, seed_all, write_structure
 from .ranks import ranks_of
@@ -163,10 +164,11 @@ def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) ->
     from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
     from .rehearsal import rehearse  # noqa: PLC0415
 
+    forward_only = settings.record.phase is Phase.FORWARD
     feeder = Feeder(
         adapter,
         model,
-        settings.feed_phase,
+        FeedPhase.FORWARD if forward_only else settings.feed_phase,
         settings.feed,
         rank=ranks_of().rank,
         steps=range(settings.train.steps),

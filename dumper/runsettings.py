@@ -107,6 +107,8 @@ class RunSettings:
             raise ConfigError("cannot use inputs together with --no-run: drop one of them")
         if self.map_file is not None and self.weights_from is None and self.feed is None:
             raise ConfigError("cannot use --map without --weights-from: nothing would be mapped")
+        if self.feed_phase is FeedPhase.BACKWARD and self.record.phase is Phase.FORWARD:
+            raise ConfigError("cannot use --feed-phase backward with --phase forward: drop one")
         if self.train.optimizer is not None and self.record.phase is Phase.FORWARD:
             raise ConfigError("cannot use --optimizer with --phase forward: drop one of them")
         if self.repeat is not None and self.no_run:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import padiff
 from padiff.dumpfile import ConfigError
@@ -31,6 +34,61 @@ def test_files_of_arrays_compare_by_name(tmp_path: Path, logits: np.ndarray) -> 
 
     assert (same.returncode, other.returncode) == (0, 1), same.stderr + other.stderr
     assert "named['logits']" in other.stdout
+
+
+FORMATS = {
+    "json": "r.json",
+    "html": "r.html",
+    "junit": "r.xml",
+    "sarif": "r.sarif",
+    "markdown": "r.md",
+    "csv": "r.csv",
+}
+
+
+def test_all_reports_are_written_of_arrays_too(tmp_path: Path, logits: np.ndarray) -> None:
+    np.savez(tmp_path / "a.npz", logits=logits)
+    np.savez(tmp_path / "b.npz", logits=logits * 2)
+    words = [word for form, name in FORMATS.items() for word in (f"--{form}", name)]
+
+    result = run_padiff("compare", "a.npz", "b.npz", *words, cwd=tmp_path)
+
+    assert result.returncode == 1, result.stderr
+    for name in FORMATS.values():
+        assert "logits" in (tmp_path / name).read_text(encoding="utf-8"), name
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "diverged"
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
+def test_every_kind_of_file_compares(tmp_path: Path, logits: np.ndarray, suffix: str) -> None:
+    def write(name: str, array: np.ndarray) -> None:
+        path = tmp_path / f"{name}{suffix}"
+        if suffix == ".npy":
+            np.save(path, array)
+        elif suffix == ".npz":
+            np.savez(path, array=array)
+        else:
+            save_file({"array": array.astype(ml_dtypes.bfloat16)}, path)
+
+    write("a", logits)
+    write("b", logits * np.float32(1.5))
+    names = f"a{suffix}", f"b{suffix}"
+
+    same = run_padiff("compare", names[0], names[0], cwd=tmp_path, blocked=NO_FRAMEWORK)
+    other = run_padiff("compare", *names, cwd=tmp_path, blocked=NO_FRAMEWORK)
+
+    assert (same.returncode, other.returncode) == (0, 1), same.stderr + other.stderr
+    assert "mean abs" in other.stdout
+
+
+def test_file_compares_with_what_was_saved(tmp_path: Path, logits: np.ndarray) -> None:
+    np.savez(tmp_path / "a.npz", logits=logits, rates=[0.1, 0.2], accuracy=0.5)
+    values = {"logits": logits, "rates": [0.1, 0.2], "accuracy": 0.5}
+    padiff.save("b", values, out=tmp_path)
+
+    result = run_padiff("compare", "a.npz", "b", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stdout
 
 
 def test_array_that_one_side_lacks_is_a_divergence(tmp_path: Path, logits: np.ndarray) -> None:

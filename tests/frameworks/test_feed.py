@@ -272,6 +272,16 @@ def test_each_of_several_steps_is_fed(framework: str) -> None:
     assert [note for note in comparison.notes if "judged by itself" in note]
 
 
+def test_backward_cannot_be_fed_where_it_does_not_run() -> None:
+    with pytest.raises(ConfigError, match="--feed-phase backward with --phase forward"):
+        RunSettings(
+            model=parse_target("torch_feed.py:Net"),
+            record=RecordSettings(phase=Phase.FORWARD),
+            feed=Path("dump"),
+            feed_phase=FeedPhase.BACKWARD,
+        )
+
+
 def test_a_step_that_the_reference_lacks_is_refused() -> None:
     reference = recorded("torch", "reference")
 
