@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -86,7 +87,7 @@ class Description:
         self._about = replace(
             self._about,
             framework_version=adapter.version(),
-            padiff_version=version("padiff"),
+            padiff_version=_own_version(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             model_class=f"{kind.__module__}.{kind.__qualname__}",
             device=adapter.model_device(model),
@@ -118,3 +119,8 @@ class Description:
             phase=Phase.UPDATE if steps.updated else phase,
             notes=(*self._notes, *steps.notes()),
         )
+
+
+@functools.cache
+def _own_version() -> str:
+    return version("padiff")

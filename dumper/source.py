@@ -121,7 +121,8 @@ def _import_roots() -> Sequence[Path]:
 def _class_line(file: str, name: str, before: int | None) -> int | None:
     """Find the class statement that stands last before the class's first method."""
     pattern = re.compile(rf"\s*class\s+{re.escape(name)}\b")
-    hits = [at for at, line in enumerate(linecache.getlines(file), 1) if pattern.match(line)]
+    lines = enumerate(linecache.getlines(file), 1)
+    hits = [at for at, line in lines if name in line and pattern.match(line)]
     earlier = [at for at in hits if before is None or at <= before]
     if before is None:
         return hits[0] if hits else None

@@ -153,12 +153,20 @@ class State:
         for owner in self._owners:
             yield self.adapter.identity(owner.held.tensor), owner
 
-    def capture(self, held: Held, writer: StepWriter) -> Array | None:
-        """Store a weight's gradient as it is now, unless that was done; give it if so."""
+    def capture(self, held: Held, writer: StepWriter, *, scale: float = 1.0) -> Array | None:
+        """Store a weight's gradient as it is now, unless that was done; give it if so.
+
+        Args:
+            held: The weight.
+            writer: Where the gradient goes.
+            scale: What it is divided by first.
+        """
         gradient = self.adapter.gradient(held.tensor)
         if not held.is_trained or held.gradient is not None or gradient is None:
             return None
         array = self.adapter.snapshot(gradient)
+        if scale != 1.0:
+            array = (array / scale).astype(array.dtype)
         self._nonzero = self._nonzero or bool(array.any())
         held.gradient = writer.store(array)
         return array

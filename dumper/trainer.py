@@ -45,6 +45,12 @@ class Trainer(Protocol):
         step that the scaler skips.
         """
 
+    def gradient_scale(self, optimizer: Optimizer) -> float:
+        """Give what the gradients are still multiplied by when the update begins; nearly always 1.
+
+        A fused optimizer may unscale them inside.
+        """
+
     def trained(self, optimizer: Optimizer) -> list[Tensor]:
         """List the parameters that the optimizer changes."""
 

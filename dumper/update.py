@@ -80,7 +80,7 @@ class Update:
             self._capture(None)
             return
         trained = {identity(tensor) for tensor in trainer.trained(optimizer)}
-        self._capture(trained)
+        self._capture(trained, scale=trainer.gradient_scale(optimizer))
         self.rates = [*(self.rates or []), *trainer.learning_rates(optimizer)]
         held = [item.tensor for key, item in self.state.held.items() if key in trained]
         pairs = trainer.clipped(optimizer, held)
@@ -115,10 +115,10 @@ class Update:
         count += self._record_clipped(order)
         return count + self._record_states(order) + self._record_tensors(order)
 
-    def _capture(self, trained: set[Hashable] | None) -> None:
+    def _capture(self, trained: set[Hashable] | None, *, scale: float = 1.0) -> None:
         for key, held in self.state.held.items():
             if trained is None or key in trained:
-                array = self.state.capture(held, self.writer)
+                array = self.state.capture(held, self.writer, scale=scale)
                 if array is not None:
                     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
                     self._squares[key] = float(np.vdot(wide, wide).real)

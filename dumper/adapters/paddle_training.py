@@ -107,6 +107,11 @@ class PaddleTrainer:
         """Call back before each ``optimizer.step()`` and ``optimizer.minimize()``."""
         return _Wrapped(optimizer, before)
 
+    def gradient_scale(self, optimizer: Optimizer) -> float:
+        """Give 1: Paddle's scaler unscales before every update."""
+        del optimizer
+        return 1.0
+
     def trained(self, optimizer: Optimizer) -> list[Tensor]:
         """List the parameters of all groups."""
         return [parameter for group in _groups(optimizer) for parameter in group["params"]]

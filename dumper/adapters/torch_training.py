@@ -65,6 +65,11 @@ class TorchTrainer:
         handle: Handle = optimizer.register_step_pre_hook(called)
         return handle
 
+    def gradient_scale(self, optimizer: torch.optim.Optimizer) -> float:
+        """Give what a gradient scaler left on a fused optimizer for its kernel."""
+        scale = getattr(optimizer, "grad_scale", None)
+        return 1.0 if scale is None else float(scale)
+
     def trained(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
         """List the parameters of all groups."""
         return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -104,6 +104,7 @@ def trained(folder: Path, reference: Run, candidate: Run | None = None) -> Compa
     [
         Run(scheduler="warmup_cosine", clip=1.0),
         Run(optimizer="adam"),
+        Run(optimizer="adamw", scheduler="warmup_cosine"),
         Run(model="Transformer", optimizer="sgd"),
         Run(model="Transformer", optimizer="adam", clip=0.5),
         Run(model="Transformer", optimizer="adamw", scheduler="warmup_cosine"),

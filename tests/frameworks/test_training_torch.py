@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 import torch
 
 import padiff
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def scaled_step(tmp_path: Path, scale: float, *, overflow: bool = False) -> Path:
+def scaled_step(
+    tmp_path: Path, scale: float, *, overflow: bool = False, fused: bool = False
+) -> Path:
     lab = TorchLab()
     torch.manual_seed(0)
     model = lab.module(lambda self, x: self.f(x), f=torch.nn.Linear(3, 2))
-    optimizer = lab.optimizer(model, rate=0.1)
+    optimizer: torch.optim.Optimizer = lab.optimizer(model, rate=0.1)
+    if fused:
+        optimizer = torch.optim.Adam(model.parameters(), fused=True)
     scaler = torch.amp.GradScaler("cpu", init_scale=scale)
     with padiff.record(model, name=f"scale_{scale}", out=tmp_path, optimizer=optimizer) as recorder:
         with torch.autocast("cpu", torch.bfloat16):
@@ -35,8 +40,9 @@ def scaled_step(tmp_path: Path, scale: float, *, overflow: bool = False) -> Path
     return recorder.path
 
 
-def test_gradients_are_recorded_unscaled(tmp_path: Path) -> None:
-    one, two = (Recorded.read(scaled_step(tmp_path, scale)) for scale in (1.0, 1024.0))
+@pytest.mark.parametrize("fused", [False, True])
+def test_gradients_are_recorded_unscaled(tmp_path: Path, fused: bool) -> None:
+    one, two = (Recorded.read(scaled_step(tmp_path, scale, fused=fused)) for scale in (1.0, 1024.0))
 
     for slot in (".weight", ".bias"):
         gradients = [got.array(Role.WEIGHT_GRAD, "f", slot) for got in (one, two)]
