@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ import numpy as np
 
 from padiff.dumpfile import ConfigError
 
+from .numpyfile import read_numpy
 from .target import near_names
 
 if TYPE_CHECKING:
@@ -166,24 +166,10 @@ def read_arrays(path: Path) -> Array | dict[str, Array]:
 
 
 def _read_numpy(path: Path) -> Array | dict[str, Array]:
-    try:
-        with path.open("rb") as stream:  # np.load leaks the file it opens if it is damaged
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return _numeric(path, "", loaded)
-            return {name: _numeric(path, name, loaded[name]) for name in loaded.files}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        if isinstance(error, ConfigError):
-            raise
-        pickled = "allow_pickle" in str(error)
-        reason = "it holds Python objects, which are never unpickled" if pickled else str(error)
-        raise ConfigError(
-            f"cannot read inputs {str(path)!r}: {reason.splitlines()[0] if reason else 'damaged'}",
-            hint="convert it where it was made: numpy.savez(path, **numpy.load(path, "
-            "allow_pickle=True).item())"
-            if pickled
-            else None,
-        ) from error
+    loaded = read_numpy(path)
+    if isinstance(loaded, np.ndarray):
+        return _numeric(path, "", loaded)
+    return {name: _numeric(path, name, array) for name, array in loaded.items()}
 
 
 def _numeric(path: Path, name: str, array: Array) -> Array:

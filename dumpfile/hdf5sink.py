@@ -1,19 +1,21 @@
 """Puts arrays into one new HDF5 file: HDF5 places the datasets, plain writes fill them.
 
 Contiguous datasets are allocated by HDF5 and then filled by ``pwrite`` at their address. That is
-as fast as the disk, lets other threads run meanwhile (h5py holds the interpreter's lock), and a
-full disk shows as a plain error at the write instead of inside HDF5's caches.
+as fast as the disk, and lets other threads run meanwhile (h5py holds the interpreter's lock).
+HDF5's own writes go through ``_Disk``, which keeps an error for us and tells HDF5 that all is
+well: the library crashes when it closes a file whose last writes failed.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5g, h5p, h5s
+from h5py import h5d, h5f, h5fd, h5g, h5p, h5s
 
 from .dtypes import hdf5_type
 
@@ -47,9 +49,11 @@ class HDF5Sink:
         access.set_libver_bounds(h5f.LIBVER_V110, h5f.LIBVER_V110)
         access.set_alignment(_ALIGNED_FROM, _ALIGNMENT)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
-        self._file = h5f.create(os.fsencode(path), h5f.ACC_EXCL, fapl=access)
-        self._raw: int | None = os.open(path, os.O_WRONLY)
+        self._disk = _Disk(path)
+        access.set_fileobj_driver(h5fd.fileobj_driver, self._disk)
+        self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
         h5g.create(self._file, b"values").close()
+        self._disk.raise_error()
 
     def write(self, name: str, data: Bytes, dtype: str) -> None:
         """Add a one-dimensional dataset.
@@ -67,13 +71,15 @@ class HDF5Sink:
         creation.set_obj_track_times(False)
         if self._compression is not None and name != "/index":
             self._write_compressed(name, data, kind, space, creation)
+            self._disk.raise_error()
             return
         creation.set_layout(h5d.CONTIGUOUS)
         creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         dataset = h5d.create(self._file, name.encode(), kind, space, creation)
         offset = dataset.get_offset()
         dataset.close()
-        self._pwrite(memoryview(data).cast("B"), offset)
+        self._disk.write_at(memoryview(data).cast("B"), offset)
+        self._disk.raise_error()
 
     def _write_compressed(
         self,
@@ -92,39 +98,101 @@ class HDF5Sink:
         dataset.write(h5s.ALL, h5s.ALL, elements, mtype=kind)
         dataset.close()
 
-    def _pwrite(self, rest: memoryview, offset: int) -> None:
-        assert self._raw is not None, "written after close"
-        while rest:
-            done = os.pwrite(self._raw, rest, offset)
-            rest = rest[done:]
-            offset += done
-
     def close(self) -> int:
         """Finish the file.
 
         Returns:
             Its size in bytes.
         """
-        assert self._raw is not None, "closed twice"
         self._file.close()
-        size_bytes = os.fstat(self._raw).st_size
-        self._close_raw()
-        return size_bytes
+        self._disk.raise_error()
+        return self._disk.close()
 
     def abandon(self) -> None:
         """Close and remove the file, whatever state it is in. Harmless after a failed ``close``."""
+        self._disk.give_up()
         try:
-            if self._raw is not None:
-                os.ftruncate(self._raw, 0)  # gives HDF5 the room to write what it still holds
             if self._file.valid:
                 self._file.close()
         except (OSError, RuntimeError):
             pass  # the file goes away anyhow
         finally:
-            self._close_raw()
-            self._path.unlink(missing_ok=True)
+            self._disk.close()
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._path.unlink()
 
-    def _close_raw(self) -> None:
-        if self._raw is not None:
-            os.close(self._raw)
-            self._raw = None
+
+class _Disk:
+    """The file as HDF5 sees it: nothing ever fails. As a file object has it, for HDF5's driver."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file; it must not exist."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        self._raw: int | None = os.open(path, flags, 0o666)
+        self._at = 0
+        self._error: OSError | None = None
+        self._is_given_up = False
+
+    def raise_error(self) -> None:
+        """Raise what went wrong since the file was created."""
+        if self._error is not None:
+            raise self._error
+
+    def give_up(self) -> None:
+        """Write nothing any more."""
+        self._is_given_up = True
+
+    def write_at(self, rest: memoryview, offset: int) -> None:
+        """Write bytes to a place; an error is kept."""
+        try:
+            while rest and self._raw is not None and not self._is_given_up:
+                done = os.pwrite(self._raw, rest, offset)
+                rest = rest[done:]
+                offset += done
+        except OSError as error:
+            self._error = self._error or error
+
+    def close(self) -> int:
+        """Close the file and give its size in bytes, 0 if it was closed before."""
+        if self._raw is None:
+            return 0
+        size_bytes = os.fstat(self._raw).st_size
+        os.close(self._raw)
+        self._raw = None
+        return size_bytes
+
+    # -- what h5py's driver calls
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END:
+            offset += 0 if self._raw is None else os.fstat(self._raw).st_size
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: memoryview) -> int:
+        view = memoryview(data).cast("B")
+        self.write_at(view, self._at)
+        self._at += view.nbytes
+        return view.nbytes
+
+    def readinto(self, buffer: memoryview) -> int:
+        view = memoryview(buffer).cast("B")
+        data = b"" if self._raw is None else os.pread(self._raw, view.nbytes, self._at)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self._at if size is None else size
+        try:
+            if self._raw is not None and not self._is_given_up:
+                os.ftruncate(self._raw, size)
+        except OSError as error:
+            self._error = self._error or error
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back."""

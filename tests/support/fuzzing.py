@@ -1,0 +1,388 @@
+"""A seeded fuzzer over everything that padiff reads: one number is one case, for ever.
+
+Each case takes a good file, damages it by bytes or by structure, and gives it to one command in
+a process that is shared with other cases. If that process dies, the case is known, and the next
+ones run in another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import mmap
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from padiff.cli.main import main
+from padiff.dumpfile import Content, DumpWriter, Floor, Keep, RecordFloor, write_floor
+from padiff.dumpfile.packed import pack
+from tests.support.dumps import add_step, manifest
+from tests.support.tiny_net import tiny_net
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+CASE_S = 20
+FILE = "step_000000/rank_0000.h5"
+ODD: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**31,
+    2**62,
+    2**70,
+    10**400,
+    0.5,
+    1e308,
+    "",
+    "a",
+    "nan",
+]
+ODD += ["inf", "../../x", "\x1b[31m", "\x00", "é" * 50, "9" * 5000, [], {}, [[]], {"a": {}}]
+TOKENS = [b"0", b"-1", b"[[", b"]]", b'"', b"=", b"\n", b"\xff", b"\x00", b"**", b"{i}", b"1e999"]
+TOKENS += [b"'" * 3, b"\\", b"inf", b"nan", b"[" * 5000, b"(" * 3000, b"?" * 200, b"*" * 200]
+
+MAP = """[[pair]]
+reference = "fc{i}"
+candidate = "fc{i}"
+children = true
+
+[[layout]]
+reference = "norm"
+output = "permute 0 1"
+
+[[ignore]]
+reference = "**.dropout"
+reason = "inactive"
+
+[[weight]]
+reference = "fc1.weight"
+candidate = "fc1.weight"
+rule = "transpose"
+
+[[rule]]
+class = "mylib.Packed"
+kind = "linear"
+weight = "weight | transpose"
+"""
+POLICY = """atol = 1e-4
+mode = "quantile=0.999"
+max_mismatched = "10ppm"
+
+[[rule]]
+pattern = "fc*"
+role = "weight_grad"
+atol = 1e-3
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bad:
+    """A case that broke the promise."""
+
+    case: int
+    what: str
+
+
+def prepare(folder: Path) -> None:
+    """Write the good files that all cases start from."""
+    tiny_net(weight_change=1e-6).write(folder / "good")
+    tiny_net().write(folder / "plain")
+    keeps = {"deflated": Keep(), "sampled": Keep(content=Content.SAMPLE, sample=1)}
+    for name, keep in keeps.items():
+        level = 1 if name == "deflated" else None
+        with DumpWriter(folder / name, content=keep, compression=level) as writer:
+            add_step(writer, tiny_net())
+            writer.commit(manifest(name=name))
+    rows = tuple(RecordFloor(max_abs=1e-6, rms=1e-7) for _ in range(17))
+    tiny_net().write(folder / "floored")
+    write_floor(folder / "floored", Floor(repeats=1, perturb="ulp", records={(0, 0): rows}))
+    pack(folder / "plain", folder / "packed.padiff.zip")
+    (folder / "map.toml").write_text(MAP, encoding="utf-8")
+    (folder / "policy.toml").write_text(POLICY, encoding="utf-8")
+    arrays: dict[str, Any] = {"fc.weight": np.ones((3, 4), np.float32), "x": np.arange(5)}
+    np.save(folder / "a.npy", arrays["fc.weight"])
+    np.savez(folder / "a.npz", **arrays)
+    save_file(arrays, folder / "a.safetensors")
+    (folder / "a.pdparams").write_bytes(pickle_of(arrays))
+    words = ["compare", str(folder / "plain"), str(folder / "good"), "-q", "--details"]
+    assert main([*words, "--json", str(folder / "report.json")]) in (0, 1)
+
+
+def pickle_of(arrays: dict[str, Any]) -> bytes:
+    """Write arrays as Paddle does."""
+    import pickle  # noqa: PLC0415 - written only, never read here
+
+    return pickle.dumps(arrays, protocol=4)
+
+
+# -- damage
+
+
+def flip(data: bytes, chance: random.Random) -> bytes:
+    """Damage bytes: bits, runs, lengths, ends; the beginning more often, where headers are."""
+    found = bytearray(data)
+    for _ in range(chance.choice([1, 1, 1, 2, 4, 16])):
+        limit = len(found) if chance.random() < 0.4 else min(len(found), 3000)
+        at = chance.randrange(max(limit, 1))
+        kind = chance.randrange(6)
+        if kind == 0 and found:
+            found[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            found[at : at + 1] = bytes([chance.choice([0, 1, 127, 128, 255])])
+        elif kind == 2:
+            word = chance.choice([0, 1, 2**31, 2**40, 2**63, 2**64 - 1, len(data)])
+            found[at : at + 8] = word.to_bytes(8, "little")
+        elif kind == 3:
+            found[at : at + chance.randrange(1, 64)] = b""
+        elif kind == 4:
+            found[at:at] = chance.choice(TOKENS)
+        else:
+            other = chance.randrange(max(len(found), 1))
+            found[at : at + 32] = found[other : other + 32]
+    return bytes(found[: chance.randrange(len(found) + 1)] if chance.random() < 0.1 else found)
+
+
+def bend(data: bytes, chance: random.Random) -> bytes:
+    """Damage a JSON document: a value, a key or an element becomes something else or goes."""
+    document = json.loads(data)
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        document = _bent(document, chance)
+    return json.dumps(document).encode()
+
+
+def _bent(document: Any, chance: random.Random) -> Any:  # noqa: ANN401
+    inner = document
+    outer: Any = None
+    key: Any = None
+    while isinstance(inner, list | dict) and inner and chance.random() < 0.8:
+        keys = range(len(inner)) if isinstance(inner, list) else list(inner)
+        outer, key = inner, chance.choice(list(keys)[:2000])
+        inner = inner[key]
+    if outer is None:
+        return document
+    kind = chance.random()
+    if kind < 0.7:
+        outer[key] = copy.deepcopy(chance.choice(ODD))
+    elif kind < 0.85:
+        del outer[key]
+    elif isinstance(outer, list):
+        outer.extend([inner] * chance.choice([1, 3, 100]))
+    else:
+        outer[f"{key}x"] = inner
+    return document
+
+
+# -- cases
+
+
+def case_of_file(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a step file by its bytes."""
+    bad = _copy(folder, chance.choice(["plain", "deflated", "sampled"]))
+    (bad / FILE).write_bytes(flip((bad / FILE).read_bytes(), chance))
+    _state_size(bad)
+    return [_command(bad, folder, chance)]
+
+
+def case_of_index(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage the index within a step file by its structure, its length kept by blanks."""
+    bad = _copy(folder, chance.choice(["plain", "deflated", "sampled"]))
+    data = (bad / FILE).read_bytes()
+    start = data.index(b'{"step"')
+    _, length = json.JSONDecoder().raw_decode(data[start:].decode("latin-1"))
+    bent = bend(data[start : start + length], chance)
+    bent = bent if len(bent) <= length else bent.replace(b" ", b"")
+    if len(bent) <= length:
+        (bad / FILE).write_bytes(data[:start] + bent.ljust(length) + data[start + length :])
+    return [_command(bad, folder, chance)]
+
+
+def case_of_manifest(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a manifest."""
+    bad = _copy(folder, "plain")
+    damage = chance.choice([flip, bend])
+    (bad / "manifest.json").write_bytes(damage((bad / "manifest.json").read_bytes(), chance))
+    return [_command(bad, folder, chance)]
+
+
+def case_of_floor(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a noise floor."""
+    bad = _copy(folder, "floored")
+    damage = chance.choice([flip, bend])
+    (bad / "floor.json").write_bytes(damage((bad / "floor.json").read_bytes(), chance))
+    return [["compare", str(bad), str(folder / "good"), "--floor", "both"]]
+
+
+def case_of_packed(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a packed dump."""
+    bad = folder / "bad.padiff.zip"
+    bad.write_bytes(flip((folder / "packed.padiff.zip").read_bytes(), chance))
+    return [_command(bad, folder, chance)]
+
+
+def case_of_map(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a map file or a policy."""
+    name, option = chance.choice([("map.toml", "--map"), ("policy.toml", "--policy")])
+    bad = folder / "bad.toml"
+    bad.write_bytes(flip((folder / name).read_bytes(), chance))
+    return [["compare", str(folder / "plain"), str(folder / "good"), option, str(bad)]]
+
+
+def case_of_arrays(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage an input file or a checkpoint."""
+    suffix = chance.choice(["npy", "npz", "safetensors", "pdparams"])
+    bad = folder / f"bad.{suffix}"
+    bad.write_bytes(flip((folder / f"a.{suffix}").read_bytes(), chance))
+    if suffix == "pdparams" or chance.random() < 0.3:
+        return [["weights", "stats", str(bad)]]
+    return [["compare", str(bad), str(folder / f"a.{suffix}")]]
+
+
+def case_of_report(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage a report."""
+    bad = folder / "bad.json"
+    damage = chance.choice([flip, bend, bend])
+    bad.write_bytes(damage((folder / "report.json").read_bytes(), chance))
+    out = str(folder / "out")
+    forms = ["html", "junit", "sarif", "markdown", "csv"]
+    return [
+        chance.choice(
+            [
+                ["judge", str(bad), "--atol", "1e-3"],
+                ["report", str(bad), f"--{chance.choice(forms)}", out],
+                ["report", str(bad), "--github"],
+            ]
+        )
+    ]
+
+
+KINDS: tuple[Callable[[Path, random.Random], list[list[str]]], ...] = (
+    case_of_file,
+    case_of_file,
+    case_of_file,
+    case_of_index,
+    case_of_index,
+    case_of_manifest,
+    case_of_floor,
+    case_of_packed,
+    case_of_map,
+    case_of_arrays,
+    case_of_report,
+)
+
+
+def _copy(folder: Path, name: str) -> Path:
+    bad = folder / "bad"
+    shutil.rmtree(bad, ignore_errors=True)
+    shutil.copytree(folder / name, bad)
+    return bad
+
+
+def _state_size(dump: Path) -> None:
+    path = dump / "manifest.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["files"][0]["size_bytes"] = (dump / FILE).stat().st_size
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _command(bad: Path, folder: Path, chance: random.Random) -> list[str]:
+    good = str(folder / "good")
+    return chance.choice(
+        [
+            ["check", "--deep", str(bad)],
+            ["compare", str(bad), good],
+            ["compare", good, str(bad)],
+            ["show", str(bad), "--records"],
+        ]
+    )
+
+
+# -- running
+
+
+def fuzz(folder: Path, cases: Sequence[int], *, stop_s: float = float("inf")) -> list[Bad]:
+    """Run cases and give those that broke the promise: exit 0, 1 or 2, and no traceback.
+
+    Args:
+        folder: Filled by ``prepare``; scratch besides.
+        cases: Numbers.
+        stop_s: Begin no further case at this ``time.monotonic()``.
+    """
+    place = mmap.mmap(-1, 16)
+    bad: list[Bad] = []
+    following = 0
+    log = folder / "log"
+    log.write_text("", encoding="utf-8")
+    while following < len(cases) and time.monotonic() < stop_s:
+        place[:8] = following.to_bytes(8, "little")
+        child = os.fork()
+        if child == 0:
+            _work(folder, cases, following, place, log, stop_s)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        reached = int.from_bytes(place[:8], "little")
+        if status != 0:
+            name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            bad.append(Bad(case=cases[reached], what=name))
+        following = reached + 1
+    bad += [Bad(**json.loads(line)) for line in log.read_text(encoding="utf-8").splitlines()]
+    return bad
+
+
+def _work(
+    folder: Path, cases: Sequence[int], first: int, place: mmap.mmap, log: Path, stop_s: float
+) -> None:
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in range(first, len(cases)):
+            place[:8] = number.to_bytes(8, "little")
+            if time.monotonic() >= stop_s:
+                break
+            signal.alarm(CASE_S)
+            for what in run_case(folder, cases[number]):
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"case": cases[number], "what": what}) + "\n")
+        os._exit(0)
+    finally:
+        os._exit(99)
+
+
+def run_case(folder: Path, case: int) -> list[str]:
+    """Run one case in this process; gives what was wrong."""
+    chance = random.Random(case)
+    wrong = []
+    for words in KINDS[case % len(KINDS)](folder, chance):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = main(words)
+        text = said.getvalue()
+        if code not in (0, 1, 2) or "Traceback" in text or "internal error" in text:
+            wrong.append(f"{' '.join(words)}: exit {code}: {text[-600:]}")
+    return wrong
+
+
+if __name__ == "__main__":  # python -m tests.support.fuzzing FOLDER FIRST COUNT
+    import pathlib
+
+    place_, first_, count_ = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    place_.mkdir(parents=True, exist_ok=True)
+    if not (place_ / "good").exists():
+        prepare(place_)
+    started = time.monotonic()
+    for one in fuzz(place_, range(first_, first_ + count_)):
+        print(one.case, one.what)
+    print(f"{count_} cases in {time.monotonic() - started:.0f} s")
