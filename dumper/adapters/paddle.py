@@ -41,6 +41,7 @@ from .paddle_layers import (
     inside,
     is_compiled,
     is_statistic,
+    parameters_of,
     refuse_compiled,
     unlisted,
     walk,
@@ -121,7 +122,7 @@ class PaddleAdapter:
 
     def named_modules(self, model: Model) -> Iterator[tuple[str, Module]]:
         """Yield every (dotted path, layer), parents first, shared ones at each of their paths."""
-        return walk(model, "", ())
+        return walk(model)
 
     def unwrap(self, model: Model) -> Model:
         """Take off ``paddle.DataParallel`` and fleet's wrappers; refuse compiled programs.
@@ -131,7 +132,7 @@ class PaddleAdapter:
         """
         while (inner := inside(model)) is not None:
             model = inner
-        for path, layer in walk(model, "", ()):
+        for path, layer in walk(model):
             refuse_compiled(path, layer)
         return model
 
@@ -269,14 +270,14 @@ class PaddleAdapter:
     def model_dtype(self, model: Model) -> str:
         """Name the most frequent dtype of the floating parameters, ``""`` without any."""
         found: Counter[str] = Counter()
-        for parameter in model.parameters():
+        for parameter in parameters_of(model):
             if self.is_floating(parameter):
                 found[dtype_name(parameter)] += math.prod(parameter.shape)
         return found.most_common(1)[0][0] if found else ""
 
     def model_device(self, model: Model) -> str:
         """Name the device of the first parameter, ``cpu`` without any."""
-        place = next((parameter.place for parameter in model.parameters()), None)
+        place = next((parameter.place for parameter in parameters_of(model)), None)
         if place is None or place.is_cpu_place():
             return "cpu"
         return f"gpu:{place.gpu_device_id()}" if place.is_gpu_place() else str(place)
@@ -324,7 +325,7 @@ class PaddleAdapter:
 
     def notes(self, model: Model) -> Sequence[str]:
         """State which layers ran eagerly, or in training mode inside an eval model."""
-        layers = [(path or "(root)", layer) for path, layer in walk(model, "", ())]
+        layers = [(path or "(root)", layer) for path, layer in walk(model)]
         notes = []
         compiled = [path for path, layer in layers if is_compiled(layer)]
         if compiled:

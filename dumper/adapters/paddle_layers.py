@@ -9,6 +9,7 @@ import paddle
 from paddle import nn
 from paddle.jit.pir_translated_layer import PirTranslatedLayer
 
+from padiff.dumper.walk import walk as walk_modules
 from padiff.dumpfile import RecordError
 
 if TYPE_CHECKING:
@@ -27,13 +28,20 @@ _STATISTICS: Final = ("_mean", "_variance")
 _POWER_VECTORS: Final = ("weight_u", "weight_v")
 
 
-def walk(layer: nn.Layer, path: str, around: tuple[int, ...]) -> Iterator[tuple[str, nn.Layer]]:
+def walk(layer: nn.Layer) -> Iterator[tuple[str, nn.Layer]]:
     """Yield a layer and what it contains at every path; a layer inside itself is not followed."""
-    yield path, layer
-    for name, child in layer._sub_layers.items():  # named_sublayers skips shared ones
-        if child is not None and id(child) not in around:
-            below = f"{path}.{name}" if path else name
-            yield from walk(child, below, (*around, id(layer)))
+    # named_sublayers skips shared ones
+    return walk_modules(layer, lambda one: one._sub_layers.items())
+
+
+def parameters_of(layer: nn.Layer) -> Iterator[paddle.Tensor]:
+    """Yield each parameter once, of a tree of any depth; Paddle's own iterator recurses."""
+    seen: set[int] = set()
+    for _, one in walk(layer):
+        for parameter in one._parameters.values():
+            if parameter is not None and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield parameter
 
 
 def inside(layer: nn.Layer) -> nn.Layer | None:

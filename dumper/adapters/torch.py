@@ -12,6 +12,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
+from padiff.dumper.walk import walk
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError
 
@@ -85,7 +86,7 @@ class TorchAdapter:
 
     def named_modules(self, model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
         """Yield every (path, module), parents first, shared modules at each of their paths."""
-        yield from model.named_modules(remove_duplicate=False)
+        return walk(model, lambda module: module._modules.items())
 
     def unwrap(self, model: torch.nn.Module) -> torch.nn.Module:
         """Give the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
@@ -231,7 +232,7 @@ class TorchAdapter:
     def model_dtype(self, model: torch.nn.Module) -> str:
         """Name the most frequent dtype of the floating parameters, ``""`` without any."""
         counts: dict[str, int] = {}
-        for parameter in model.parameters():
+        for parameter in _parameters(self, model):
             if self.is_floating(parameter) and not is_lazy(parameter):
                 name = str(parameter.dtype).removeprefix("torch.")
                 counts[name] = counts.get(name, 0) + parameter.numel()
@@ -239,7 +240,7 @@ class TorchAdapter:
 
     def model_device(self, model: torch.nn.Module) -> str:
         """Name the device of the first parameter, ``cpu`` without any."""
-        first = next(model.parameters(), None)
+        first = next(_parameters(self, model), None)
         return "cpu" if first is None else str(first.device)
 
     def tensor(
@@ -291,7 +292,8 @@ class TorchAdapter:
             torch.nn.TransformerEncoder,
             torch.nn.MultiheadAttention,
         )
-        found = sorted({type(m).__name__ for m in model.modules() if isinstance(m, fused)})
+        modules = [module for _, module in self.named_modules(model)]
+        found = sorted({type(m).__name__ for m in modules if isinstance(m, fused)})
         notes = []
         if found:
             notes.append(
@@ -299,9 +301,10 @@ class TorchAdapter:
                 "in eval mode without gradients the results may differ in the last bits from "
                 "those without recording"
             )
-        if any(isinstance(m, torch.jit.ScriptModule) for m in model.modules()):
+        if any(isinstance(m, torch.jit.ScriptModule) for m in modules):
             notes.append("calls inside scripted modules run without Python and are not recorded")
-        if any(is_lazy(item) for item in (*model.parameters(), *model.buffers())):
+        stores = (store for m in modules for store in (m._parameters, m._buffers))
+        if any(is_lazy(one) for store in stores for one in store.values() if one is not None):
             notes.append(
                 "lazy parameters get their shape in the first call: their values are not "
                 "recorded; call the model once before recording"
@@ -322,3 +325,13 @@ def _dtype(name: str) -> torch.dtype:
     if not isinstance(found, torch.dtype):
         raise ConfigError(f"cannot use dtype {name!r}: torch has no such dtype")
     return found
+
+
+def _parameters(adapter: TorchAdapter, model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
+    """Yield each parameter once, of a tree of any depth; torch's own iterator recurses."""
+    seen: set[int] = set()
+    for _, module in adapter.named_modules(model):
+        for parameter in module._parameters.values():
+            if parameter is not None and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield parameter

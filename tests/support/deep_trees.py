@@ -1,0 +1,74 @@
+"""Dumps of a chain of modules, each inside the one before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import CallInfo, DumpWriter, ModuleInfo, Phase, Role
+from tests.support.dumps import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from padiff.dumpfile import StepWriter
+
+
+def write_chain(place: Path, depth: int, *, change: float = 0.0, wide: int = 4) -> Path:
+    """Write a dump of a chain whose modules all hand on what the innermost one makes.
+
+    Args:
+        place: The dump's directory.
+        depth: Number of modules.
+        change: Added to what the innermost one makes.
+        wide: Elements of each tensor.
+    """
+    with DumpWriter(place, overwrite=True) as writer:
+        with writer.step(0) as step:
+            _add_modules(step, depth)
+            given = np.arange(wide, dtype=np.float32)
+            one, other = step.store(given), step.store(given * 2 + np.float32(change))
+            for number in range(depth):
+                step.add_call(
+                    CallInfo(
+                        id=number,
+                        module=number,
+                        index=0,
+                        parent=number - 1 if number else None,
+                        start=number,
+                        end=2 * depth - 1 - number,
+                    )
+                )
+            ends = [(Role.INPUT, "[0]", number, one) for number in range(depth)]
+            ends += [(Role.OUTPUT, "", number, other) for number in reversed(range(depth))]
+            for order, (role, slot, number, value) in enumerate(ends):
+                step.add_record(
+                    module=number,
+                    call=number,
+                    phase=Phase.FORWARD,
+                    role=role,
+                    slot=slot,
+                    order=order,
+                    shape=(wide,),
+                    value=value,
+                )
+        return writer.commit(manifest(name=place.name))
+
+
+def _add_modules(step: StepWriter, depth: int) -> None:
+    path = ""
+    for number in range(depth):
+        is_last = number == depth - 1
+        step.add_modules(
+            [
+                ModuleInfo(
+                    id=number,
+                    path=path,
+                    class_name="Linear" if is_last else "Wrap",
+                    class_path="torch.nn.modules.linear.Linear" if is_last else "net.Wrap",
+                    parent=number - 1 if number else None,
+                )
+            ]
+        )
+        path = f"{path}.m" if path else "m"
