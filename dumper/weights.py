@@ -53,7 +53,7 @@ def load_weights(
         source: A dump, or a checkpoint file (safetensors, torch's, Paddle's).
         map_file: Pairs and rules that the user decided.
         strict: Whether anything missing or ambiguous is an error; False loads what is paired.
-        rehearsal: Runs the model once, if names and shapes alone leave anything undecided.
+        rehearsal: Runs the model once, if more than equal names is needed to decide.
 
     Returns:
         The plan that was carried out.
@@ -131,14 +131,16 @@ def carry_over(
         ConfigError: As ``load_weights``; the model is as it was.
     """
     plan = plan_weights(side, live, map_file=map_file)
-    if rehearsal is not None and side.index.calls and (plan.missing or plan.ambiguous):
+    if rehearsal is not None and side.index.calls and not plan.is_firm:
         with rehearsal() as played:
             modules = [
                 pair
                 for pair in pair_runs(side, played, map_file=map_file).modules
                 if not pair.alternatives  # a broken tie must not carry weights in silence
             ]
-        plan = plan_weights(side, live, modules=modules, map_file=map_file)
+        played_plan = plan_weights(side, live, modules=modules, map_file=map_file)
+        tensors = {record.id: record.tensor for record in side.index.records}
+        plan = played_plan.doubted_by(plan, tensors)
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable

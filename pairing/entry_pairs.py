@@ -20,8 +20,7 @@ from .weight_plan import Alternative, WeightPair
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .inventory import Entry, Inventory, Unit
-    from .unit_pairs import UnitPair
+    from .inventory import Entry, Inventory, Unit, UnitPair
 
 __all__ = ["holds", "pair_entries"]
 
@@ -166,7 +165,7 @@ def _make(
     if not options:
         return None
     verified = None
-    confidence = pair.confidence * source.doubt
+    confidence = min(pair.confidence, source.doubt)
     norm = _norm_doubt(pair, source, entry)
     if not norm:
         return None
@@ -250,10 +249,11 @@ def _by_shape(
         if len(entry.atoms) != 1 or entry.is_alias:
             continue
         possible = [(_alike(other, entry), other) for other in ours]
+        is_alone = len(ours) == len(late) == len(pair.candidate.entries) == 1
         fitting = [
             (score, other, made)
             for score, other in possible
-            if other.is_buffer == entry.is_buffer or score == 1.0
+            if other.is_buffer == entry.is_buffer or score == 1.0 or is_alone
             if (made := _made_from(sides, pair, other, entry)) is not None
         ]
         fitting.sort(key=lambda item: -item[0])

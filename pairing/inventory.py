@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ModuleInfo, Phase, RecordInfo, Role, ValueInfo
 
 from .class_rule import ClassRule, rule_for
+from .gates import with_gates
 from .kinds import kind_of
 from .names import words_of
 from .places import Place, places_of
@@ -23,10 +24,10 @@ from .weight_rules import Form, form_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .result import SideName
+    from .result import PairedBy, SideName
     from .side import Side
 
-__all__ = ["Entry", "Inventory", "Unit", "exploded", "inventory_of"]
+__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "inventory_of"]
 
 _PLAIN = Form(class_name="", exact={})
 
@@ -82,6 +83,8 @@ class Unit:
     """Where it stands, in terms that survive renaming."""
     is_laid_out: bool = False
     """Whether the class says how its parameters lie, by the table or by a user's rule."""
+    is_part: bool = False
+    """Whether other units hold the rest of what the module lays out."""
 
     @property
     def main(self) -> Entry:
@@ -94,6 +97,18 @@ class Unit:
         return tuple(
             entry for entry in self.entries if not (entry.may_stay_alone or entry.is_alias)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitPair:
+    """Two units that hold the same parameters."""
+
+    reference: Unit
+    candidate: Unit
+    paired_by: PairedBy
+    confidence: float = 1.0
+    alternatives: tuple[Unit, ...] = ()
+    """Other units of the reference that it could be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +162,7 @@ def inventory_of(side: Side, name: SideName, rules: Sequence[ClassRule] = ()) ->
         else unit
         for unit in units
     )
-    return Inventory(name=name, side=side, units=units, values=index.values)
+    return Inventory(name=name, side=side, units=with_gates(units), values=index.values)
 
 
 def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
@@ -168,6 +183,7 @@ def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
             unit,
             id=first + place,
             path=f"{unit.path}.{stem}".strip("."),
+            is_part=True,
             kind="linear" if unit.kind == "attention" else unit.kind,
             entries=tuple(_alone(entry, stem) for entry in entries),
             place=replace(unit.place, words=unit.place.words | words_of(stem)),

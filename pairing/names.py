@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["likeness", "words_of"]
+__all__ = ["likeness", "places_in", "words_of"]
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -23,16 +23,31 @@ _SYNONYMS = {
     "convolution": "conv", "downsample": "shortcut", "ffn": "mlp", "feed": "mlp", "forward": "mlp",
     "intermediate": "mlp", "word": "token", "tokens": "token", "wte": "token",
     "positions": "position", "positional": "position", "pos": "position", "wpe": "position",
-    "cls": "classifier", "head": "classifier", "dropout": "drop", "activation": "act",
+    "cls": "classifier", "class": "classifier", "head": "classifier",
+    "dropout": "drop", "activation": "act",
     "multihead": "cross", "encdec": "cross", "enc": "encoder", "dec": "decoder",
     "pooling": "pool", "pooler": "pool", "maxpool": "pool", "avgpool": "pool",
 }  # fmt: skip
 _SPLITS = {
     "qkv": ("q", "k", "v"), "layernorm": ("norm",), "attn": ("attn",), "selfattn": ("self", "attn"),
-    "input": ("in",),
+    "input": ("in",), "sa": ("self", "attn"),
 }  # fmt: skip
+_CROSS = re.compile(
+    r"(enc(oder)?_?dec(oder)?|encoder|enc|src|inter|context|cross)_?(?=att)", re.IGNORECASE
+)
+"""What authors put before ``attn`` where a decoder looks at the encoder."""
 _EMPTY = frozenset({"module", "model", "net", "backbone", "features", "layer", "proj", "sub"})
 """Words that tell little: they count, but a quarter."""
+
+
+_PLACES = frozenset({"pre", "post", "before", "after", "in", "final", "last", "first"})
+"""Words that say where something stands, and turn what follows into its contrary:
+``post_attention_layernorm`` comes before the network that ``ffn_norm`` comes before."""
+
+
+def places_in(words: frozenset[str]) -> frozenset[str]:
+    """Give those of the words that say where something stands."""
+    return words & _PLACES
 
 
 @lru_cache(maxsize=65536)
@@ -41,9 +56,11 @@ def words_of(path: str) -> frozenset[str]:
 
     >>> sorted(words_of("encoder.layer.3.attention.self.query"))
     ['attn', 'encoder', 'layer', 'q', 'self']
+    >>> sorted(words_of("EncDecAttention")) == sorted(words_of("encoder_attn"))
+    True
     """
     found: set[str] = set()
-    for word in _WORD.findall(path):
+    for word in _WORD.findall(_CROSS.sub("cross_", path)):
         lower = word.lower()
         found.update(_SPLITS.get(lower, (_SYNONYMS.get(lower, lower),)))
     return frozenset(found)

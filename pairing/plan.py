@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from .class_rule import registered_classes, unused_rules
 from .entry_pairs import pair_entries
 from .fused import pair_fused
-from .inventory import Entry, Inventory, inventory_of
+from .inventory import Entry, Inventory, UnitPair, inventory_of
 from .names import likeness, words_of
 from .result import ModulePair, SideName
 from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
-from .unit_pairs import UnitPair, UnitSearch
+from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_norm import is_magnitude
-from .weight_plan import WeightAlone, WeightPair, WeightPlan
+from .weight_plan import SURE, WeightAlone, WeightPair, WeightPlan
 from .weight_rules import is_passive
 
 if TYPE_CHECKING:
@@ -66,12 +66,15 @@ def plan_weights(
     used = frozenset(record for pair in mapped.pairs for record in pair.reference)
     made = frozenset(pair.candidate for pair in mapped.pairs)
     search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
-    search.know((*mapped.modules, *(modules or ())))
+    firm = [pair for pair in modules or () if pair.confidence >= SURE]
+    search.know((*mapped.modules, *firm))
     search.find()
     search.explode()
     search.find()
     joined = [*pair_stacked(search), *pair_fused(search)]
     search.find()
+    search.tell_apart()
+    search.suppose([pair for pair in modules or () if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *joined, *_entries_of(sides, search.pairs)]
     pairs = _with_tied(sides, pairs)

@@ -14,6 +14,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from .entry_pairs import holds
+from .gates import GATES
 from .names import likeness, words_of
 from .result import PairedBy
 from .rule import Rule
@@ -33,8 +34,6 @@ _CUBE = 3
 _MAX_FAMILIES = 6
 """More families of one size in a scope say that the scope is not known."""
 _MEMBER = re.compile(r"(.*?)\.?(\d{1,9})\.([^.]+)", re.DOTALL)
-_ROLES = {"w1": "gate", "w3": "up", "w2": "down"}
-"""What the projections of an expert are called where they are numbered."""
 _WEIGHT, _BIAS = "weight", "bias"
 _TRANSPOSE = Rule.parse("transpose")
 _TRANSPOSED, _CONCATENATED = "is_transposed", "is_concatenated"
@@ -65,7 +64,7 @@ class _Family:
 
     @property
     def words(self) -> frozenset[str]:
-        return words_of(self.leaf) | {_ROLES.get(self.leaf.lower(), self.leaf.lower())}
+        return words_of(self.leaf) | {GATES.get(self.leaf.lower(), self.leaf.lower())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +229,7 @@ def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
 def _words(unit: Unit, entry: Entry) -> frozenset[str]:
     """Give the words of a stack; one that is called weight is named by its module."""
     name = unit.path.rpartition(".")[2] if entry.local == _WEIGHT else entry.local
-    return words_of(name) | {_ROLES.get(name.lower(), name.lower())}
+    return words_of(name) | {GATES.get(name.lower(), name.lower())}
 
 
 def _ways(entry: Entry, families: Sequence[_Family]) -> Iterator[_Way]:

@@ -137,7 +137,8 @@ def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> K
 
 def nearest(inventory: Inventory, unit: Unit, table: Mapping[int, int]) -> int | None:
     """Give the number of the innermost scope around a unit, None outside all of them."""
-    modules, current = inventory.side.index.modules, unit.module.parent
+    modules = inventory.side.index.modules
+    current = unit.module.id if unit.is_part else unit.module.parent
     while current is not None:
         if current in table:
             return table[current]

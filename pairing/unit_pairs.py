@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .inventory import exploded
-from .names import likeness
+from .crossing import by_stride, stride_of, told_strides, without_crossing
+from .inventory import UnitPair, exploded
+from .names import likeness, places_in
 from .result import ModulePair, PairedBy
 from .unit_keys import Key, by_path, by_scope, by_value, loose, remembered, strict, trim
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .inventory import Inventory, Unit
 
-__all__ = ["UnitPair", "UnitSearch"]
+__all__ = ["UnitSearch"]
 
 _MARGIN = 0.1
 """By how much the best partner by words must beat the second."""
@@ -32,18 +32,6 @@ _ALIKE = (
 """Kinds that can stand in for each other, or that names and shapes alone do not tell apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitPair:
-    """Two units that hold the same parameters."""
-
-    reference: Unit
-    candidate: Unit
-    paired_by: PairedBy
-    confidence: float = 1.0
-    alternatives: tuple[Unit, ...] = ()
-    """Other units of the reference that it could be."""
-
-
 class UnitSearch:
     """The units that are still alone, and the pairs found so far; each unit is paired once."""
 
@@ -54,6 +42,7 @@ class UnitSearch:
         self.right: list[Unit] = list(candidate.units)
         self.pairs: list[UnitPair] = []
         self._same = remembered(strict)
+        self._strides = told_strides(self.sides, self._same)
         self._known: list[tuple[int, int]] = []
         self._trims = (
             trim([unit.path for unit in reference.units]),
@@ -63,6 +52,14 @@ class UnitSearch:
     def know(self, modules: Sequence[ModulePair]) -> None:
         """Pair the units of modules that are known to be partners."""
         self._known = [(pair.reference, pair.candidate) for pair in modules]
+        found = _from_modules(self.left, self.right, modules)
+        self.pairs = found
+        scopes = self.scopes()
+        self.pairs = []
+        self.take(without_crossing(self.sides, found, scopes, self._same))
+
+    def suppose(self, modules: Sequence[ModulePair]) -> None:
+        """Pair what is left as modules are paired that are not known for sure to be partners."""
         self.take(_from_modules(self.left, self.right, modules))
 
     def find(self) -> None:
@@ -77,6 +74,22 @@ class UnitSearch:
             if self.left and self.right:
                 scoped = by_scope(key, self.scopes())
                 self._meet(scoped, PairedBy.STRUCTURE, is_strict=is_strict)
+
+    def tell_apart(self) -> None:
+        """Pair what strides tell apart, where both sides have as many units of each stride."""
+        found: list[UnitPair] = []
+        sides = [(self.sides[0], self.left), (self.sides[1], self.right)]
+        for ours, theirs in _buckets(sides, self._same):
+            groups = by_stride(ours), by_stride(theirs)
+            sizes = [{stride: len(units) for stride, units in side.items()} for side in groups]
+            if sizes[0] != sizes[1] or len(sizes[0]) == 1:
+                continue
+            for stride, units in groups[0].items():
+                other = groups[1][stride]
+                found += _resolve(units, other, PairedBy.STRUCTURE, is_strict=True, is_last=False)
+        if found:
+            self.take(found)
+            self.find()
 
     def guess(self) -> None:
         """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
@@ -104,7 +117,11 @@ class UnitSearch:
         found: list[UnitPair] = []
         for ours, theirs in buckets:
             found += _resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
-        self.take(found)
+        self.take(pair for pair in found if self._is_possible(pair))
+
+    def _is_possible(self, pair: UnitPair) -> bool:
+        is_told = self._same(self.sides[0], pair.reference) in self._strides
+        return not is_told or stride_of(pair.reference) == stride_of(pair.candidate)
 
     def drop(self, units: Iterable[Unit]) -> None:
         """Take units out that were paired in another way."""
@@ -125,7 +142,8 @@ class UnitSearch:
 
 
 def _around(inventory: Inventory, unit: Unit) -> list[int]:
-    modules, current = inventory.side.index.modules, unit.module.parent
+    modules = inventory.side.index.modules
+    current = unit.module.id if unit.is_part else unit.module.parent
     found: list[int] = []
     while current is not None:
         found.append(current)
@@ -245,7 +263,13 @@ def _by_words(
         return [_pair(ours[0], theirs[0], paired_by, sure)]
     common = frozenset.intersection(*(unit.place.words for unit in (*ours, *theirs)))
     words = [[unit.place.words - common for unit in side] for side in (ours, theirs)]
-    scores = [[likeness(one, two) for two in words[1]] for one in words[0]]
+    scores = [
+        [
+            likeness(one, two) * _is_comparable(first, second)
+            for two, second in zip(words[1], theirs, strict=True)
+        ]
+        for one, first in zip(words[0], ours, strict=True)
+    ]
     pairs: list[UnitPair] = []
     rows, columns = set(range(len(ours))), set(range(len(theirs)))
     while rows and columns:
@@ -259,6 +283,13 @@ def _by_words(
     if len(rows) == len(columns) == 1 and len(ours) == len(theirs):
         pairs.append(_pair(ours[rows.pop()], theirs[columns.pop()], paired_by, sure - 0.1))
     return pairs
+
+
+def _is_comparable(one: Unit, two: Unit) -> bool:
+    """Tell whether words say anything: of norms, only if they say alike where they stand."""
+    words = one.place.words, two.place.words
+    is_norm = any(word.endswith("norm") or word == "bn" for word in words[0] | words[1])
+    return not is_norm or places_in(words[0]) == places_in(words[1])
 
 
 def _clearest(

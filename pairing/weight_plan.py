@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .rule import IDENTITY, Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .result import PairedBy, SideName
 
-__all__ = ["SURE", "Alternative", "WeightAlone", "WeightPair", "WeightPlan"]
+__all__ = ["FIRM", "SURE", "Alternative", "WeightAlone", "WeightPair", "WeightPlan"]
 
 SURE = 0.5
 """A pair of less confidence is ambiguous."""
+_DISPUTED = 0.3
+FIRM = 0.9
+"""A pair of less confidence was told by words, order or sizes alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,42 @@ class WeightPlan:
         return tuple(pair for pair in self.pairs if pair.is_ambiguous)
 
     @property
+    def is_firm(self) -> bool:
+        """Tell whether each pair rests on more than words, order or sizes."""
+        return not self.missing and all(pair.confidence >= FIRM for pair in self.pairs)
+
+    @property
     def missing(self) -> tuple[WeightAlone, ...]:
         """Give what has no partner but should have one."""
         return tuple(alone for alone in self.alone if alone.is_missing)
+
+    def doubted_by(self, other: WeightPlan, tensors: Mapping[int, int | None]) -> WeightPlan:
+        """Give this plan with doubt about the pairs that other evidence makes otherwise.
+
+        Args:
+            other: A plan for the same two sides, made without what this one rests on.
+            tensors: Number of the tensor that each record of the reference is a name of.
+        """
+        known = {pair.candidate: pair for pair in other.pairs if not pair.is_ambiguous}
+        pairs = (
+            pair if (rival := known.get(pair.candidate)) is None else _doubted(pair, rival, tensors)
+            for pair in self.pairs
+        )
+        return replace(self, pairs=tuple(pairs))
+
+
+def _doubted(pair: WeightPair, other: WeightPair, tensors: Mapping[int, int | None]) -> WeightPair:
+    sources = [
+        [-record - 1 if (tensor := tensors.get(record)) is None else tensor for record in made]
+        for made in (pair.reference, other.reference)
+    ]
+    is_same = sources[0] == sources[1] and pair.rule == other.rule
+    if is_same or pair.is_ambiguous:
+        return pair
+    rival = Alternative(reference=other.reference, rule=other.rule)
+    return replace(
+        pair,
+        confidence=_DISPUTED,
+        alternatives=(rival, *pair.alternatives),
+        note="names and the order of the runs say otherwise",
+    )

@@ -1,0 +1,38 @@
+"""What a weight plan says about itself: how firm it is, and what other evidence makes of it."""
+
+from __future__ import annotations
+
+from padiff.pairing.result import PairedBy
+from padiff.pairing.weight_plan import WeightPair, WeightPlan
+
+
+def _plan(reference: int, confidence: float = 1.0) -> WeightPlan:
+    pair = WeightPair(
+        reference=(reference,), candidate=0, paired_by=PairedBy.NAME, confidence=confidence
+    )
+    return WeightPlan(pairs=(pair,), alone=())
+
+
+def test_plan_that_rests_on_words_is_not_firm() -> None:
+    assert _plan(0).is_firm
+    assert not _plan(0, 0.8).is_firm
+
+
+def test_pair_that_other_evidence_makes_otherwise_becomes_ambiguous() -> None:
+    (pair,) = _plan(3).doubted_by(_plan(4), {}).pairs
+
+    assert pair.is_ambiguous
+    assert [option.reference for option in pair.alternatives] == [(4,)]
+
+
+def test_another_name_of_the_same_tensor_raises_no_doubt() -> None:
+    plan = _plan(3)
+
+    assert plan.doubted_by(_plan(4), {3: 7, 4: 7}) == plan
+    assert plan.doubted_by(_plan(4), {3: 7, 4: 8}) != plan
+
+
+def test_what_is_ambiguous_itself_raises_no_doubt() -> None:
+    plan = _plan(3)
+
+    assert plan.doubted_by(_plan(4, 0.3), {}) == plan
