@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, ModuleInfo
 
-    from .result import Divergence, JudgedPair
+    from .result import Divergence, Endpoint, JudgedPair
 
 __all__ = ["inherit_across", "known_notes", "random_notes"]
 
@@ -106,7 +107,7 @@ def random_notes(divergences: Sequence[Divergence], sides: tuple[Index, Index]) 
     notes = []
     ends = ("reference", first.reference), ("candidate", first.candidate)
     for (side, end), index in zip(ends, sides, strict=True):
-        order = end.order if end is not None else 0
+        order = _upstream(end)
         ran = {call.module for call in index.calls if call.training and call.start <= order}
         names = [
             module.path or "(root)"
@@ -122,10 +123,33 @@ def random_notes(divergences: Sequence[Divergence], sides: tuple[Index, Index]) 
     return tuple(notes)
 
 
+def _upstream(end: Endpoint | None) -> float:
+    """Give up to where calls lie before a divergence; without bound if all of them may.
+
+    One side may lack what the other has. What a step begins with, but the first, is made by the
+    calls of the step before: the same modules.
+    """
+    if end is None:
+        return math.inf
+    address = end.address
+    is_left_over = address.step > 0 and address.phase is Phase.FORWARD and end.call is None
+    return math.inf if is_left_over else end.order
+
+
 def _is_random(module: ModuleInfo) -> bool:
+    """Tell whether a module that runs in training mode draws random numbers.
+
+    Known by its class, or by a share that it keeps under a name such as ``attention_dropout``:
+    attention and recurrent layers do, and modules of users that call a functional dropout.
+    """
     name = module.class_name.lower()
     share = module.attributes.get("p", module.attributes.get("drop_prob"))
-    return any(part in name for part in RANDOM) and share != 0
+    if any(part in name for part in RANDOM):
+        return share != 0
+    return any(
+        "drop" in key.lower() and isinstance(value, float) and 0.0 < value <= 1.0
+        for key, value in module.attributes.items()
+    )
 
 
 def _inherited(divergence: Divergence) -> Divergence:
