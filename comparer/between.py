@@ -99,39 +99,56 @@ def describe_feed(flow: Flow, feed: Feed) -> str:
 def _span(index: Index, feed: Feed) -> str:
     """Say between which calls, and where in the source."""
     module = index.modules[index.calls[feed.around or 0].module]
-    code = f"by the code of {module.path or '(root)'} ({module.class_name})"
+    code, inside = f"by the code of {module.path or '(root)'} ({module.class_name})", module.path
     after, before = feed.after, feed.before
     if after is None:
-        return code if before is None else f"{code} before {called(index, before)}"
-    start = f"{code} {'after' if before is None else 'between'} {called(index, after)}"
+        return code if before is None else f"{code} before {called(index, before, inside=inside)}"
+    start = f"{code} {'after' if before is None else 'between'} "
+    start += called(index, after, inside=inside)
     if before is None:
         return start
     sites = index.calls[after].site, index.calls[before].site
     is_near = sites[0] is not None and sites[1] is not None and sites[0].file == sites[1].file
-    return f"{start} and {called(index, before, short=is_near)}"
+    return f"{start} and {called(index, before, short=is_near, inside=inside)}"
 
 
-def called(index: Index, call: int, *, short: bool = False) -> str:
+def called(index: Index, call: int, *, short: bool = False, inside: str = "") -> str:
     """Name a call, with the line that made it.
 
     Args:
         index: The index of the call.
         call: Its id.
         short: Leave the file out.
+        inside: Module path that is known already: ``a.b.c`` inside ``a.b`` is ``.c``.
     """
     info = index.calls[call]
-    name = index.modules[info.module].path or "(root)"
+    name = _path(index, info.module, inside)
     name += f"#{info.index}" if info.index else ""
     if info.site is None:
         return name
     return f"{name} (line {info.site.line})" if short else f"{name} ({info.site})"
 
 
-def name_of(index: Index, record: RecordInfo) -> str:
-    """Name a record without step and rank."""
-    call = "" if record.call is None else f"#{index.calls[record.call].index}"
-    path = index.modules[record.module].path or "(root)"
-    return f"{path}{'' if call == '#0' else call} {record.role}{record.slot}"
+def name_of(index: Index, record: RecordInfo, *, inside: str = "") -> str:
+    """Name a record without step and rank.
+
+    Args:
+        index: The index of the record.
+        record: The record.
+        inside: Module path that is known already; that module's own records are ``own``.
+    """
+    number = 0 if record.call is None else index.calls[record.call].index
+    is_own = bool(inside) and index.modules[record.module].path == inside
+    path = "own" if is_own else _path(index, record.module, inside)
+    return f"{path}{f'#{number}' if number and not is_own else ''} {record.role}{record.slot}"
+
+
+def _path(index: Index, module: int, inside: str) -> str:
+    """Give a module path, without what is known of it."""
+    path = index.modules[module].path
+    if inside and path.startswith(f"{inside}."):
+        return path.removeprefix(inside)
+    return path or "(root)"
 
 
 def _records(tree: CallTree, place: int) -> tuple[RecordInfo | None, RecordInfo | None]:

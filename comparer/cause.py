@@ -35,6 +35,8 @@ class CauseName(StrEnum):
     """Up to some index."""
     HEADS = "heads"
     SOME = "some_indices"
+    OTHER_WEIGHT = "other_weight"
+    """A weight that belongs elsewhere."""
     PRECISION = "precision"
     BATCH_STATISTICS = "batch_statistics"
     """BatchNorm in the other mode."""

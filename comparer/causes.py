@@ -11,9 +11,11 @@ from padiff.dumpfile import Phase, Role
 
 from .attentioncauses import attention
 from .between import first_inside, name_of
+from .cause import Cause, CauseName
 from .causesides import Sides
 from .functioncauses import combination, function, normalisation
 from .layercauses import batch_statistics, dropout, running_variance, transposed_weight
+from .moving import holds_the_same
 from .patterns import (
     bias,
     factor,
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
     from .calltree import CallTree
-    from .cause import Cause
     from .contrast import Contrast
     from .layercauses import Layer
     from .locate import Located
@@ -93,7 +94,8 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         causes = _Search(sides, position, contrast).run()
         causes += _weight_causes(divergence, sides)
     if inner is not None and inner != shown:
-        causes = [_placed(cause, sides, position) for cause in causes]
+        inside = divergence.pair.reference.address.module
+        causes = [_placed(cause, sides, position, inside) for cause in causes]
     settings = [line for line in divergence.evidence if line.startswith(FIRST_WORDS)]
     others = [line for line in divergence.evidence if line not in settings]
     return replace(
@@ -112,9 +114,10 @@ def _where_it_began(divergence: Divergence, sides: Sides) -> int | None:
     return first_inside(sides.tree, known.call)
 
 
-def _placed(cause: Cause, sides: Sides, position: int) -> Cause:
-    record = sides.reference.index.records[sides.tree.records[position][0][0]]
-    return replace(cause, text=f"{name_of(sides.reference.index, record)}: {cause.text}")
+def _placed(cause: Cause, sides: Sides, position: int, inside: str) -> Cause:
+    index = sides.reference.index
+    name = name_of(index, index.records[sides.tree.records[position][0][0]], inside=inside)
+    return replace(cause, text=f"{name}: {cause.text}")
 
 
 def _tolerance(pair: JudgedPair) -> Tolerance:
@@ -154,7 +157,8 @@ class _Search:
         for group in (self._of_layer, self._of_inputs, self._of_whole):
             found = [cause for cause in group() if cause is not None]
             if found:
-                return found
+                is_order = all(cause.name is CauseName.PERMUTED for cause in found)
+                return [*found, *self._places()] if is_order else found
         rounding = lower_precision(sides)
         return self._places() or ([] if rounding is None else [rounding])
 
@@ -229,12 +233,34 @@ def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:
             continue
         if not (np.isfinite(contrast.reference).all() and np.isfinite(contrast.candidate).all()):
             continue
-        cause = reordered(contrast) or factor(contrast)
+        cause = _another_weight(position, sides) or reordered(contrast) or factor(contrast)
         if cause is not None:
             slot = pair.reference.address.slot.lstrip(".")
             words = str(role).replace("_", " ")
             found.append(replace(cause, text=f"{words} {slot!r}: {cause.text}"))
     return found
+
+
+def _another_weight(position: int, sides: Sides) -> Cause | None:
+    """See whether the candidate's weight is another one of the reference's: loaded elsewhere."""
+    known, found = sides.tree.records[position]
+    index = sides.reference.index
+    value = None if found is None else sides.candidate.index.records[found].value
+    if value is None or len(known) != 1:
+        return None
+    held = sides.candidate.index.values[value]
+    for record in index.records:
+        if record.role is not Role.WEIGHT or record.value is None or record.id == known[0]:
+            continue
+        other = index.values[record.value]
+        if (other.dtype, other.size) == (held.dtype, held.size) and holds_the_same(other, held):
+            name = f"{index.modules[record.module].path}{record.slot}"
+            return Cause(
+                name=CauseName.OTHER_WEIGHT,
+                text=f"it holds what is {name!r} on the reference",
+                numbers={"weight": name},
+            )
+    return None
 
 
 def _position(pair: JudgedPair, tree: CallTree) -> int | None:

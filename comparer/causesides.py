@@ -54,7 +54,7 @@ class Sides:
         array = Rule.parse(pair.candidate_layout).apply([self.candidate.array(target)])
         parts = arrays_of(sources, self.reference)
         expected = Rule.parse(pair.layout).apply(parts, array.shape)
-        if not (is_floating(expected.dtype) and is_floating(array.dtype)):
+        if not (_is_number(expected) and _is_number(array)):
             return None
         names = [self._dtype(self.reference, source) for source in sources]
         names.append(self._dtype(self.candidate, target))
@@ -83,11 +83,13 @@ class Sides:
         else:
             around = self.tree.reference.calls[call].parent
             given = [] if around is None else flow.ingredients(around, record.order)
+        own = call if record.role is Role.OUTPUT else self.tree.reference.calls[call].parent
+        inside = "" if own is None else self.tree.path(own)
         found = []
         for one in given:
             array = self._floating(one, MOST_AT_HAND)
             if array is not None:
-                found.append((name_of(self.reference.index, one), array))
+                found.append((name_of(self.reference.index, one, inside=inside), array))
         return found
 
     def _floating(self, record: RecordInfo, most: int) -> Array | None:
@@ -132,3 +134,8 @@ class Sides:
             return None
         records = self.tree.reference_flow.records(call, Role.INPUT)
         return self._floating(records[0], MOST_ELEMENTS) if records else None
+
+
+def _is_number(array: Array) -> bool:
+    """Tell whether differences of a tensor's elements mean something: floats, positions, ids."""
+    return is_floating(array.dtype) or np.issubdtype(array.dtype, np.integer)

@@ -24,11 +24,13 @@ _COARSEST = 2.0**-4
 
 
 def unit_roundoff(dtype: str) -> float:
-    """Give half the distance from 1 to the next number of a floating-point dtype.
+    """Give half the distance from 1 to the next number of a floating-point dtype; 0 for integers.
 
     Args:
         dtype: Name as in ``padiff.dumpfile``.
     """
+    if dtype.startswith(("int", "uint")):
+        return 0.0
     return _UNITS.get(dtype, _COARSEST)
 
 

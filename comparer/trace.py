@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CALL_ROLES, Phase, Role
 
-from .backward import Faults
+from .backward import CONTAINERS, Faults
 from .calltree import is_bad
 from .contrast import unit_roundoff
 from .dataflow import Made
@@ -168,15 +168,13 @@ class Trace:
             if not makers or not given:
                 return None
             if self._error(worst) * STEP < self._error(current):
-                around = makers[0] if len(makers) == 1 else self._around(makers)
-                if around is None:
+                accused = self._accused(makers, current)
+                if accused is None:
                     return None
-                found = self._found(call, around, current, worst)
-                return (
-                    found
-                    if found is None or len(makers) == 1
-                    else replace(found, suspects=tuple(makers))
-                )
+                found = self._found(call, accused, current, worst)
+                if found is None or makers == [accused]:
+                    return found
+                return replace(found, suspects=tuple(makers))
             current = worst
         return None
 
@@ -200,10 +198,40 @@ class Trace:
         around = {parent for call in calls for parent in self._tree.ancestors(call)}
         return sorted(calls - around)
 
-    def _around(self, calls: list[int]) -> int | None:
-        """Give the innermost call around several."""
-        chains = [list(self._tree.ancestors(call)) for call in calls]
-        return next((one for one in chains[0] if all(one in chain for chain in chains)), None)
+    def _accused(self, makers: list[int], record: RecordInfo) -> int | None:
+        """Give the call whose fault a total gradient is: the one that it came out of, or around.
+
+        A single call, unless the code around it may have used the tensor too and the call's own
+        weight gradients are no worse than what came in.
+        """
+        tree = self._tree
+        chains = [[one, *tree.ancestors(one)] for one in makers]
+        common = (one for one in chains[0] if all(one in chain for chain in chains))
+        if len(makers) > 1:
+            return next(common, None)
+        module = tree.reference.calls[makers[0]].module
+        own = [relative_error(pair) for _, pair in tree.of_module(module, Role.WEIGHT_GRAD)]
+        if max(own, default=0.0) * STEP >= self._error(record):
+            return makers[0]
+        users = set(self._consumers.get(-1 if record.value is None else record.value, ()))
+        outer = (one for one in tree.ancestors(makers[0]) if not self._is_container(one))
+        around = next(outer, None)
+        is_given = around is not None and around in users
+        return around if is_given or not self._is_made_by_a_call(makers[0], record) else makers[0]
+
+    def _is_container(self, call: int) -> bool:
+        module = self._tree.reference.calls[call].module
+        return self._tree.reference.modules[module].class_name in CONTAINERS
+
+    def _is_made_by_a_call(self, call: int, record: RecordInfo) -> bool:
+        """Tell whether the input of a gradient is just what another call gave."""
+        slots = {
+            one.slot
+            for one in self._gradients.get((call, Role.GRAD_INPUT), ())
+            if one.value == record.value
+        }
+        given = [one for one in self._flow.records(call, Role.INPUT) if one.slot in slots]
+        return bool(given) and all(self._flow.feed(one).made is Made.CALL for one in given)
 
     def _found(
         self, origin: int, maker: int, record: RecordInfo, given: RecordInfo | None

@@ -6,8 +6,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from . import parts
-
 WIDTH, HEADS, LAYERS = 32, 4, 6
 
 
@@ -24,8 +22,12 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.bn2(self.conv2(self.act(self.bn1(self.conv1(x)))))
-        result: Tensor = self.act(x + hidden)
+        result: Tensor = self.act(self.join(x, hidden))
         return result
+
+    def join(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Add the residual; what faults replace."""
+        return x + hidden
 
 
 class Attention(nn.Module):
@@ -40,14 +42,18 @@ class Attention(nn.Module):
         self.out = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         query, key, value = (
             layer(x).reshape(batch, length, HEADS, -1).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
         )
-        mixed = self.attend(query, key, value).transpose(1, 2).reshape(batch, length, width)
+        mixed = self.merge(self.attend(query, key, value))
         result: Tensor = self.out(mixed)
         return result
+
+    def merge(self, mixed: Tensor) -> Tensor:
+        """Put the heads side by side; what faults replace."""
+        return mixed.transpose(1, 2).flatten(2)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Mix the values; what faults and other correct forms replace."""
@@ -68,9 +74,13 @@ class Layer(nn.Module):
         self.fc2 = nn.Linear(2 * WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.norm1(x))
+        x = self.join(x, self.attention(self.norm1(x)))
         result: Tensor = x + self.fc2(self.act(self.fc1(self.norm2(x))))
         return result
+
+    def join(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Add the first residual; what faults replace."""
+        return x + hidden
 
 
 class Recurrent(nn.Module):
@@ -89,8 +99,12 @@ class Recurrent(nn.Module):
         for time in range(x.shape[1]):
             state = self.gates(given[:, time], self.outer(state), state)
             states.append(state)
-        result: Tensor = self.norm(x + torch.stack(states, dim=1))
+        result: Tensor = self.norm(self.join(x, torch.stack(states, dim=1)))
         return result
+
+    def join(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """Add the residual; what faults replace."""
+        return x + hidden
 
     def gates(self, given: Tensor, kept: Tensor, state: Tensor) -> Tensor:
         """Make the next state; what faults replace."""
@@ -112,30 +126,3 @@ class Net(nn.Module):
         hidden = self.blocks(self.stem(x))
         result: Tensor = self.head(hidden.mean((2, 3)) if hidden.ndim == 4 else hidden)
         return result
-
-
-def build(kind: str, *, fault: str = "", depth: int = 0, style: str = "") -> nn.Module:
-    """Build a model with seeded weights.
-
-    Args:
-        kind: ``cnn``, ``transformer`` or ``rnn``.
-        fault: Name of a planted fault, see ``parts``; empty for none.
-        depth: Block that holds it.
-        style: Name of another correct form of all layers; empty for torch's.
-    """
-    torch.manual_seed(0)
-    if kind == "cnn":
-        blocks: list[nn.Module] = [Block() for _ in range(LAYERS)]
-        model = Net(nn.Conv2d(3, 16, 3, padding=1), blocks, nn.Linear(16, 10))
-    else:
-        blocks = [Layer() if kind == "transformer" else Recurrent() for _ in range(LAYERS)]
-        model = Net(nn.Linear(WIDTH, WIDTH), blocks, nn.Linear(WIDTH, 10))
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if tensor.is_floating_point() and tensor.ndim == 1:
-            near_one = name.endswith(("var", "weight"))
-            nn.init.uniform_(tensor.data, 0.5 if near_one else -0.3, 1.5 if near_one else 0.3)
-    if style:
-        parts.restyle(model, style)
-    if fault:
-        parts.plant(model.blocks[depth], fault)
-    return model.eval()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure
 
+from .faults import FAULTS, Fault
 from .models import LAYERS
-from .parts import FAULTS, STYLES, Fault
+from .parts import STYLES
 from .trial import WAYS, Found, look, record
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16")
 TOP = 3
+SEEDS = (0, 1, 2)
+"""Of weights, for the clean corpus."""
 EPSILONS = {"float32": 2.0**-23, "bfloat16": 2.0**-7}
 
 
@@ -31,6 +34,11 @@ class Tally:
     among_three: int = 0
     caused: int = 0
     causes: int = 0
+    hinted: int = 0
+    """Trials in which the first origin is right and causes are named."""
+    misled: list[str] = field(default_factory=list)
+    """Of those, the ones in which a cause is named that it is not."""
+    unnamed: list[str] = field(default_factory=list)
     clean: int = 0
     alarms: int = 0
     visible: int = 0
@@ -61,13 +69,9 @@ def _trials(
     *,
     quick: bool,
 ) -> None:
+    for seed in (0,) if quick else SEEDS:
+        _clean(kind, dtype, folder, tallies, seed)
     reference = record(kind, dtype, folder, style="")
-    for style in STYLES:
-        for way, found in look(reference, record(kind, dtype, folder, style=style), dtype).items():
-            tallies[way, dtype].clean += 1
-            tallies[way, dtype].alarms += found.alarm
-            if found.alarm:
-                tallies[way, dtype].missed.append(f"{kind} {style}: alarm at {found.named[:1]}")
     depths = (LAYERS // 2,) if quick else (0, LAYERS // 2, LAYERS - 1)
     for name, fault in FAULTS[kind].items():
         for depth in depths:
@@ -84,6 +88,21 @@ def _trials(
                 tally.visible_first += is_visible and found.named[:1] == (expected,)
 
 
+def _clean(
+    kind: str, dtype: str, folder: Path, tallies: dict[tuple[str, str], Tally], seed: int
+) -> None:
+    """Compare other correct forms of a model, which must not alarm."""
+    reference = record(kind, dtype, folder, style="", seed=seed)
+    for style in STYLES:
+        candidate = record(kind, dtype, folder, style=style, seed=seed)
+        for way, found in look(reference, candidate, dtype).items():
+            tallies[way, dtype].clean += 1
+            tallies[way, dtype].alarms += found.alarm
+            if found.alarm:
+                name = f"{kind} {style} {seed}: alarm at {found.named[:1]}"
+                tallies[way, dtype].missed.append(name)
+
+
 def _count(tally: Tally, found: Found, expected: str, fault: Fault, name: str) -> None:
     is_first = found.named[:1] == (expected,)
     tally.trials += 1
@@ -91,6 +110,12 @@ def _count(tally: Tally, found: Found, expected: str, fault: Fault, name: str) -
     tally.among_three += expected in found.named[:TOP]
     if not is_first:
         tally.missed.append(f"{name}: {found.named[:1] or 'nothing'}")
+    wrong = [name for name in found.causes if name not in fault.hints]
+    tally.hinted += is_first and bool(found.causes)
+    if is_first and wrong:
+        tally.misled.append(f"{name}: {', '.join(wrong)}")
+    if is_first and fault.cause and fault.cause not in found.evidence:
+        tally.unnamed.append(name)
     if fault.cause:
         tally.causes += 1
         tally.caused += is_first and fault.cause in found.evidence
@@ -131,5 +156,12 @@ def _shares(way: str, dtype: str, tally: Tally) -> Iterator[Figure]:
             name=f"{way}, {dtype}: cause named",
             value=share(tally.caused, tally.causes),
             unit="%",
-            detail=f"{tally.caused} of {tally.causes}",
+            detail=f"{tally.caused} of {tally.causes}; not: {'; '.join(tally.unnamed) or 'none'}",
+        )
+        yield Figure(
+            name=f"{way}, {dtype}: false hints",
+            value=share(len(tally.misled), tally.hinted),
+            unit="%",
+            detail=f"{len(tally.misled)} of {tally.hinted} hinted: "
+            f"{'; '.join(tally.misled) or 'none'}",
         )

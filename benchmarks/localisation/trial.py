@@ -39,6 +39,8 @@ class Found:
     named: tuple[str, ...]
     """Modules, the first suspicion first."""
     evidence: str = ""
+    causes: tuple[str, ...] = ()
+    """Names of the causes given for the first origin."""
     effects: tuple[tuple[str, float], ...] = ()
     """By module: largest difference of its outputs and gradients over their largest element."""
 
@@ -50,7 +52,7 @@ def record(kind: str, dtype: str, out: Path, **model: str | int) -> Path:
         kind: ``cnn``, ``transformer`` or ``rnn``.
         dtype: ``float32`` or ``bfloat16``.
         out: Folder of dumps.
-        model: Fault, depth, style.
+        model: Fault, depth, style, seed.
     """
     inputs = out / f"{kind}.npy"
     if not inputs.exists():
@@ -103,8 +105,12 @@ def _origins(found: Comparison) -> Found:
         end = origin.pair.reference or origin.pair.candidate
         named += [*([] if end is None else [end.address.module]), *origin.suspects]
     first = found.origins[0].evidence if found.origins else ()
+    causes = found.origins[0].causes if found.origins else ()
     return Found(
-        alarm=bool(found.reasons), named=tuple(dict.fromkeys(named)), evidence="; ".join(first)
+        alarm=bool(found.reasons),
+        named=tuple(dict.fromkeys(named)),
+        evidence="; ".join(first),
+        causes=tuple(str(cause.name) for cause in causes),
     )
 
 

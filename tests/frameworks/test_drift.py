@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 import padiff
+from benchmarks.localisation.faults import plant
 from benchmarks.localisation.models import WIDTH, Layer
-from benchmarks.localisation.parts import plant, restyle
+from benchmarks.localisation.parts import restyle
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.callerrors import call_errors
 from padiff.comparer.flow import DRIFT

@@ -138,15 +138,15 @@ def test_a_transpose_is_told_from_a_change(tmp_path: Path) -> None:
             "axis",
             [
                 "input[0] is made by the code of second (Block)",
-                "between second.value (tests/frameworks/test_flow_torch.py:",
+                "between .value (tests/frameworks/test_flow_torch.py:",
             ],
         ),
-        ("mask", ["input[0] is made by the code of second (Block)", "and second.out (line"]),
+        ("mask", ["input[0] is made by the code of second (Block)", "and .out (line"]),
         (
             "residual",
             [
                 "on the reference output is made by the code of second (Block)",
-                "after second.out (tests/frameworks/test_flow_torch.py:",
+                "after .out (tests/frameworks/test_flow_torch.py:",
                 "on the candidate it is second.out output, unchanged",
             ],
         ),
@@ -178,7 +178,7 @@ def test_show_flow_prints_and_gives_json(
     step = json.loads(capsys.readouterr().out)["steps"][0]
 
     row = next(line for line in lines if "second.out input[0]" in line)
-    assert "between second.value (tests/frameworks/" in row
+    assert "between .value (tests/frameworks/" in row
     assert "<--- changed between modules" in row
     assert any("second.query input[0]" in line and "second.norm output" in line for line in lines)
     glue = [feed for feed in step["flow"] if feed["made"] == "glue"]

@@ -176,6 +176,32 @@ def test_rounding_in_the_middle_is_lower_precision(tmp_path: Path) -> None:
     assert "precision" in names(result)
 
 
+def test_a_weight_that_belongs_elsewhere_is_recognised(tmp_path: Path) -> None:
+    first, second = normal(5, 5, seed=1), normal(5, 5, seed=2)
+    paths = []
+    for side, weights in enumerate(((first, second), (second, first))):
+        built = DumpBuilder().module("", "Net")
+        for name, weight in zip(("query", "key"), weights, strict=True):
+            built.module(name, "Linear").tensor(name, "weight", weight)
+        built.enter("", inputs=[SQUARE])
+        for name, weight in zip(("query", "key"), weights, strict=True):
+            built.call(name, inputs=[SQUARE], outputs=[weight * 2])
+        paths.append(built.leave(outputs=[SQUARE]).write(tmp_path / str(side)))
+
+    result = compare(paths[0], paths[1], CompareSettings()).origins[0]
+
+    said = "weight 'weight': it holds what is 'key.weight' on the reference"
+    assert any(said in line for line in result.evidence)
+
+
+def test_positions_that_are_off_by_one_are_recognised(tmp_path: Path) -> None:
+    positions = np.arange(6).reshape(1, 6)
+
+    result = origin(positions, positions + 1, tmp_path)
+
+    assert names(result) == ["offset"]
+
+
 def test_a_bias_left_out_is_recognised(tmp_path: Path) -> None:
     bias = normal(8, seed=4)
 
@@ -263,7 +289,7 @@ def gelu(x: Array) -> Array:
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        (gelu(TOKENS), np.maximum(TOKENS, 0), "is gelu of m input[0], the candidate relu"),
+        (gelu(TOKENS), np.maximum(TOKENS, 0), "is gelu of own input[0], the candidate relu"),
         (gelu(TOKENS), TOKENS / (1 + np.exp(-1.702 * TOKENS)), "the candidate gelu by sigmoid"),
         (np.tanh(TOKENS), TOKENS, "the candidate its input unchanged"),
         (np.exp(TOKENS) / np.exp(TOKENS).sum(2, keepdims=True),
