@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["BLOCK_BYTES", "Array", "is_floating", "paired_blocks", "widen"]
 
@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 BLOCK_BYTES = 256 * 1024
 """Bytes of one operand in one block: both operands and the scratch arrays fit into a second-level
 cache of 512 KiB to 1 MiB. Measured by ``benchmarks/bench_compare.py``."""
+
+RELEASE_BYTES = 64 << 20
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _NARROW = frozenset(
@@ -33,7 +35,11 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def paired_blocks(
-    reference: Array, candidate: Array, *, length: int
+    reference: Array,
+    candidate: Array,
+    *,
+    length: int,
+    release: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[int, Array, Array]]:
     """Yield (start, reference block, candidate block), one-dimensional, in C order.
 
@@ -41,12 +47,16 @@ def paired_blocks(
         reference: Any strides; never copied as a whole.
         candidate: The same shape.
         length: Elements in a block; the last one may be shorter.
+        release: Called after each 64 MiB of both, to give back the memory of mapped files.
     """
     if reference.flags.c_contiguous and candidate.flags.c_contiguous:
         flat_reference, flat_candidate = reference.reshape(-1), candidate.reshape(-1)
-        for start in range(0, flat_reference.size, length):
+        each = max(RELEASE_BYTES // max(length * (reference.itemsize + candidate.itemsize), 1), 1)
+        for number, start in enumerate(range(0, flat_reference.size, length), start=1):
             stop = start + length
             yield start, flat_reference[start:stop], flat_candidate[start:stop]
+            if number % each == 0:
+                release()
         return
     start = 0
     walk = np.nditer(

@@ -167,7 +167,7 @@ class _Judger:
             if is_partly_absent(references, record):
                 known = tuple(one for one in references if one.value is not None)
                 judged = replace(judged, reason=PARTLY_ABSENT)
-                judged = self._with_tolerance(judged, known, record, is_exact=False)
+                judged = self._with_tolerance(judged, known, record)
                 return _open(judged, references, record, pair)
             return judge_absent(judged, references, record, pair.rule, sides)
         if self._is_bit_equal(references, record, pair.rule):
@@ -179,10 +179,7 @@ class _Judger:
         if lacks_elements:
             return self._judge_partly(judged, references, record, pair)
         errors = self._errors(judged)
-        judged = replace(
-            self._with_tolerance(judged, references, record, is_exact=errors is not None),
-            errors=errors,
-        )
+        judged = self._with_tolerance(judged, references, record, errors=errors)
         return _open(judged, references, record, pair)
 
     def close(self, draft: _Open, metrics: Metrics) -> JudgedPair:
@@ -283,7 +280,7 @@ class _Judger:
         if not pair.candidate_rule.is_identity:
             return replace(judged, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
         partial = Partial((self._reference, self._candidate), references, record, pair.rule)
-        judged = self._with_tolerance(judged, references, record, is_exact=False)
+        judged = self._with_tolerance(judged, references, record)
         tolerance = judged.tolerance or EXACT
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
@@ -306,15 +303,15 @@ class _Judger:
         references: tuple[RecordInfo, ...],
         record: RecordInfo,
         *,
-        is_exact: bool,
+        errors: GoldenErrors | None = None,
     ) -> JudgedPair:
         """Choose the tolerance of a pair, and note which rules did."""
         if judged.reference is None or judged.candidate is None:
             raise CompareError("cannot judge a pair that lacks a side")
-        basis = self._bases.of(references, record, is_exact=is_exact)
+        basis = self._bases.of(references, record, is_exact=errors is not None)
         chosen = self._policy.choose(judged.reference.address, judged.candidate.address, basis)
         self.used_rules.update(chosen.rules)
-        return replace(judged, tolerance=chosen.tolerance, basis=basis)
+        return replace(judged, tolerance=chosen.tolerance, basis=basis, errors=errors)
 
     def _allowance(self, found: Endpoint) -> str | None:
         address = found.address

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .absent import arrays_of
 from .metrics import measure
+from .smallpairs import BATCH, is_small, measure_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -51,6 +52,40 @@ class Request:
         return known, self.record.value, self.record.shape, rules, self.tolerance
 
 
+class _Batch:
+    """Small pairs that wait to be measured together."""
+
+    def __init__(self, done: dict[int, Metrics], *, mean: bool) -> None:
+        """Begin with none.
+
+        Args:
+            done: Gets the results, by place.
+            mean: Whether the reference's mean magnitude is wanted.
+        """
+        self._done = done
+        self._mean = mean
+        self._waiting: list[tuple[int, tuple[Array, Array], Tolerance]] = []
+        self._elements = 0
+
+    def add(self, place: int, arrays: tuple[Array, Array], tolerance: Tolerance) -> None:
+        """Take a pair; measure all that wait if they are enough."""
+        self._waiting.append((place, arrays, tolerance))
+        self._elements += arrays[0].size
+        if self._elements >= BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Measure all that wait."""
+        if not self._waiting:
+            return
+        arrays = [pair for _, pair, _ in self._waiting]
+        tolerances = [tolerance for *_, tolerance in self._waiting]
+        found = measure_small(arrays, tolerances, mean=self._mean)
+        for (place, pair, tolerance), metrics in zip(self._waiting, found, strict=True):
+            self._done[place] = metrics or measure(*pair, tolerance, mean=self._mean)
+        self._waiting, self._elements = [], 0
+
+
 class Measurements:
     """Measures the pairs of one step."""
 
@@ -86,24 +121,32 @@ class Measurements:
         return [found[request.key] for request in requests]
 
     def _all(self, requests: Collection[Request], jobs: int) -> list[Metrics]:
+        """Measure small pairs in batches, the others one by one or in threads."""
         # Reading stays in this thread: HDF5 is not to be used by two at once. What it gives is
         # mapped, so that the pages themselves are read where they are measured.
-        if jobs == 1:
-            return [self._measure(request.tolerance, *self._read(request)) for request in requests]
-        done: list[Metrics | Future[Metrics]] = []
-        waiting: deque[Future[Metrics]] = deque()
+        done: dict[int, Metrics] = {}
+        batch = _Batch(done, mean=self._mean)
+        waiting: deque[tuple[int, Future[Metrics]]] = deque()
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            for request in requests:
+            for place, request in enumerate(requests):
                 arrays = self._read(request)
-                if arrays[0].size < THREADED_FROM:
-                    done.append(self._measure(request.tolerance, *arrays))
-                    continue
-                started = pool.submit(self._measure, request.tolerance, *arrays)
-                done.append(started)
-                waiting.append(started)
+                if is_small(*arrays):
+                    batch.add(place, arrays, request.tolerance)
+                elif jobs == 1 or arrays[0].size < THREADED_FROM:
+                    done[place] = self._measure(request.tolerance, *arrays)
+                else:
+                    started = pool.submit(self._measure, request.tolerance, *arrays)
+                    waiting.append((place, started))
                 if len(waiting) > AHEAD * jobs:
-                    waiting.popleft().result()
-            return [one.result() if isinstance(one, Future) else one for one in done]
+                    self._wait(done, *waiting.popleft())
+            batch.flush()
+            for place, started in waiting:
+                self._wait(done, place, started)
+        return [done[place] for place in range(len(requests))]
+
+    @staticmethod
+    def _wait(done: dict[int, Metrics], place: int, started: Future[Metrics]) -> None:
+        done[place] = started.result()
 
     def _read(self, request: Request) -> tuple[Array, Array]:
         self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
@@ -112,7 +155,7 @@ class Measurements:
         return request.rule.apply(arrays, found.shape), found
 
     def _measure(self, tolerance: Tolerance, expected: Array, found: Array) -> Metrics:
-        return measure(expected, found, tolerance, mean=self._mean)
+        return measure(expected, found, tolerance, mean=self._mean, release=self._release)
 
     def _account(self, size_bytes: int) -> None:
         """Let go of mapped memory now and then, so that large dumps do not fill it."""

@@ -20,6 +20,8 @@ from .blocks import BLOCK_BYTES, Array, is_floating, paired_blocks, widen
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .result import Metrics, Tolerance
 
 __all__ = ["kind_of_dtype", "measure"]
@@ -50,7 +52,12 @@ def kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def measure(
-    reference: Array, candidate: Array, tolerance: Tolerance, *, mean: bool = False
+    reference: Array,
+    candidate: Array,
+    tolerance: Tolerance,
+    *,
+    mean: bool = False,
+    release: Callable[[], None] = lambda: None,
 ) -> Metrics:
     """Measure the candidate against the reference.
 
@@ -60,6 +67,8 @@ def measure(
         tolerance: Decides which elements agree, and the one of (atol, rtol) that is held fixed
             when the smallest passing other one is sought.
         mean: Whether ``reference_mean_abs`` is wanted of floating arrays too.
+        release: Called now and then on the way through large arrays, to give back the memory of
+            mapped files.
 
     Returns:
         All metrics. Empty arrays have size 0 and None for all maxima and means.
@@ -86,7 +95,7 @@ def measure(
     tally = Tally(tolerance)
     with np.errstate(all="ignore"):
         if kinds[0] == "float":
-            _sweep_floats(reference, candidate, tally, mean=mean)
+            _sweep_floats(reference, candidate, tally, mean=mean, release=release)
         elif kinds[0] == "complex":
             _sweep_complex(reference, candidate, tally)
         else:
@@ -94,14 +103,16 @@ def measure(
     return tally.metrics(candidate.shape, mean=mean)
 
 
-def _sweep_floats(reference: Array, candidate: Array, tally: Tally, *, mean: bool) -> None:
+def _sweep_floats(
+    reference: Array, candidate: Array, tally: Tally, *, mean: bool, release: Callable[[], None]
+) -> None:
     double = np.dtype(np.float64)
     is_double = double in {reference.dtype, candidate.dtype}
     work = double if is_double else np.dtype(np.float32)
     length = BLOCK_BYTES // work.itemsize
     screen = _Screen(work, min(length, reference.size), tally, mean=mean)
     for start, block_reference, block_candidate in paired_blocks(
-        reference, candidate, length=length
+        reference, candidate, length=length, release=release
     ):
         wide_reference = widen(block_reference, work)
         wide_candidate = widen(block_candidate, work)

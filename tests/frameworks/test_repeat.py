@@ -81,6 +81,42 @@ def test_plain_repeats_of_a_deterministic_model_have_no_noise(tmp_path: Path) ->
     assert {row.max_abs for row in floor.records[0, 0] if row is not None} == {0.0}
 
 
+def test_plain_repeats_expose_what_is_not_deterministic(tmp_path: Path) -> None:
+    (tmp_path / "drift.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Drift(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.fc, self.calls = nn.Linear(4, 3), 0\n"
+        "    def forward(self, x):\n"
+        "        self.calls += 1\n"
+        "        return self.fc(x) + self.calls\n"
+        "def build():\n"
+        "    return Drift()\n"
+    )
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    made = run(
+        RunSettings(
+            model=Target(place=str(tmp_path / "drift.py"), attribute="build"),
+            record=RecordSettings(out=tmp_path, name="drift"),
+            inputs=(InputFile(path=tmp_path / "x.npy"),),
+            framework="torch",
+            repeat=RepeatSettings(count=2, perturb=Perturb.NONE),
+        )
+    )
+
+    floor = read_floor(made)
+
+    index = open_dump(made).open().index
+    assert floor is not None
+    moved = {
+        (index.modules[record.module].path, round(row.max_abs, 4))
+        for record, row in zip(index.records, floor.records[0, 0], strict=True)
+        if record.role is Role.OUTPUT and row is not None
+    }
+    assert moved == {("", 2.0), ("fc", 0.0)}
+
+
 def test_repeating_less_than_once_is_refused() -> None:
     with pytest.raises(ConfigError, match="repeat 0 times"):
         RepeatSettings(count=0)

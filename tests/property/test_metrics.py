@@ -9,13 +9,16 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Metrics, Tolerance, measure
 
 Array = npt.NDArray[Any]
+
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine draws arrays slowly; that is no fault of the code under test."""
 
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
@@ -64,6 +67,7 @@ def passes(reference: Array, candidate: Array, tolerance: Tolerance) -> bool:
     return measure(reference, candidate, tolerance).mismatched == 0
 
 
+@BUSY
 @given(pairs(), TOLERANCES)
 def test_small_arrays_agree_with_python_floats(
     arrays: tuple[Array, Array], tolerance: Tolerance
@@ -76,6 +80,7 @@ def test_small_arrays_agree_with_python_floats(
     assert_same(found, wanted, 1e-12)
 
 
+@BUSY
 @given(pairs(), TOLERANCES)
 def test_needed_tolerances_pass(arrays: tuple[Array, Array], tolerance: Tolerance) -> None:
     found = measure(*arrays, tolerance)
@@ -86,6 +91,7 @@ def test_needed_tolerances_pass(arrays: tuple[Array, Array], tolerance: Toleranc
         assert passes(*arrays, Tolerance(atol=tolerance.atol, rtol=found.needed_rtol))
 
 
+@BUSY
 @given(pairs())
 def test_an_array_agrees_with_itself(arrays: tuple[Array, Array]) -> None:
     found = measure(arrays[0], arrays[0], Tolerance(atol=0.0, rtol=0.0))

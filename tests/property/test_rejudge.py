@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -23,6 +23,9 @@ from padiff.dumpfile import Floor, RecordFloor, Role, open_dump, write_floor
 from tests.support.dumps import DumpBuilder
 
 Array = npt.NDArray[Any]
+
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine draws arrays slowly; that is no fault of the code under test."""
 
 DYADIC = st.integers(-64, 64).map(lambda number: number / 8)
 """Few bits, so that sums and products are exact and ties are ties."""
@@ -100,7 +103,7 @@ def both(
         return rejudge(report, atol=atol, rtol=rtol), compare(known, found, after)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(pairs(), SETTINGS, TOLERANCES, TOLERANCES)
 def test_judging_again_is_comparing_again(
     arrays: tuple[Array, Array, Array, Array],
@@ -117,7 +120,7 @@ def test_judging_again_is_comparing_again(
     assert bool(again.reasons) is (wanted.verdict is Verdict.DIVERGED)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(pairs(), COUNTING, TOLERANCES, TOLERANCES)
 def test_what_is_decided_by_counts_is_right_or_said_to_be_open(
     arrays: tuple[Array, Array, Array, Array],

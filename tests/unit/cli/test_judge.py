@@ -52,6 +52,19 @@ def test_exit_codes_and_the_smallest_tolerance(tmp_path: Path) -> None:
     assert loose.output.startswith("MATCH")
 
 
+def test_what_the_report_does_not_decide_is_listed_with_exit_code_two(tmp_path: Path) -> None:
+    place = tmp_path / "report.json"
+    found = compare(*paths(tmp_path), CompareSettings(atol=10.0, rtol=0.0, max_mismatched=0.5))
+    place.write_text(json.dumps(to_json(found)))
+
+    result = CliRunner().invoke(judge, [str(place), "--atol", "1e-4"], standalone_mode=False)
+
+    assert found.verdict is Verdict.MATCH
+    assert result.return_value == 2
+    assert result.output.startswith("UNDECIDED")
+    assert "too little of its elements" in result.output
+
+
 @pytest.mark.parametrize("data", [[], {}, {"schema": "other"}, {"schema": "padiff-report/1"}])
 def test_what_is_no_report_is_refused(data: object, tmp_path: Path) -> None:
     place = tmp_path / "report.json"

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.comparer import CompareSettings, compare
+from padiff.comparer import CompareSettings, Tolerance, compare, measure
+from padiff.comparer.blocks import RELEASE_BYTES
 from padiff.comparer.measured import THREADED_FROM
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
@@ -47,3 +48,13 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
 def test_less_than_one_thread_is_refused() -> None:
     with pytest.raises(ConfigError, match="threads"):
         CompareSettings(jobs=0)
+
+
+def test_memory_is_given_back_within_one_large_pair() -> None:
+    array = np.broadcast_to(np.float32(1), (1,)).copy()
+    large = np.resize(array, 20 << 20)
+    released: list[int] = []
+
+    measure(large, large, Tolerance(atol=0, rtol=0), release=lambda: released.append(1))
+
+    assert len(released) == 2 * large.nbytes // RELEASE_BYTES

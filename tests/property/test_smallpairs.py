@@ -1,0 +1,97 @@
+"""Small pairs measured together are as each measured alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from padiff.comparer import Metrics, Tolerance, measure
+from padiff.comparer.hull import passes
+from padiff.comparer.smallpairs import SMALL, is_small, measure_small
+
+Array = npt.NDArray[Any]
+
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine draws arrays slowly; that is no fault of the code under test."""
+
+NUMBERS = st.one_of(
+    st.integers(-32, 32).map(lambda number: number / 8),
+    st.floats(-1e6, 1e6, width=32),
+    st.floats(-(2.0**-20), 2.0**-20, width=32),
+)
+SPECIAL = st.sampled_from([float("nan"), float("inf"), 0.0])
+DTYPES = st.sampled_from([np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+TOLERANCES = st.builds(
+    lambda atol, rtol: Tolerance(atol=atol, rtol=rtol),
+    st.sampled_from([0.0, 1e-5, 0.5]),
+    st.sampled_from([0.0, 1e-6, 0.25, 1.0]),
+)
+SUMMED = {"mean_abs", "relative_l2", "cosine", "reference_mean_abs"}
+"""Added up in another order, so that they may differ in the last bits."""
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=6))
+    form = draw(st.sampled_from(["scaled", "moved", "cut", "other", "special"]))
+    elements = st.one_of(NUMBERS, SPECIAL) if form == "special" else NUMBERS
+    reference = np.asarray(draw(hnp.arrays(np.float64, shape, elements=elements)))
+    other = np.asarray(draw(hnp.arrays(np.float64, shape, elements=elements)))
+    dtypes = draw(DTYPES), draw(DTYPES)
+    with np.errstate(all="ignore"):
+        reference = reference.astype(dtypes[0])
+        wide = reference.astype(np.float64)
+        third = np.arange(reference.size).reshape(shape) % 3
+        candidate = {
+            "scaled": wide * 1.25,
+            "moved": wide + 0.125,
+            "cut": np.where(third, wide, 0),
+        }.get(form, other)
+        return reference, np.asarray(candidate).astype(dtypes[1])
+
+
+@settings(BUSY, max_examples=200)
+@given(st.lists(st.tuples(pairs(), TOLERANCES), min_size=1, max_size=8), TOLERANCES)
+def test_a_batch_says_what_each_pair_alone_says(
+    batch: list[tuple[tuple[Array, Array], Tolerance]], other: Tolerance
+) -> None:
+    arrays, tolerances = [pair for pair, _ in batch], [tolerance for _, tolerance in batch]
+
+    found = measure_small(arrays, tolerances, mean=True)
+
+    for pair, tolerance, together in zip(arrays, tolerances, found, strict=True):
+        alone = measure(*pair, tolerance, mean=True)
+        is_finite = all(np.isfinite(side.astype(np.float64)).all() for side in pair)
+        assert (together is not None) is is_finite
+        if together is not None:
+            assert_same(together, alone)
+            assert passes(together.hull, other) is passes(alone.hull, other)
+
+
+def assert_same(found: Metrics, wanted: Metrics) -> None:
+    for field in fields(Metrics):
+        one, other = getattr(found, field.name), getattr(wanted, field.name)
+        if field.name == "hull":
+            assert set(other) <= set(one)
+        elif field.name in SUMMED and other is not None and math.isfinite(other):
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-12), field.name
+        else:
+            assert one == other, field.name
+
+
+def test_large_empty_and_other_pairs_are_not_for_a_batch() -> None:
+    small, large = np.zeros(3, np.float32), np.zeros(SMALL + 1, np.float32)
+
+    assert is_small(small, small)
+    assert not is_small(large, large)
+    assert not is_small(small[:0], small[:0])
+    assert not is_small(small.astype(np.int32), small.astype(np.int32))
