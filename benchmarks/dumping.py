@@ -8,23 +8,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import padiff
-from padiff.dumpfile import open_dump
+from padiff.dumper import Recorder, RecordSettings, adapters
+from padiff.dumpfile import Keep, open_dump
 
 from .figure import Figure
 from .memory import peak_bytes
-from .rounds import take_turns
+from .rounds import Rounds, take_turns
 from .workloads import FRAMEWORKS, MODELS, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MIB = 1 << 20
+_MODES = ("stats", "digest")
 
 
 def figures(*, quick: bool) -> Iterator[Figure]:
@@ -41,6 +44,21 @@ def figures(*, quick: bool) -> Iterator[Figure]:
                 unit="x",
                 at_most=1.5,
                 detail=timed["detail"],
+            )
+            for mode in _MODES:
+                yield Figure(
+                    name=f"{label}: record {mode} only / plain",
+                    value=timed[mode],
+                    unit="x",
+                    at_most=1.5,
+                    detail=timed[f"{mode} detail"],
+                )
+            yield Figure(
+                name=f"{label}: step between recorded ones / plain",
+                value=timed["between"],
+                unit="x",
+                at_most=1.01,
+                detail=timed["between detail"],
             )
             yield Figure(
                 name=f"{label}: peak memory over plain",
@@ -72,12 +90,15 @@ def _time(framework: str, name: str, folder: Path, *, quick: bool) -> dict[str, 
     work = build(framework, name, quick=quick)
     dump = _record(work, folder)
     arrays, met = _arrays(dump)
+    size_bytes = sum(file.size_bytes for file in open_dump(dump).files)
     sides = {
         "plain": work.step,
         "save": lambda: _save(arrays, folder / "saved"),
         "record": lambda: _record(work, folder),
     }
+    sides |= {mode: partial(_record, work, folder, content=mode) for mode in _MODES}
     taken = take_turns(sides, rounds=3 if quick else 5)
+    between = _between(work, folder, rounds=15 if quick else 5)
     distinct = sum(array.nbytes for array in arrays)
     shown = ", ".join(f"{side} {taken.median(side):.2f} s" for side in sides)
     return {
@@ -85,16 +106,43 @@ def _time(framework: str, name: str, folder: Path, *, quick: bool) -> dict[str, 
         "detail": f"{work.description}; {distinct / _MIB:.0f} MiB; {shown}; "
         f"rounds {taken.spread('record', 'plain', 'save')}; in processor time "
         f"{taken.processor_ratio('record', 'plain', 'save'):.2f}",
+        "between": between.ratio("between", "plain"),
+        "between detail": f"rounds {between.spread('between', 'plain')}; in processor time "
+        f"{between.processor_ratio('between', 'plain'):.4f}",
+        **{mode: taken.ratio(mode, "plain") for mode in _MODES},
+        **{
+            f"{mode} detail": f"rounds {taken.spread(mode, 'plain')}; in processor time "
+            f"{taken.processor_ratio(mode, 'plain'):.2f}"
+            for mode in _MODES
+        },
         "distinct": distinct,
         "met": met,
-        "file": sum(file.size_bytes for file in open_dump(dump).files),
+        "file": size_bytes,
     }
 
 
-def _record(work: Any, folder: Path) -> Path:  # noqa: ANN401
-    with padiff.record(work.model, name="dump", out=folder, overwrite=True) as recorder:
+def _record(work: Any, folder: Path, content: str = "full") -> Path:  # noqa: ANN401
+    settings = RecordSettings(
+        out=folder, name="dump", overwrite=True, content=Keep.parse(content)
+    )  # fmt: skip
+    with Recorder(work.model, settings, adapters.find(work.model)) as recorder:
         work.step()
     return recorder.path
+
+
+def _between(work: Any, folder: Path, *, rounds: int) -> Rounds:  # noqa: ANN401
+    """Time steps that are not recorded while a recording is open, and steps without any."""
+    with padiff.record(
+        work.model, name="between", out=folder, overwrite=True, steps=[0]
+    ) as recorder:
+        work.step()
+        recorder.step()
+
+        def between() -> None:
+            work.step()
+            recorder.step()
+
+        return take_turns({"plain": work.step, "between": between}, rounds=rounds)
 
 
 def _save(arrays: list[np.ndarray[Any, Any]], folder: Path) -> None:
