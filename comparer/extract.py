@@ -128,7 +128,7 @@ def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int
                 "shape": list(record.shape),
             }
         )
-    about = _about(module, call, file.framework, entries)
+    about = _about(index, module, call, file.framework, entries)
     try:
         np.savez(out / f"{side}.npz", **arrays)  # type: ignore[arg-type]
         text = json.dumps(about, allow_nan=False, indent=1) + "\n"
@@ -189,7 +189,7 @@ def _unused(name: str, taken: dict[str, np.ndarray[Any, Any]]) -> str:
 
 
 def _about(
-    module: ModuleInfo, call: CallInfo | None, framework: str, entries: list[JSON]
+    index: Index, module: ModuleInfo, call: CallInfo | None, framework: str, entries: list[JSON]
 ) -> dict[str, JSON]:
     literals = {} if call is None else dict(call.literals)
     return {
@@ -198,6 +198,18 @@ def _about(
         "framework": framework,
         "training": module.training if call is None else call.training,
         "attributes": dict(module.attributes),
+        "modules": _inside(index, module),
         "literals": {name: value for name, value in literals.items() if name.startswith("input")},
         "arrays": entries,
     }
+
+
+def _inside(index: Index, module: ModuleInfo) -> dict[str, JSON]:
+    """Describe the module and all inside it, by path relative to it."""
+    prefix = f"{module.path}." if module.path else ""
+    found: dict[str, JSON] = {}
+    for one in index.modules:
+        if one.id == module.id or (one.path and one.path.startswith(prefix)):
+            path = "" if one.id == module.id else one.path[len(prefix) :]
+            found[path] = {"class": one.class_path, "attributes": dict(one.attributes)}
+    return found

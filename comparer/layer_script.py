@@ -1,7 +1,7 @@
 """The script that runs one extracted layer alone.
 
-Its text is the same for all layers but for the class, which is checked to be a dotted name of the
-framework's own: everything else that came out of the dump is read as data when the script runs.
+Its text is the same for all layers of a framework: everything that came out of the dump is read as
+data when the script runs, and classes are taken from the framework's own ``nn`` only.
 """
 
 from __future__ import annotations
@@ -38,32 +38,90 @@ RTOL, ATOL = 1e-4, 1e-5
 _BUILD_KNOWN = '''
 
 def build():
-    """Make the layer from its class and the recorded attributes."""
+    """Make the layer from its class and the recorded attributes, and the layers inside it."""
+    return made("")
+
+
+CONTAINERS = ("Sequential", "ModuleList", "LayerList", "ModuleDict", "LayerDict")
+DERIVED = {{
+    "d_model": ("self_attn", "embed_dim"),
+    "nhead": ("self_attn", "num_heads"),
+    "dim_feedforward": ("linear1", "out_features"),
+    "batch_first": ("self_attn", "batch_first"),
+    "dropout": ("dropout", "p"),
+}}
+
+
+def made(path):
+    """Make the framework's layer at a path inside the extracted one."""
     import importlib
     import inspect
 
-    home, _, name = "{class_path}".rpartition(".")
+    about = ABOUT["modules"][path]
+    if re.fullmatch(r"{framework}\\.nn(\\.\\w+)+", about["class"]) is None:
+        raise NotImplementedError(f"make {{path!r}} here: {{about['class']}} is a class of yours")
+    home, _, name = about["class"].rpartition(".")
     layer = getattr(importlib.import_module(home), name)
-    accepted = inspect.signature(layer.__init__).parameters
-    found = {{key: value for key, value in ABOUT["attributes"].items() if key in accepted}}
-    weights = [entry for entry in ABOUT["arrays"] if entry["role"] == "weight"]
-    shapes = {{entry["name"]: entry["shape"] for entry in weights}}
-    has_bias = any(name.endswith("bias") for name in shapes)
-    for known, word in (("ksize", "kernel_size"), ("return_mask", "return_indices")):
-        if known in ABOUT["attributes"] and word in accepted:
-            found.setdefault(word, ABOUT["attributes"][known])
-    for option in ("weight_attr", "bias_attr", "device", "dtype", "name"):
-        found.pop(option, None)
-    if "bias" in accepted and not isinstance(found.get("bias"), bool):
-        found["bias"] = has_bias
-    if "bias_attr" in accepted and not has_bias:
-        found["bias_attr"] = False
-    if "in_features" in accepted and "in_features" not in found and ".weight" in shapes:
-        found["in_features"], found["out_features"] = shapes[".weight"]
+    inner = [one for one in ABOUT["modules"] if one and one.rpartition(".")[0] == path]
+    if name in CONTAINERS:
+        whole = layer()
+        for one in inner:
+            add = getattr(whole, "add_module", None) or whole.add_sublayer
+            add(one.rpartition(".")[2], made(one))
+        return whole
+    accepted = {{}}
+    for kind in layer.__mro__:
+        own = inspect.signature(kind.__init__).parameters
+        accepted = {{**own, **accepted}}
+        if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
+            break
+    found = arguments_of(path, about["attributes"], accepted)
+    if name in ("RNN", "LSTM", "GRU"):  # these give their base its mode themselves
+        found.pop("mode", None)
+    for word, single in (("encoder_layer", "layers.0"), ("decoder_layer", "layers.0")):
+        if word in accepted:
+            found[word] = made(f"{{path}}.{{single}}" if path else single)
+            found["num_layers"] = sum(
+                one.rpartition(".")[0] == (f"{{path}}.layers" if path else "layers")
+                for one in ABOUT["modules"]
+            )
     try:
         return layer(**found)
     except TypeError as error:
         raise NotImplementedError(f"make the layer here, the attributes are not enough: {{error}}")
+
+
+def arguments_of(path, attributes, accepted):
+    """Find what the class was made with."""
+    start = f"{{path}}." if path else ""
+    entries = [one for one in ABOUT["arrays"] if one["role"] == "weight"]
+    shapes = {{one["name"].removeprefix("."): one["shape"] for one in entries}}
+    own = {{one[len(start) :]: size for one, size in shapes.items() if one.startswith(start)}}
+    found = {{key: value for key, value in attributes.items() if key in accepted}}
+    for known, word in (("ksize", "kernel_size"), ("return_mask", "return_indices")):
+        if known in attributes and word in accepted:
+            found.setdefault(word, attributes[known])
+    for option in ("weight_attr", "bias_attr", "device", "dtype", "name"):
+        found.pop(option, None)
+    has_bias = any(one.endswith("bias") for one in own)
+    if "bias" in accepted and not isinstance(found.get("bias"), bool):
+        found["bias"] = has_bias
+    if "bias_attr" in accepted and not has_bias:
+        found["bias_attr"] = False
+    if "in_features" in accepted and "in_features" not in found and "weight" in own:
+        found["in_features"], found["out_features"] = own["weight"]
+    if "direction" in accepted and attributes.get("num_directions") == 2:
+        found["direction"] = "bidirect"
+    for word, (inner, attribute) in DERIVED.items():
+        held = ABOUT["modules"].get(f"{{start}}{{inner}}", {{}}).get("attributes", {{}})
+        if word in accepted and word not in found and attribute in held:
+            found[word] = held[attribute]
+    if "dim_feedforward" in accepted and "linear1.weight" in own:
+        found.setdefault("dim_feedforward", own["linear1.weight"][1])
+    function = re.fullmatch(r"<.*\\.(\\w+)>", str(found.get("activation")))
+    if function:
+        found["activation"] = function[1]
+    return found
 '''
 
 _BUILD_STUB = '''
@@ -71,7 +129,8 @@ _BUILD_STUB = '''
 def build():
     """Make the layer: its class is not the framework's own, so this is yours to fill in.
 
-    ABOUT["class"] names the class, ABOUT["attributes"] what was found on the object.
+    Import it and return one, such as ``return Block(64)``. ABOUT["class"] names the class,
+    ABOUT["attributes"] what was found on the object; weights are set afterwards.
     """
     raise NotImplementedError(f"make the layer here: {ABOUT['class']} with {ABOUT['attributes']}")
 '''
@@ -85,19 +144,42 @@ def arrays(role):
 
 
 def arguments():
-    """Give the recorded arguments, tensors and others."""
+    """Give the recorded arguments, tensors and others, put together as they were nested."""
     found = {name: tensor(*value) for name, value in arrays("input").items()}
     for name, value in ABOUT["literals"].items():
         found.setdefault(name.removeprefix("input"), value)
-    positional, named = {}, {}
+    whole = {}
     for name, value in found.items():
-        if place := re.fullmatch(r"\\[(\\d+)\\]", name):
-            positional[int(place[1])] = value
-        elif key := re.fullmatch(r"\\['(\\w+)'\\]", name):
-            named[key[1]] = value
-        else:
-            raise NotImplementedError(f"put the nested argument {name} together here")
-    return [positional[place] for place in sorted(positional)], named
+        steps = re.findall(r"\\[(\\d+)\\]|\\['([^']*)'\\]", name)
+        if "".join(f"[{place}]" if place else f"['{key}']" for place, key in steps) != name:
+            raise NotImplementedError(f"put the argument {name} together here")
+        inner = whole
+        for place, key in steps[:-1]:
+            inner = inner.setdefault(int(place) if place else key, {})
+        place, key = steps[-1]
+        inner[int(place) if place else key] = value
+    whole = nested(whole)
+    if not isinstance(whole, dict):
+        return whole, {}
+    positional = [whole[key] for key in sorted(key for key in whole if isinstance(key, int))]
+    return positional, {key: value for key, value in whole.items() if isinstance(key, str)}
+
+
+def nested(value):
+    """Make tuples of what was numbered."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: nested(part) for key, part in value.items()}
+    if inner and all(isinstance(key, int) for key in inner):
+        return tuple(inner[key] for key in sorted(inner))
+    return inner
+
+
+def mine(own, name):
+    """Give the parameter of that name."""
+    if name.removeprefix(".") not in own:
+        raise NotImplementedError(f"build() made another layer: it has no parameter {name!r}")
+    return own[name.removeprefix(".")]
 
 
 def outputs(value, slot=""):
@@ -158,11 +240,12 @@ def as_array(value):
 
 
 def set_parameters(layer):
-    own = dict(layer.named_parameters()) | dict(layer.named_buffers())
+    own = dict(layer.named_parameters(remove_duplicate=False))
+    own |= dict(layer.named_buffers(remove_duplicate=False))
     with torch.no_grad():
         for role in ("weight", "buffer"):
             for name, value in arrays(role).items():
-                own[name.removeprefix(".")].copy_(tensor(*value))
+                mine(own, name).data = tensor(*value)  # in its own dtype
 
 
 def run(layer, positional, named):
@@ -186,10 +269,16 @@ def as_array(value):
 
 
 def set_parameters(layer):
-    own = dict(layer.named_parameters()) | dict(layer.named_buffers())
+    dtypes = [dtype for _, dtype in arrays("weight").values()]
+    if dtypes and not str(layer.parameters()[0].dtype).endswith(dtypes[0]):
+        layer.to(dtype=dtypes[0])
+    own = {}
+    for path, inner in layer.named_sublayers(include_self=True):
+        for name, value in (inner._parameters | inner._buffers).items():
+            own[f"{path}.{name}" if path else name] = value
     for role in ("weight", "buffer"):
         for name, value in arrays(role).items():
-            own[name.removeprefix(".")].set_value(tensor(*value))
+            mine(own, name).set_value(tensor(*value))
 
 
 def run(layer, positional, named):
@@ -231,6 +320,6 @@ def script_for(side: str, framework: str, class_path: str) -> str:
     known = framework if framework in _LAYER else ""
     head = _HEAD.format(side=side, framework=known or "numpy  # and the framework")
     is_own = bool(known) and _LAYER[known].fullmatch(class_path) is not None
-    build = _BUILD_KNOWN.format(class_path=class_path) if is_own else _BUILD_STUB
+    build = _BUILD_KNOWN.format(framework=known) if is_own else _BUILD_STUB
     tensors = {"torch": _TORCH, "paddle": _PADDLE}.get(known, _OTHER)
     return head + build + tensors + _MIDDLE

@@ -25,6 +25,32 @@ class Own(nn.{base}):
     def forward(self, x):
         return x + 1
 
+class Pair(nn.{base}):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 6)
+
+    def forward(self, pair, scale=1.0):
+        return {{"sum": self.inner(pair[0]) * scale + pair[1], "parts": (pair[0],)}}
+
+class Nested(nn.{base}):
+    def __init__(self):
+        super().__init__()
+        self.pair = Pair()
+        self.lstm = nn.LSTM(6, 4, {directions})
+        self.block = nn.TransformerEncoderLayer(6, 2, 10, dropout=0.0, {batch_first})
+        self.stack = nn.Sequential(nn.Linear(6, 5), nn.Sequential(nn.ReLU(), nn.Linear(5, 6)))
+        self.attention = nn.{attention}(6, 2, {batch_first})
+
+    def forward(self, x):
+        x = self.block(self.stack(self.pair((x, x), scale=2.0)["sum"][:, None]))
+        x = self.attention(x, x, x)
+        y, state = self.lstm(x[0] if isinstance(x, tuple) else x)
+        return y[:, 0] + state[0].mean()
+
+def build_nested():
+    return Nested()
+
 def build():
     return nn.Sequential(
         nn.{conv}(3, 8, 3, 2, 1), nn.{norm}(8), nn.LeakyReLU(0.2), nn.{pool}(2), nn.Flatten(),
@@ -32,8 +58,24 @@ def build():
     )
 """
 WORDS = {
-    "torch": {"base": "Module", "conv": "Conv2d", "norm": "BatchNorm2d", "pool": "MaxPool2d"},
-    "paddle": {"base": "Layer", "conv": "Conv2D", "norm": "BatchNorm2D", "pool": "MaxPool2D"},
+    "torch": {
+        "base": "Module",
+        "conv": "Conv2d",
+        "norm": "BatchNorm2d",
+        "pool": "MaxPool2d",
+        "attention": "MultiheadAttention",
+        "batch_first": "batch_first=True",
+        "directions": "batch_first=True, bidirectional=True",
+    },
+    "paddle": {
+        "base": "Layer",
+        "conv": "Conv2D",
+        "norm": "BatchNorm2D",
+        "pool": "MaxPool2D",
+        "attention": "MultiHeadAttention",
+        "batch_first": "",
+        "directions": 'direction="bidirect"',
+    },
 }
 LAYERS = 10
 RUN = ("0", "1", "3", "5")
@@ -77,6 +119,64 @@ def test_script_reproduces_the_recorded_output(
         )
         assert done.returncode == 0, done.stderr
         assert "agrees" in done.stdout
+
+
+def record(
+    folder: Path, framework: str, build: str, x: np.ndarray, dtype: str | None = None
+) -> Path:
+    """Record one of the models in a folder."""
+    model = folder / f"layers_{framework}.py"
+    text = MODEL.format(framework=framework, **WORDS[framework])
+    model.write_text(text, encoding="utf-8")
+    np.save(folder / "x.npy", x)
+    return run(
+        RunSettings(
+            model=parse_target(f"{model}:{build}"),
+            inputs=(InputFile(path=folder / "x.npy"),),
+            record=RecordSettings(out=folder, name=f"{framework} {build}"),
+            dtype=dtype,
+        )
+    )
+
+
+def reproduces(script: Path) -> str:
+    """Run a script that must succeed; gives what it said."""
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, cwd=script.parent
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("framework", list(WORDS))
+def test_layers_made_of_layers_and_nested_values_run_alone(framework: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
+    dump = record(tmp_path, framework, "build_nested", x)
+
+    for module in ("stack", "block", "lstm", "attention"):
+        extract(dump, dump, module, tmp_path / module)
+        assert "agrees" in reproduces(tmp_path / module / "reference.py")
+
+    # A class of the user: the stub is filled in as it says, all else is put together by itself.
+    extract(dump, dump, "pair", tmp_path / "pair")
+    script = tmp_path / "pair" / "reference.py"
+    text = script.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "raise NotImplementedError" in line)
+    filled = f"    sys.path.insert(0, {str(tmp_path)!r})\n"
+    filled += f"    from layers_{framework} import Pair\n    return Pair()"
+    script.write_text(text.replace(line, filled, 1), encoding="utf-8")
+    said = reproduces(script)
+    assert "output['sum']: agrees" in said
+    assert "output['parts'][0]: agrees" in said
+
+
+def test_bfloat16_layer_runs_alone(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 9, 9)).astype(np.float32)
+    dump = record(tmp_path, "torch", "build", x, dtype="bfloat16")
+
+    for module in ("0", "6"):
+        extract(dump, dump, module, tmp_path / module)
+        assert "agrees, max abs 0.0" in reproduces(tmp_path / module / "reference.py")
 
 
 def test_class_of_the_user_gets_a_stub_that_says_what_to_do(
