@@ -142,6 +142,7 @@ def _pair(entry: Fields) -> JudgedPair:
         tolerance=_tolerance(entry.maybe("tolerance")),
         paired_by=None if by is None else _word(PairedBy, by),
         layout=entry.text("layout"),
+        candidate_layout=entry.text("candidate_layout") if "candidate_layout" in names else "",
         equal_digest=equal,
         fatal=entry.flag("fatal"),
         reason=entry.text("reason"),

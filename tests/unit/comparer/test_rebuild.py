@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +73,15 @@ def test_text_of_what_has_no_place_in_the_tree_is_the_same() -> None:
     result = resnet_like()
 
     assert draw(through_json(result)).splitlines()[0] == draw(result).splitlines()[0]
+
+
+def test_layout_of_the_candidate_is_kept() -> None:
+    result = resnet_like()
+    step = result.steps[0]
+    moved = replace(step.pairs[0], layout="reshape", candidate_layout="transpose")
+    result = replace(result, steps=(replace(step, pairs=(moved, *step.pairs[1:])),))
+
+    assert through_json(result).steps[0].pairs[0].candidate_layout == "transpose"
 
 
 @pytest.mark.parametrize(
