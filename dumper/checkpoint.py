@@ -29,9 +29,11 @@ from padiff.dumpfile import (
     open_dump,
     statistics_of,
 )
+from padiff.dumpfile.manifestcodec import MANIFEST_NAME
 
 from .array_pickle import read_array_pickle
 from .named_tree import infer_modules
+from .shards import INDEX_SUFFIX, find_checkpoint, read_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,6 +52,8 @@ _DTYPES: dict[str, Any] = {
     "F32": np.float32, "F64": np.float64, "BF16": ml_dtypes.bfloat16,
     "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2,
 }  # fmt: skip
+_WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "module", "net", "params")
+"""Under which of its names a checkpoint keeps the state dict, the outermost first."""
 _LENGTH_BYTES = 8
 _MAX_HEADER = 100 * 2**20
 """The limit of the format's own reader."""
@@ -113,6 +117,8 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
         DumpError: The dump cannot be read.
     """
     place = Path(path)
+    if place.is_dir() and not (place / MANIFEST_NAME).exists():
+        place = find_checkpoint(place) or place
     if place.is_file():
         arrays, found = read_arrays(place)
         yield FileSide(arrays, framework or found or _told_by(arrays))
@@ -128,6 +134,8 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], str]:
         ConfigError: The file is of no known kind, damaged, or no state dict.
     """
     suffix = path.suffix.lower()
+    if path.name.lower().endswith(INDEX_SUFFIX):
+        return _read_shards(path)
     if suffix == ".safetensors":
         return _read_safetensors(path), ""
     if suffix in _TORCH_SUFFIXES:
@@ -197,18 +205,42 @@ def _files(framework: str, path: Path) -> Any:  # noqa: ANN401 - a module that i
 
 def _state(path: Path, found: object) -> dict[str, Array]:
     """Accept a dict of arrays, or one inside a checkpoint's usual wrapper."""
-    for wrapper in ("state_dict", "model", "module"):
+    for wrapper in _WRAPPERS:
         if isinstance(found, dict) and isinstance(found.get(wrapper), dict):
             found = found[wrapper]
     if isinstance(found, dict):
         found = {key: item for key, item in found.items() if key != "StructuredToParameterName@@"}
         if found and all(isinstance(item, np.ndarray) for item in found.values()):
             return {str(key): item for key, item in found.items()}
+    others = "" if not isinstance(found, dict) else _other_keys(found)
     raise ConfigError(
         f"cannot read weights {str(path)!r}: expected a state dict, found "
-        f"{type(found).__name__} of something else",
+        f"{type(found).__name__} of something else{others}",
         hint="save model.state_dict(), not the model",
     )
+
+
+def _other_keys(found: Mapping[object, object]) -> str:
+    """Name some entries that are no arrays."""
+    keys = [str(key)[:40] for key, item in found.items() if not isinstance(item, np.ndarray)]
+    return f": {', '.join(map(repr, keys[:3]))}" if keys else ""
+
+
+def _read_shards(path: Path) -> tuple[dict[str, Array], str]:
+    """Read the files of an index; each must hold the names that the index promises."""
+    arrays: dict[str, Array] = {}
+    framework = ""
+    missing: list[str] = []
+    for place, names in read_index(path).items():
+        found, framework = read_arrays(place)
+        arrays |= {name: found[name] for name in names if name in found}
+        missing += [f"{place.name!r}: no {name!r}" for name in names if name not in found]
+    if missing:
+        raise ConfigError(
+            f"cannot read weights {str(path)!r}: expected all names of the index",
+            details=tuple(missing),
+        )
+    return arrays, framework
 
 
 def _read_pickle(path: Path) -> object:

@@ -43,18 +43,57 @@ def infer_modules(
         owned[path][local] = shape
     order = sorted(owned, key=lambda path: (path.count(".") + bool(path), list(owned).index(path)))
     ids = {path: number for number, path in enumerate(order)}
+    lies = _Lies(owned, framework)
     modules = tuple(
         ModuleInfo(
             id=number,
             path=path,
             class_name=(name := _class_of(path, owned[path], framework)),
-            class_path=f"{framework}.nn.{name}" if name else "",
+            class_path=lies.class_path(path, name, has_bias="bias" in owned[path]) if name else "",
             parent=ids[path.rpartition(".")[0]] if path else None,
         )
         for path, number in ids.items()
     )
     owners = {name: (ids[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in shapes}
     return modules, owners
+
+
+class _Lies:
+    """Which way the matrices of products lie, told by the biases of those that are not square.
+
+    Not every file follows its framework: GPT-2 of transformers keeps its matrices transposed.
+    """
+
+    def __init__(self, owned: Mapping[str, Mapping[str, Shape]], framework: str) -> None:
+        self.framework = framework
+        self.usual = int(framework == "paddle")
+        self.seen: dict[str, set[int]] = {}
+        for path, own in owned.items():
+            weight, bias = own.get("weight", ()), own.get("bias", ())
+            if len(weight) == _MATRIX and len(bias) == 1 and weight[0] != weight[1]:
+                fitting = {axis for axis in range(_MATRIX) if weight[axis] == bias[0]}
+                self.seen.setdefault(_leaf(path), set()).update(fitting)
+
+    def class_path(self, path: str, name: str, *, has_bias: bool) -> str:
+        """Name the class in full; empty if matrices of this name lie both ways."""
+        if name != "Linear":
+            return f"{self.framework}.nn.{name}"
+        others = set().union(*self.seen.values()) if has_bias else set()
+        seen = self.seen.get(_leaf(path)) or others or {self.usual}
+        if len(seen) > 1:
+            return ""
+        return f"{self.framework}.nn.Linear" if seen == {self.usual} else _OTHERS[self.framework]
+
+
+_OTHERS = {
+    "torch": "transformers.pytorch_utils.Conv1D",
+    "paddle": "paddle.compat.nn.Linear",
+}
+"""The class that lies the other way round than its framework's Linear."""
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _class_of(path: str, own: Mapping[str, Shape], framework: str) -> str:
