@@ -154,11 +154,12 @@ def read_array_pickle(data: bytes) -> object:
     """
     try:
         return _made(_ArraysOnly(io.BytesIO(data)).load())
+    except EOFError as error:
+        raise pickle.UnpicklingError("the data are cut off") from error
     except (
         ArithmeticError,
         AssertionError,
         AttributeError,
-        EOFError,
         ImportError,
         LookupError,
         MemoryError,

@@ -138,19 +138,26 @@ def _rule(entry: WeightEntry, sources: Sequence[Entry], target: Entry) -> Rule:
     if entry.rule is not None:
         found = entry.rule.shape_of(shapes, target.shape)
         if found != target.shape:
+            others = _fitting(sources, target, (*filter(None, [entry.rule.inverse]),))
             raise ConfigError(
                 f"the rule {str(entry.rule)!r} makes {found} of "
                 f"{' and '.join(map(str, shapes))}, expected {target.shape} for {target.name!r}"
+                + (f"; {str(others[0])!r} would fit" if others else "")
             )
         return entry.rule
-    inverse = sources[0].rule.inverse
-    options = [IDENTITY, _TRANSPOSE, _RESHAPE]
-    if inverse is not None:
-        options.insert(0, inverse.then(target.rule))
-    for option in options:
-        if option.fits(shapes, target.shape):
-            return option
+    options = _fitting(sources, target)
+    if options:
+        return options[0]
     raise ConfigError(
         f"{' and '.join(map(str, shapes))} does not fit {target.shape} for {target.name!r}: "
         "write a rule"
     )
+
+
+def _fitting(sources: Sequence[Entry], target: Entry, first: Sequence[Rule] = ()) -> list[Rule]:
+    """List the usual rules that make the target's shape, that of the classes first."""
+    inverse = sources[0].rule.inverse
+    known = [] if inverse is None else [inverse.then(target.rule)]
+    options = [*known, *first, IDENTITY, _TRANSPOSE, _RESHAPE]
+    shapes = [one.shape for one in sources]
+    return [option for option in options if option.fits(shapes, target.shape)]

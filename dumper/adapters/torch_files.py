@@ -31,14 +31,24 @@ def read_state(path: Path) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols, of files that fail anyway
             found = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (RuntimeError, EOFError, OSError) as error:
+        raise ConfigError(
+            f"cannot read weights {str(path)!r}: the file is damaged or cut off: {_reason(error)}"
+        ) from error
+    except (pickle.UnpicklingError, ValueError) as error:
         raise ConfigError(
             f"cannot read weights {str(path)!r}: expected a state dict, found something else: "
-            f"{reason}",
+            f"{_reason(error)}",
             hint="nothing in the file was executed; save model.state_dict()",
         ) from error
     return _arrays(found, TorchAdapter())
+
+
+def _reason(error: Exception) -> str:
+    """Give the reason alone: torch adds advice, such as to load the file without safety."""
+    text = str(error).partition("WeightsUnpickler error:")
+    lines = (text[2] or text[0]).strip().splitlines()
+    return lines[0].partition(". ")[0].rstrip(".") if lines else type(error).__name__
 
 
 def write_state(path: Path, arrays: Mapping[str, Array]) -> None:
