@@ -39,8 +39,8 @@ $(PAIRS)/.ready: pyproject.toml constraints-pairs.txt
 pairs: $(VENV)/.ready $(PAIRS)/.ready  ## test LLMs of other authors, each in an environment of its own
 	PADIFF_PAIRS_PYTHON=$(abspath $(PAIRS))/bin/python $(BIN)/pytest -m pairs -n $(JOBS) tests/pairs
 
-slow: $(VENV)/.ready  ## run the long tests too (at most 30 minutes)
-	$(BIN)/pytest -m 'not pairs' $(TESTS)
+slow: $(VENV)/.ready  ## run the long tests: kills, damaged files, deep trees (at most 30 minutes)
+	timeout 30m $(BIN)/pytest -m 'slow and not pairs' $(TESTS)
 
 check: lint types arch  ## run linter, type checker and import contracts
 

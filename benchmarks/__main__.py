@@ -14,6 +14,7 @@ _PARTS = {
     "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
     "whole": "COMPARING whole dumps",
     "pairing": "PAIRING large trees",
+    "growth": "GROWING: ten times the calls, bytes or depth, ten times the processor time",
     "startup": "STARTING",
     "localisation": "LOCALISING planted faults, and alarms on correct forms",
 }

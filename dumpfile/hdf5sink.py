@@ -51,8 +51,12 @@ class HDF5Sink:
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         self._disk = _Disk(path)
         access.set_fileobj_driver(h5fd.fileobj_driver, self._disk)
-        self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
-        h5g.create(self._file, b"values").close()
+        timeless = h5p.create(h5p.FILE_CREATE)  # two dumps of one run are the same bytes
+        timeless.set_obj_track_times(False)
+        self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=timeless, fapl=access)
+        group = h5p.create(h5p.GROUP_CREATE)
+        group.set_obj_track_times(False)
+        h5g.create(self._file, b"values", None, group).close()
         self._disk.raise_error()
 
     def write(self, name: str, data: Bytes, dtype: str) -> None:
