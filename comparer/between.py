@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
+from padiff.pairing import kind_of
 
 from .calltree import is_bad
 from .dataflow import Made
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
     from .calltree import CallTree
     from .dataflow import Feed, Flow
 
-__all__ = ["called", "describe_feed", "feeders", "first_inside", "glue", "name_of"]
+__all__ = [
+    "called",
+    "cut",
+    "describe_feed",
+    "feeders",
+    "first_inside",
+    "glue",
+    "name_of",
+    "other_classes",
+]
 
 
 def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
@@ -62,6 +72,48 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
         elif mine.made not in _GLUE and other.made in _GLUE:
             lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
     return tuple(sorted(lines, key=lambda line: line.endswith("unchanged")))
+
+
+def cut(tree: CallTree, call: int) -> tuple[str, ...]:
+    """Say on which side gradient flow ends in a call, as the flags of its outputs tell."""
+    lines = []
+    for place, _ in tree.of_call(call, Role.OUTPUT):
+        known, found = _records(tree, place)
+        if known is None or found is None or known.requires_grad is found.requires_grad:
+            continue
+        side = "candidate" if known.requires_grad else "reference"
+        lines.append(
+            f"output{known.slot} carries no gradient on the {side}: the flow is cut there (detach, "
+            "no_grad, stop_gradient)"
+        )
+    return tuple(lines)
+
+
+def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -> tuple[str, ...]:
+    """List what directly inside an origin has one name and is another kind of module.
+
+    Args:
+        tree: Both sides.
+        module: Reference module.
+        partner: Its partner.
+        is_same: Whether both sides are of one framework, in which classes of no known kind are
+            told by their names.
+    """
+    sides = []
+    for index, parent in ((tree.reference, module), (tree.candidate, partner)):
+        inside = (one for one in index.modules if one.parent == parent)
+        sides.append({one.path.rpartition(".")[2]: one for one in inside})
+    lines = []
+    for name in sorted(sides[0].keys() & sides[1].keys()):
+        known, found = sides[0][name], sides[1][name]
+        kinds = kind_of(known), kind_of(found)
+        is_other = kinds[0] != kinds[1] if None not in kinds else is_same
+        if is_other and known.class_name != found.class_name:
+            lines.append(
+                f"attribute {name}: a {known.class_name} on the reference, a {found.class_name} on "
+                "the candidate"
+            )
+    return tuple(lines)
 
 
 def first_inside(tree: CallTree, call: int) -> int | None:

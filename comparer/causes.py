@@ -13,7 +13,7 @@ from .attentioncauses import attention
 from .between import first_inside, name_of
 from .cause import Cause, CauseName
 from .causesides import Sides
-from .functioncauses import combination, function, normalisation
+from .functioncauses import combination, function, gated, normalisation
 from .layercauses import batch_statistics, dropout, running_variance, transposed_weight
 from .moving import holds_the_same
 from .patterns import (
@@ -194,6 +194,7 @@ class _Search:
         tries: list[Callable[[], Cause | None]] = [
             lambda: function(sides, at_hand),
             lambda: combination(sides, at_hand),
+            lambda: gated(sides, at_hand),
             lambda: attention(sides, at_hand, self._heads),
         ]
         if layer is not None and len(at_hand) == 1 and "norm" in layer.kind + layer.class_name:

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .contrast import Contrast
 
-__all__ = ["combination", "function", "normalisation"]
+__all__ = ["combination", "function", "gated", "normalisation"]
 
 MOST_TERMS = 3
 """Terms of a sum that are looked for."""
 MOST_INGREDIENTS = 6
 """Tensors that may be its terms, the last ones first."""
+MOST_GATES = 4
+"""Tensors that may be a gate or what it is multiplied with, the last ones."""
 EXACT = 1e-5
 """Share of a tensor that a sum of others may leave over, besides rounding, to be that tensor."""
 ROUND = 1e-3
@@ -123,6 +125,34 @@ def function(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | N
                 numbers={"reference": right, "candidate": wrong, "source": name},
             )
     return None
+
+
+def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None:
+    """See whether the sides are products of one tensor and two different functions of another.
+
+    Args:
+        sides: What diverged.
+        sources: What was at hand, by name, the likeliest last.
+    """
+    same = [one for one in sources if one[1].shape == sides.reference.shape]
+    for place, (name, gate) in enumerate(same[-MOST_GATES:]):
+        for other, (factor_name, factor) in enumerate(same[-MOST_GATES:]):
+            if other == place:
+                continue
+            right = _first_gate(sides.is_reference, gate, factor)
+            wrong = None if right is None else _first_gate(sides.fits, gate, factor)
+            if right is not None and wrong is not None and right != wrong:
+                text = f"the reference is {factor_name} times {right} of {name}, the candidate "
+                return Cause(
+                    name=CauseName.FUNCTION,
+                    text=f"{text}times {wrong} of it",
+                    numbers={"reference": right, "candidate": wrong, "source": name},
+                )
+    return None
+
+
+def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> str | None:
+    return next((name for name, apply in _FUNCTIONS.items() if is_it(apply(gate) * factor)), None)
 
 
 def _first(is_it: Callable[[Array], bool], source: Array) -> str | None:

@@ -16,7 +16,7 @@ from padiff.dumpfile import Phase, Role
 
 from .attributes import attribute_differences
 from .backward import Faults, find_backward
-from .between import feeders, glue
+from .between import cut, feeders, glue, other_classes
 from .calltree import CallTree, earliest, is_bad
 from .defaults import known_differences
 from .fed import find_fed_forward
@@ -288,6 +288,8 @@ class _Writer:
         if not is_origin:
             return tuple(lines)
         tree, module = self._tree, self._tree.reference.calls[call].module
+        if entry is Role.GRAD_OUTPUT:
+            lines = [*cut(tree, call), *lines]
         lines += growth(tree, call, entry, LEAVING[entry])
         if entry is Role.INPUT:
             lines = [
@@ -309,7 +311,8 @@ class _Writer:
                 frameworks=self._frameworks,
                 role=str(Role.OUTPUT if entry is Role.INPUT else Role.GRAD_INPUT),
             )
-            lines = [*map(str, differences), *map(str, known_ones), *lines]
+            classes = other_classes(tree, module, partner, is_same=len(set(self._frameworks)) == 1)
+            lines = [*map(str, differences), *classes, *map(str, known_ones), *lines]
         roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
         for _, pair in tree.of_module(module, *roles):
             known = pair.reference or pair.candidate

@@ -7,6 +7,7 @@ followed along the data flow as long as what went in was about as wrong as what 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -107,6 +108,7 @@ class Trace:
         self._tree = tree
         self._flow = tree.reference_flow
         self._errors: dict[int, float] = {}
+        self._noticed: set[int] = set()
         self._by_value: dict[int, float] = defaultdict(float)
         self._gradients: dict[tuple[int, Role], list[RecordInfo]] = defaultdict(list)
         self._consumers: dict[int, list[int]] = defaultdict(list)
@@ -114,6 +116,8 @@ class Trace:
             if pair.verdict in {Verdict.MATCH, Verdict.DIVERGED} and len(known) == 1:
                 value, error = tree.reference.records[known[0]].value, relative_error(pair)
                 self._errors[known[0]] = error
+                if is_bad(pair):
+                    self._noticed.add(known[0])
                 if value is not None:
                     self._by_value[value] = max(self._by_value[value], error)
         for record in tree.reference.records:
@@ -244,8 +248,9 @@ class Trace:
         known = next(
             (one for one in (maker, *self._tree.ancestors(maker)) if self._is_judged(one)), None
         )
-        if known is None or known == origin or error <= sound:
-            return None
+        is_noticed = record.id in self._noticed or math.isinf(error)
+        if known is None or known == origin or error <= sound or is_noticed:
+            return None  # what diverged itself was looked at already
         return Beginning(call=known, error=error, before=self._error(given))
 
     def _is_judged(self, call: int) -> bool:

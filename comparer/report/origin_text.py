@@ -29,6 +29,8 @@ __all__ = ["draw_origins", "names"]
 
 Facts = list[tuple[str, str | Text]]
 
+CUT = "the flow is cut there"
+"""What the evidence says where a gradient is not passed on."""
 _FURTHER = 4
 """Further origins that are described without ``verbose``."""
 
@@ -149,6 +151,8 @@ def _inputs(found: Divergence) -> Text:
         return Text("none recorded", style="yellow")
     if found.inputs_agree:
         return Text("all agree: the fault is here", style="green")
+    if any(CUT in line for line in found.evidence):
+        return Text("end here on one side: the fault is here", style="green")
     return Text("DISAGREE: the fault may lie before", style="yellow")
 
 

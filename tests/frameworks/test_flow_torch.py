@@ -283,3 +283,52 @@ def test_a_nan_on_one_side_is_said_at_the_origin(tmp_path: Path) -> None:
     first = compare_dumps(reference, candidate).origins[0]
 
     assert first.evidence[0].startswith("makes nan or inf out of finite inputs on the candidate")
+
+
+def test_a_module_of_another_kind_is_said(tmp_path: Path) -> None:
+    class Gated(nn.Module):
+        def __init__(self, act: nn.Module) -> None:
+            super().__init__()
+            self.up, self.act = nn.Linear(8, 8), act
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.act(self.up(x)) * x
+            return out
+
+    reference = recorded(Gated(nn.SiLU()), tmp_path / "a")
+    candidate = recorded(Gated(nn.GELU()), tmp_path / "b")
+
+    evidence = compare_dumps(reference, candidate).origins[0].evidence
+
+    assert "attribute act: a SiLU on the reference, a GELU on the candidate" in evidence
+
+
+def test_a_cut_gradient_is_said(tmp_path: Path) -> None:
+    class Cut(nn.Module):
+        def __init__(self, *, is_cut: bool) -> None:
+            super().__init__()
+            self.inner = nn.Linear(8, 8)
+            self.flags = {is_cut}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.inner(x)
+            return out.detach() if True in self.flags else out
+
+    class Two(nn.Module):
+        def __init__(self, *, is_cut: bool) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), Cut(is_cut=is_cut)
+            self.third = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first = self.first(x)
+            out: torch.Tensor = self.third(first + self.second(first))
+            return out
+
+    reference = recorded(Two(is_cut=False), tmp_path / "a")
+    found = compare_dumps(reference, recorded(Two(is_cut=True), tmp_path / "b"))
+
+    first = found.origins[0]
+    assert first.pair.reference is not None
+    assert first.pair.reference.address.module == "second"
+    assert any("no gradient on the candidate: the flow is cut" in line for line in first.evidence)

@@ -358,6 +358,17 @@ def test_a_residual_left_out_is_said(dtype: type, tmp_path: Path) -> None:
     assert "0.5 * part1 output" in result.causes[0].text.partition(", the candidate ")[2]
 
 
+def test_another_gate_is_said(tmp_path: Path) -> None:
+    gate, up = normal(2, 6, 8, seed=32), normal(2, 6, 8, seed=33)
+    silu = (gate / (1 + np.exp(-gate)) * up).astype(np.float32)
+
+    result = glued(silu, gelu(gate) * up, tmp_path, gate, up)
+
+    said = "is part1 output times silu of part0 output, the candidate times gelu of it"
+    assert names(result) == ["function"]
+    assert said in result.causes[0].text
+
+
 def mixed(parts: list[Array], scale: float, *, is_causal: bool = False, axis: int = -1) -> Array:
     query, key, value = (part.reshape(2, 6, 2, 4).transpose(0, 2, 1, 3) for part in parts)
     scores = query @ key.swapaxes(2, 3) * scale
