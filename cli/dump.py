@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import traceback
@@ -18,8 +19,6 @@ from .dump_script import check_options, script_options, script_settings
 from .dump_training import step_plan, train_settings, training_options
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from padiff.dumper import RecordSettings
     from padiff.dumper.repeat import RepeatSettings
     from padiff.dumper.run import Progress, RunSettings
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dump"]
 
-OUR_PACKAGE = "padiff."
+OUR_FOLDER = str(Path(__file__).absolute().parents[1] / "dumper")
 KIBI = 1024
 
 
@@ -314,20 +313,22 @@ def _noted(progress: Progress | None) -> Progress | None:
 
 
 def _show_cause(error: RecordError) -> None:
-    """Print the traceback of the user's exception, from the user's first frame on."""
+    """Print the traceback of the user's exception without the lines that are padiff's."""
     cause = error.__cause__
     if cause is None:
         return
-    trace: TracebackType | None = cause.__traceback__
-    while trace is not None and _is_ours(trace):
-        trace = trace.tb_next
-    shown = traceback.format_exception(type(cause), cause, trace or cause.__traceback__)
-    click.echo("".join(shown).rstrip(), err=True)
+    shown = traceback.TracebackException.from_exception(cause)
+    one: traceback.TracebackException | None = shown
+    while one is not None:
+        own = [frame for frame in one.stack if not _is_ours(frame)]
+        one.stack = traceback.StackSummary.from_list(own or one.stack)
+        one = one.__cause__ or one.__context__
+    click.echo("".join(shown.format()).rstrip(), err=True)
 
 
-def _is_ours(trace: TracebackType) -> bool:
-    name = str(trace.tb_frame.f_globals.get("__name__", ""))
-    return name.startswith((OUR_PACKAGE, "importlib", "_frozen_importlib"))
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    """Tell whether a line is padiff's, or of what it runs the user's code by."""
+    return frame.filename.startswith((OUR_FOLDER, "<frozen importlib", contextlib.__file__))
 
 
 def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:

@@ -64,6 +64,18 @@ def test_script_that_fails_shows_its_own_traceback(folder: Path) -> None:
     assert [info.step for info in kept.files] == [0, 2]
 
 
+def test_error_inside_the_model_shows_no_line_of_padiff(folder: Path) -> None:
+    text = SCRIPT.replace("model = torch.nn.Linear(2, 2)", "model = torch.nn.Linear(3, 2)")
+    (folder / "train.py").write_text(text)
+
+    done = run_padiff("dump", "--script", "train.py", "--", "4", "0.5", cwd=folder)
+
+    assert done.returncode == 2
+    assert "in _call_impl" in done.stderr
+    assert "cannot be multiplied" in done.stderr
+    assert "dumper" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
