@@ -81,7 +81,7 @@ class CallTree:
             value
             for place, pair in enumerate(self.pairs)
             if is_bad(pair)
-            for value in self._values(place)
+            for value in self.values(place)
         }
 
     @cached_property
@@ -134,7 +134,7 @@ class CallTree:
             place
             for place, pair in self.of_call(call, role)
             if is_bad(pair)
-            or (pair.candidate is None and not self._bad_values.isdisjoint(self._values(place)))
+            or (pair.candidate is None and not self._bad_values.isdisjoint(self.values(place)))
         ]
 
     def order(self, place: int) -> int:
@@ -154,7 +154,8 @@ class CallTree:
         """Give the module path of a reference call."""
         return self.reference.modules[self.reference.calls[call].module].path
 
-    def _values(self, place: int) -> list[int]:
+    def values(self, place: int) -> list[int]:
+        """Give the reference's values of a pair."""
         values = (self.reference.records[record].value for record in self.records[place][0])
         return [value for value in values if value is not None]
 

@@ -109,7 +109,18 @@ def find_fed_forward(tree: CallTree) -> frozenset[int]:
     for call in reversed(tree.reference.calls):
         inside = tree.children.get(call.id, ())
         explained = earliest(unfed_from[child] for child in inside)
-        outputs = [tree.order(place) for place in tree.bad(call.id, Role.OUTPUT)]
+        # What a call inside gave on as it is, is that call's.
+        theirs = {
+            value
+            for child in inside
+            for place in tree.tainted(child, Role.OUTPUT)
+            for value in tree.values(place)
+        }
+        outputs = [
+            tree.order(place)
+            for place in tree.tainted(call.id, Role.OUTPUT)
+            if not theirs or theirs.isdisjoint(tree.values(place))
+        ]
         leaks = [tree.order(place) for child in inside for place in tree.tainted(child, Role.INPUT)]
         below = earliest([*outputs, *leaks])
         is_sound = not tree.tainted(call.id, Role.INPUT)

@@ -51,6 +51,15 @@ class _FedSearch(Search):
                 explained |= set(map(self._gradient, tree.bad(call.id, Role.GRAD_INPUT)))
         return {call for call in accused if not self._is_forward_bad[call]}
 
+    def _forward_diverged(self, call: int, inside: list[int] | tuple[int, ...]) -> bool:
+        """Tell whether a call's forward pass diverged, by values judged elsewhere too."""
+        tree = self._tree
+        return bool(
+            tree.tainted(call, Role.INPUT)
+            or tree.tainted(call, Role.OUTPUT)
+            or super()._forward_diverged(call, inside)
+        )
+
     def _symptoms(self, call: int) -> list[int]:
         """Give what left a call diverged, except what a call inside it or before it explains."""
         tree = self._tree

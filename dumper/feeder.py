@@ -133,11 +133,12 @@ class Feeder:
 
         def replace(output: object) -> object:
             given = entered.pop() if entered else {}
+            made = calls.get(path, 0)
             if self._adapter.in_backward():
-                return output
-            call = calls.get(path, 0)
-            calls[path] = call + 1
-            return self._replaced(path, call, output, given)
+                # Checkpointing runs a call again; which of several, nothing tells.
+                return self._replaced(path, 0, output, given) if made == 1 else output
+            calls[path] = made + 1
+            return self._replaced(path, made, output, given)
 
         yield self._adapter.hook_calls(module, before, lambda _module, _output: None)
         yield self._adapter.trainer.feed_output(module, replace)

@@ -16,7 +16,7 @@ from padiff.dumper.inputs import parse_input
 from padiff.dumper.recordsettings import RecordSettings
 from padiff.dumper.run import RunSettings, TrainSettings, run
 from padiff.dumper.target import parse_target
-from padiff.dumpfile import ConfigError, Phase, open_dump
+from padiff.dumpfile import ConfigError, Phase, Role, open_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,6 +237,66 @@ def test_what_has_no_partner_or_another_shape_is_listed_and_runs_unfed() -> None
     assert "these ran unfed: extra (" in notes
     comparison = compare(reference, candidate, CompareSettings())
     assert any("these calls ran unfed: extra" in note for note in comparison.notes)
+
+
+CHECKPOINTED = """
+class Checkpointed(Base):
+    def __init__(self, by=1.0, use_reentrant=None):
+        super().__init__()
+        self.a, self.one, self.b = nn.Linear(4, 4), Scale(by), nn.Linear(4, 4)
+        self.two, self.c, self.how = Scale(by), nn.Linear(4, 3), use_reentrant
+
+    def inside(self, x):
+        return self.two(self.b(self.one(x)).tanh())
+
+    def forward(self, x):
+        x = self.a(x)
+        if self.how is None:
+            return self.c(self.inside(x))
+        return self.c(RUN(self.inside, x, use_reentrant=self.how))
+"""
+RUNS = {"torch": "f.utils.checkpoint.checkpoint", "paddle": "f.distributed.fleet.utils.recompute"}
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_calls_that_checkpointing_runs_again_are_fed_again(
+    framework: str,
+    use_reentrant: bool,
+) -> None:
+    for name, head in HEADS.items():
+        text = head + BODY + CHECKPOINTED.replace("RUN", RUNS[name])
+        more = "import torch.utils.checkpoint\n" if name == "torch" else ""
+        Path(f"{name}_feed.py").write_text(more + text)
+    record = RecordSettings(out=Path("dumps"), name="reference")
+    reference = run(
+        RunSettings(
+            model=parse_target("torch_feed.py:Checkpointed"),
+            inputs=(parse_input("x.npy"),),
+            record=record,
+        )
+    )
+
+    candidate = run(
+        RunSettings(
+            model=parse_target(
+                f"{framework}_feed.py:Checkpointed", {"by": 1.5, "use_reentrant": use_reentrant}
+            ),
+            weights_from=reference,
+            feed=reference,
+            record=RecordSettings(out=Path("dumps"), name="candidate"),
+        )
+    )
+
+    comparison = compare(reference, candidate, CompareSettings())
+    assert origins(comparison, Phase.FORWARD) == {"one", "two"}
+    bad = {
+        f"{pair.reference.address.module} {pair.reference.address.role}"
+        for pair in comparison.steps[0].pairs
+        if pair.fatal and pair.reference is not None
+        if pair.reference.address.role is Role.WEIGHT_GRAD
+    }
+    assert bad == set()  # b was fed inside the second run too
 
 
 @pytest.mark.parametrize("framework", ["torch", "paddle"])

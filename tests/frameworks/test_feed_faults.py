@@ -9,7 +9,9 @@ import numpy as np
 import paddle
 import pytest
 import torch
+import transformers
 
+import padiff
 from examples.resnet import paddle_model as resnet_paddle
 from examples.resnet import torch_model as resnet_torch
 from examples.transformer import paddle_model as transformer_paddle
@@ -196,3 +198,33 @@ def test_every_gradient_fault_in_an_encoder_is_named(
         f"{LAYERS}.0.self_attn",
         f"{LAYERS}.1.self_attn",
     }
+
+
+def test_replaced_activations_are_named_where_their_values_are_judged_elsewhere() -> None:
+    """A module of another kind has no partner, so it runs unfed, and its value is its caller's."""
+    config = transformers.BertConfig(
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        vocab_size=100,
+    )
+    torch.manual_seed(0)
+    models: list[Any] = [transformers.BertForSequenceClassification(config) for _ in range(2)]
+    for model in models:
+        model.eval()
+    right, wrong = models
+    faulty = wrong.bert
+    faulty.encoder.layer[0].output.LayerNorm.eps = 1e-2
+    faulty.encoder.layer[2].intermediate.intermediate_act_fn = torch.nn.ReLU()
+    faulty.pooler.activation = torch.nn.Identity()
+    ids = np.arange(12).reshape(2, 6)
+
+    found = padiff.auto_diff(right, wrong, ([ids], [ids]), single_step=True, quiet=True).comparison
+
+    ends = [(origin.phase, origin.pair.reference) for origin in found.origins]
+    assert [(phase, end.address.module) for phase, end in ends if end is not None] == [
+        (Phase.FORWARD, "bert.encoder.layer.0.output.LayerNorm"),
+        (Phase.FORWARD, "bert.encoder.layer.2.intermediate.intermediate_act_fn"),
+        (Phase.FORWARD, "bert.pooler.activation"),
+    ]
