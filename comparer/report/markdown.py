@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .escape import printable
 from .numbers import number, share
-from .wording import measured, source_of
+from .wording import evidence, measured, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,6 +87,7 @@ def _counts(report: Report) -> list[str]:
         "### Compared",
         "",
         f"- records: {', '.join(words) or 'none'}",
+        *([f"- rests on: {_plain(found)}"] if (found := evidence(report)) else []),
         f"- coverage: {report.judged} of {report.total} values ({covered})",
         "",
     ]

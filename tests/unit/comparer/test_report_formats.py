@@ -444,3 +444,12 @@ def test_no_name_breaks_the_json(name: str) -> None:
 
     assert text.isprintable()
     assert read_report(json.loads(text)).lines[0].place.module == name
+
+
+def test_markdown_says_what_verdicts_rest_on_where_elements_are_missing() -> None:
+    sampled = pair(endpoint("fc"), endpoint("fc"), measured=metrics(1e-9))
+    result = comparison([replace(sampled, sampled_of=90_000)], tree([""], {}))
+    whole = comparison([sampled], tree([""], {}))
+
+    assert "- rests on: 1 on a sample of the elements" in to_markdown(read(result))
+    assert "rests on" not in to_markdown(read(whole))
