@@ -64,7 +64,7 @@ def test_a_signal_keeps_whole_steps(
 ) -> None:
     words = write_dying_model(tmp_path, framework)
     process = subprocess.Popen(
-        command(*words, "--model-arg", 'end="wait"'),
+        ["env", "--default-signal=HUP", *command(*words, "--model-arg", 'end="wait"')],
         cwd=tmp_path,
         env=environment_for(tmp_path),
         stderr=subprocess.PIPE,

@@ -17,6 +17,8 @@ from padiff.cli.blackbox import Note
 from padiff.cli.crash import tell
 from padiff.cli.watcher import can_watch, watched
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup around the tests ignores it
+
 def work(notes):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     notes.stage("forward")
@@ -154,6 +156,7 @@ def act():
         time.sleep(0.1)
         print("cleaned", flush=True)
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 module._LazyGroup.get_command = lambda *_: act
 sys.exit(module.main(["act"]))
 """
