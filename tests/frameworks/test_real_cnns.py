@@ -13,6 +13,7 @@ from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.dumper import record
 from padiff.dumper.weights import assign_weight
 from tests.support.authors import CANDIDATES, REFERENCES, spread
+from tests.support.leaves import layers_that_ran, paired_layers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +51,10 @@ def test_pair_of_authors_matches_without_a_map(name: str, tmp_path: Path) -> Non
     assert result.verdict is Verdict.MATCH, result.reasons
     assert result.steps[0].coverage_reference.fraction >= COVERAGE
     assert result.steps[0].coverage_candidate.fraction >= COVERAGE
+    for side in ("reference", "candidate"):
+        layers = layers_that_ran(tmp_path / side)
+        assert layers
+        assert layers <= paired_layers(result, side)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -163,3 +163,23 @@ def gpt2() -> nn.Layer:
 def vit() -> nn.Layer:
     """Build the ViT port."""
     return Vit()
+
+
+def _faulty(model: nn.Layer, path: str) -> nn.Layer:
+    dict(model.named_sublayers())[path]._epsilon = 1e-3
+    return model
+
+
+def faulty_bert() -> nn.Layer:
+    """Build the BERT port with a wrong epsilon in its second block."""
+    return _faulty(Bert(), "blocks.1.norm_att")
+
+
+def faulty_gpt2() -> nn.Layer:
+    """Build the GPT-2 port with a wrong epsilon in its first block."""
+    return _faulty(Gpt2(), "stack.0.ln_b")
+
+
+def faulty_vit() -> nn.Layer:
+    """Build the ViT port with a wrong epsilon in its second block."""
+    return _faulty(Vit(), "layers.1.ln_a")
