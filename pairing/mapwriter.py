@@ -143,8 +143,11 @@ class _Writer:
             yield ""
             yield comment("Alike in content, but judged at the modules inside or by call; an entry")
             yield comment("would compare their inputs and outputs as they are:")
-        for family in fold(self._names(pair) for pair in pairs):
-            yield comment(f"  {quoted(family.patterns[0])} = {quoted(family.patterns[1])}")
+        sure = {self._names(pair): pair.confidence for pair in pairs}
+        for family in fold(sure):
+            names = f"{quoted(family.patterns[0])} = {quoted(family.patterns[1])}"
+            lowest = min(sure[member] for member in family.members)
+            yield comment(f"  {names}, confidence {lowest:.2f}")
 
     def _weights(self) -> Iterator[str]:
         """Write the weights that do not follow from the pairs of modules."""

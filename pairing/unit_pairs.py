@@ -233,13 +233,15 @@ def _levels(
     """Group both sides by the deepest ranks that give as many groups on each.
 
     Only the order of the ranks counts, not the numbers: ``layer.3`` of one author may be
-    ``features.5`` of the other. Groups of equal sizes are preferred.
+    ``features.5`` of the other. Groups of equal sizes are preferred. A unit that stands outside the
+    numbered ones of one side, while all of the other's are numbered, has no place in their order.
     """
     depth = max(len(unit.place.ranks) for unit in (*ours, *theirs))
     found = None
     for level in range(depth, -1, -1):
         groups = _grouped(ours, level), _grouped(theirs, level)
-        if len(groups[0]) != len(groups[1]):
+        depths = [[len(ranks) for ranks in sorted(side)] for side in groups]
+        if depths[0] != depths[1]:
             continue
         sizes = [[len(group) for _, group in sorted(side.items())] for side in groups]
         if sizes[0] == sizes[1]:

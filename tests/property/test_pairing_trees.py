@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from padiff.pairing import Absence, Pairing, SideName, pair
-from tests.support import treegen
+from tests.support import treechange, treegen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +25,28 @@ CHANGES: dict[str, Callable[[Node, random.Random], Node]] = {
     "renamed": treegen.renamed,
     "functional": treegen.functional,
     "reordered": lambda node, _: treegen.reordered(node),
+    "fused": treechange.fused,
+    "nested": treechange.nested,
     "other weights": lambda node, _: treegen.reseeded(node),
     "all but weights": lambda node, generator: treegen.renamed(
         treegen.reordered(
             treegen.unwrapped(
                 treegen.wrapped(treegen.functional(node, generator), generator), generator
             )
+        ),
+        generator,
+    ),
+    "all of it": lambda node, generator: treegen.renamed(
+        treechange.nested(
+            treechange.fused(
+                treegen.reordered(
+                    treegen.unwrapped(
+                        treegen.wrapped(treegen.functional(node, generator), generator), generator
+                    )
+                ),
+                generator,
+            ),
+            generator,
         ),
         generator,
     ),
@@ -72,6 +88,18 @@ def test_no_leaf_is_paired_wrongly_and_none_is_missed(seed: int, change: str) ->
     found = leaf_pairs(pair(reference.side, candidate.side), reference, candidate)
 
     true = treegen.truth(reference, candidate)
+    assert {one: two for one, two in found.items() if true.get(one) != two} == {}
+    assert len(found) >= 0.99 * len(true)
+
+
+@pytest.mark.parametrize("blocks", [2, 100, 2_700])
+def test_trees_of_10_to_20_000_calls_are_paired_right(blocks: int) -> None:
+    reference, candidate = made(3, "all of it", blocks=blocks)
+
+    found = leaf_pairs(pair(reference.side, candidate.side), reference, candidate)
+
+    true = treegen.truth(reference, candidate)
+    assert len(reference.side.index.calls) >= 5 * blocks
     assert {one: two for one, two in found.items() if true.get(one) != two} == {}
     assert len(found) >= 0.99 * len(true)
 

@@ -55,6 +55,8 @@ class Node:
     children: tuple[Node, ...] = ()
     times: int = 1
     is_function: bool = False
+    is_activated: bool = False
+    """Whether the layer applies a ReLU itself."""
     scale: float = 1.0
     """Planted fault: the output is multiplied by it."""
     seed: int = 0
@@ -248,6 +250,7 @@ class _Runner:
                 class_name=name,
                 class_path=f"{space}.{name}",
                 parent=parent,
+                attributes={"act": "relu"} if node.is_activated else {},
             )
         )
         self.ids[path] = module
@@ -314,6 +317,7 @@ class _Runner:
                 for child in node.children:
                     made = self._child(node, child, path, call, made)
             made = made + data if node.kind == "residual" else made
+        made = np.maximum(made, 0) if node.is_activated else made
         return np.asarray(made * np.float32(node.scale), np.float32)
 
     def _child(self, _node: Node, child: Node, path: str, call: int | None, data: Array) -> Array:

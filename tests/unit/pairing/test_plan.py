@@ -293,3 +293,30 @@ def test_weight_norm_of_a_square_matrix_is_ambiguous_where_nothing_states_the_ax
     (pair,) = plan_weights(one, two).ambiguous
 
     assert "dim=1 is torch's dim=0" in pair.note
+
+
+def test_a_layer_outside_the_numbered_ones_has_no_place_in_their_order() -> None:
+    """MobileNetV3: the last convolution is ``features.16`` to one, and defined first by another."""
+
+    def convolution(rows: int, columns: int) -> dict[str, Array]:
+        return {"weight": _random(rows, columns, 1, 1)}
+
+    ours = {"features.0.up": (9, 3), "features.0.down": (4, 9), "features.1.up": (9, 3)}
+    ours |= {"features.1.down": (5, 9), "features.2.0": (9, 3)}
+    theirs = {"last.0": (9, 3), "blocks.0.expand": (9, 3), "blocks.0.reduce": (4, 9)}
+    theirs |= {"blocks.1.expand": (9, 3), "blocks.1.reduce": (5, 9)}
+    one = _side("torch", {n: ("torch.nn.Conv2d", convolution(*s)) for n, s in ours.items()})
+    two = _side("paddle", {n: ("paddle.nn.Conv2D", convolution(*s)) for n, s in theirs.items()})
+
+    plan = plan_weights(one, two)
+
+    right = {"last.0": "features.2.0", "blocks.0.expand": "features.0.up"}
+    right |= {"blocks.0.reduce": "features.0.down", "blocks.1.expand": "features.1.up"}
+    right |= {"blocks.1.reduce": "features.1.down"}
+    sure = {
+        names_of(two, [pair.candidate]): names_of(one, pair.reference)
+        for pair in plan.pairs
+        if not pair.is_ambiguous
+    }
+    assert sure
+    assert sure.items() <= {(f"{n}.weight", f"{m}.weight") for n, m in right.items()}
