@@ -135,15 +135,17 @@ def draw_statistics(
         console.print(table)
         return
     rows = _ranked(sides, plan)
-    table = _table("weight", "side", "mean", "std", "min", "max", "norm", "unlikely")
     hints: dict[str, None] = {}
+    lines = [_line("", ("mean", "std", "min", "max", "norm"), "unlikely")]
     for score, name, kind, one, two in rows[: max_rows or None]:
+        # The name has a line of its own: beside six numbers it would not fit a terminal.
+        lines.append(printable(name))
         mark = f"{score:.1f}" + (" !" if score > _UNLIKELY else "")
-        table.add_row(printable(name), "reference", *_cells(one), mark)
-        table.add_row("", "candidate", *_cells(two), "")
+        lines.append(_line("reference", _cells(one), mark))
+        lines.append(_line("candidate", _cells(two), ""))
         if score > _UNLIKELY and kind in _HINTS:
             hints[_HINTS[kind]] = None
-    console.print(table)
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     for hint in hints:
         console.print(f"hint: {hint}")
 
@@ -218,6 +220,10 @@ def _dims(record: RecordInfo) -> str:
 
 def _cells(found: _Shape | None) -> list[str]:
     return ["-"] * 5 if found is None else found.cells
+
+
+def _line(label: str, cells: Sequence[str], mark: str) -> str:
+    return f"  {label:<10}{''.join(f'{cell:>11}' for cell in cells)}  {mark}".rstrip()
 
 
 def _number(value: float | None) -> str:

@@ -111,3 +111,19 @@ def test_plan_remarks_on_a_rule_that_is_about_no_class(
 
     assert main(["weights", "plan", *map(str, files), "--map", str(rules)]) == 0
     assert "[[rule]] 1 is unused" in capsys.readouterr().out
+
+
+def test_stats_of_long_names_keep_their_columns_on_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "encoder.layers.11.attention.output.dense.projection.weight"
+    path = tmp_path / "one.safetensors"
+    write_arrays(path, {name: RNG.normal(size=(4, 3))})
+
+    assert main(["weights", "stats", str(path), str(path)]) == 0
+
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1] == name
+    assert [line.split()[0] for line in shown[2:]] == ["reference", "candidate"]
+    assert all(len(line) <= 80 for line in shown)
