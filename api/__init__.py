@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from padiff.comparer import Comparison, compare
     from padiff.dumper import Recorder, record
-    from padiff.dumper.named import save
-    from padiff.dumper.seeding import seed_everything
+    from padiff.dumper.recording.named import save
+    from padiff.dumper.runs.seeding import seed_everything
     from padiff.dumpfile import Dump, PadiffError, open_dump, validate
     from padiff.inprocess import assign_weight, auto_diff, check_dataloader, create_model
     from padiff.layermap import LayerMap
@@ -52,8 +52,8 @@ _HOMES = {
     "create_model": "padiff.inprocess",
     "open_dump": "padiff.dumpfile",
     "record": "padiff.dumper",
-    "save": "padiff.dumper.named",
-    "seed_everything": "padiff.dumper.seeding",
+    "save": "padiff.dumper.recording.named",
+    "seed_everything": "padiff.dumper.runs.seeding",
     "validate": "padiff.dumpfile",
 }
 

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.comparer import CompareSettings, Comparison, Mode, Verdict, compare
 from padiff.comparer.report.terminal import render
-from padiff.dumper import adapters, weights
-from padiff.dumper.feedphase import FeedPhase
-from padiff.dumper.live import LiveSide
-from padiff.dumper.loading import seed_all
-from padiff.dumper.named import arrays_of, write_named
-from padiff.dumper.recordsettings import RecordSettings
-from padiff.dumper.rehearsal import rehearse
-from padiff.dumper.steploop import LiveRun, record_steps
+from padiff.dumper import adapters
+from padiff.dumper.recording.live import LiveSide
+from padiff.dumper.recording.named import arrays_of, write_named
+from padiff.dumper.recording.recordsettings import RecordSettings
+from padiff.dumper.runs.feedphase import FeedPhase
+from padiff.dumper.runs.loading import seed_all
+from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.runs.steploop import LiveRun, record_steps
+from padiff.dumper.weights import weights
 from padiff.dumpfile import ConfigError, Phase
 from padiff.layermap import map_of
 from padiff.options import Options, options_of
-from padiff.pairing.weight_text import WeightError
+from padiff.pairing.weights.weight_text import WeightError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError
 from padiff.pairing import MapFile, read_map
-from padiff.pairing.mapfile import IgnoreEntry, PairEntry
-from padiff.pairing.pattern import PathPattern
+from padiff.pairing.maps.mapfile import IgnoreEntry, PairEntry
+from padiff.pairing.maps.pattern import PathPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from padiff.comparer import Tolerance, measure
-from padiff.comparer.smallpairs import BATCH, measure_small
+from padiff.comparer.judging.smallpairs import BATCH, measure_small
 
 from .figure import Figure
 from .memory import peak_bytes

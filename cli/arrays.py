@@ -31,7 +31,7 @@ def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
     if not any(map(_holds_arrays, paths)):
         yield paths
         return
-    from padiff.dumper.named import read_named, write_named  # noqa: PLC0415 - few need it
+    from padiff.dumper.recording.named import read_named, write_named  # noqa: PLC0415 - few need it
 
     with tempfile.TemporaryDirectory(prefix="padiff-arrays-") as folder:
         found = []
@@ -45,7 +45,7 @@ def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
 
 
 def _holds_arrays(path: Path) -> bool:
-    from padiff.dumper.named import SUFFIXES  # noqa: PLC0415
+    from padiff.dumper.recording.named import SUFFIXES  # noqa: PLC0415
 
     if path.is_dir():
         is_dump = (path / MANIFEST).exists() or any(path.glob("step_*"))

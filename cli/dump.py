@@ -20,8 +20,8 @@ from .dump_training import step_plan, train_settings, training_options
 
 if TYPE_CHECKING:
     from padiff.dumper import RecordSettings
-    from padiff.dumper.repeat import RepeatSettings
-    from padiff.dumper.run import Progress, RunSettings
+    from padiff.dumper.runs.repeat import RepeatSettings
+    from padiff.dumper.runs.run import Progress, RunSettings
 
     from .blackbox import Blackbox
 
@@ -196,7 +196,7 @@ def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
 
 def _run(options: dict[str, Any]) -> Path:
     settings = _settings(options)
-    from padiff.dumper.run import run  # noqa: PLC0415 - after the options proved right
+    from padiff.dumper.runs.run import run  # noqa: PLC0415 - after the options proved right
 
     with _progress() as progress:
         return run(settings, progress=_noted(progress))
@@ -204,16 +204,16 @@ def _run(options: dict[str, Any]) -> Path:
 
 def _run_script(options: dict[str, Any]) -> Path:
     settings = script_settings(options, _record_settings(options))
-    from padiff.dumper.script import run_script  # noqa: PLC0415 - after the options proved right
+    from padiff.dumper.runs.script import run_script  # noqa: PLC0415 - after the options proved right
 
     return run_script(settings)
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:
-    from padiff.dumper.feedphase import FeedPhase  # noqa: PLC0415
-    from padiff.dumper.inputs import parse_input  # noqa: PLC0415
-    from padiff.dumper.run import RunSettings  # noqa: PLC0415
-    from padiff.dumper.target import parse_arguments, parse_target  # noqa: PLC0415
+    from padiff.dumper.runs.feedphase import FeedPhase  # noqa: PLC0415
+    from padiff.dumper.runs.inputs import parse_input  # noqa: PLC0415
+    from padiff.dumper.runs.run import RunSettings  # noqa: PLC0415
+    from padiff.dumper.runs.target import parse_arguments, parse_target  # noqa: PLC0415
 
     return RunSettings(
         model=parse_target(options["model"], parse_arguments(options["model_args"])),
@@ -263,7 +263,7 @@ def _record_settings(options: dict[str, Any]) -> RecordSettings:
 
 
 def _repeat_settings(options: dict[str, Any]) -> RepeatSettings | None:
-    from padiff.dumper.repeat import Perturb, RepeatSettings  # noqa: PLC0415
+    from padiff.dumper.runs.repeat import Perturb, RepeatSettings  # noqa: PLC0415
 
     if options["repeat"] is None:
         return None

@@ -14,8 +14,8 @@ from padiff.dumpfile import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from padiff.dumper.recordsettings import RecordSettings
-    from padiff.dumper.script import ScriptSettings
+    from padiff.dumper.recording.recordsettings import RecordSettings
+    from padiff.dumper.runs.script import ScriptSettings
 
 __all__ = ["DEFAULT_STEPS", "check_options", "script_options", "script_settings"]
 
@@ -97,8 +97,8 @@ def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSe
     Raises:
         ConfigError: The options contradict each other.
     """
-    from padiff.dumper.script import ScriptSettings  # noqa: PLC0415
-    from padiff.dumper.scriptwatch import Choice  # noqa: PLC0415
+    from padiff.dumper.runs.script import ScriptSettings  # noqa: PLC0415
+    from padiff.dumper.runs.scriptwatch import Choice  # noqa: PLC0415
 
     if options["model_class"] is not None and options["variable"] is not None:
         raise ConfigError("cannot use --model-class with --model-variable: give one of them")

@@ -13,9 +13,9 @@ from .dump_script import DEFAULT_STEPS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from padiff.dumper.recordsettings import StepPlan
-    from padiff.dumper.runsettings import TrainSettings
-    from padiff.dumper.target import Target
+    from padiff.dumper.recording.recordsettings import StepPlan
+    from padiff.dumper.runs.runsettings import TrainSettings
+    from padiff.dumper.runs.target import Target
 
 __all__ = ["step_plan", "train_settings", "training_options"]
 
@@ -106,8 +106,8 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def train_settings(options: dict[str, Any]) -> TrainSettings:
     """Give the settings that the options come to."""
-    from padiff.dumper.inputs import parse_input  # noqa: PLC0415
-    from padiff.dumper.runsettings import TrainSettings  # noqa: PLC0415
+    from padiff.dumper.runs.inputs import parse_input  # noqa: PLC0415
+    from padiff.dumper.runs.runsettings import TrainSettings  # noqa: PLC0415
 
     return TrainSettings(
         steps=_count(options["steps"]),
@@ -126,7 +126,7 @@ def step_plan(options: dict[str, Any]) -> StepPlan:
     Raises:
         ConfigError: The list is no list of numbers.
     """
-    from padiff.dumper.recordsettings import StepPlan  # noqa: PLC0415
+    from padiff.dumper.recording.recordsettings import StepPlan  # noqa: PLC0415
 
     text, every = options["record_steps"], options["every"]
     if options["script"] is not None:
@@ -152,7 +152,7 @@ def _count(text: str | None) -> int:
 
 
 def _target(options: dict[str, Any], name: str, noun: str) -> Target | None:
-    from padiff.dumper.target import parse_arguments, parse_target  # noqa: PLC0415
+    from padiff.dumper.runs.target import parse_arguments, parse_target  # noqa: PLC0415
 
     text, arguments = options[name], parse_arguments(options[f"{name}_args"])
     if text is None and arguments:

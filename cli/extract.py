@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from padiff.comparer.extract import extract as extract_module
+from padiff.comparer.extracting.extract import extract as extract_module
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile.packed import unpacked
 from padiff.pairing import read_map

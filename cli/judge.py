@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.rejudge import Outcome, rejudge
+from padiff.comparer.judging.rejudge import Outcome, rejudge
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 
 from .output import emit
 
 if TYPE_CHECKING:
-    from padiff.comparer.rejudge import Rejudgement
+    from padiff.comparer.judging.rejudge import Rejudgement
     from padiff.dumpfile import JSON
 
 __all__ = ["judge"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from padiff.comparer import Mode, ToleranceRule
-from padiff.comparer.noise import DEFAULT_FACTOR, FloorSide
-from padiff.comparer.policyfile import Policy, parse_mode, parse_share, read_policy
+from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
+from padiff.comparer.judging.policyfile import Policy, parse_mode, parse_share, read_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

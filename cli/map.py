@@ -8,7 +8,7 @@ import click
 
 from padiff.dumpfile import ConfigError, open_dump
 from padiff.pairing import pair, read_map
-from padiff.pairing.mapwriter import pairing_to_toml
+from padiff.pairing.maps.mapwriter import pairing_to_toml
 
 from .output import emit, write_text
 

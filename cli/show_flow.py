@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from padiff.comparer.between import called, describe_feed
-from padiff.comparer.dataflow import Flow, Made
+from padiff.comparer.locating.between import called, describe_feed
+from padiff.comparer.locating.dataflow import Flow, Made
 from padiff.comparer.report.numbers import plural
 from padiff.dumpfile import Role
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from padiff.comparer.dataflow import Feed
+    from padiff.comparer.locating.dataflow import Feed
     from padiff.comparer.report.style import Canvas
     from padiff.dumpfile import JSON, Index
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.comparer.nonfinite import find_nonfinite
+from padiff.comparer.locating.nonfinite import find_nonfinite
 from padiff.comparer.report.numbers import count
 
 from .show_text import shape_text
@@ -12,7 +12,7 @@ from .show_text import shape_text
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from padiff.comparer.nonfinite import Nonfinite
+    from padiff.comparer.locating.nonfinite import Nonfinite
     from padiff.comparer.report.style import Canvas
     from padiff.dumpfile import JSON, Index
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from padiff.comparer.weights import WeightTolerance, compare_weights
-from padiff.dumper.checkpoint import open_source, write_arrays
-from padiff.dumper.convert import convert as convert_weights
+from padiff.dumper.weights.checkpoint import open_source, write_arrays
+from padiff.dumper.weights.convert import convert as convert_weights
 from padiff.dumpfile import ConfigError
 from padiff.pairing import read_map
-from padiff.pairing.plan import plan_weights
-from padiff.pairing.weight_text import plan_to_toml
+from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.weight_text import plan_to_toml
 
 from .output import emit, render_to_text
 from .weights_text import draw_comparison, draw_conversion, draw_plan, draw_statistics
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from padiff.pairing.side import Side
-    from padiff.pairing.weight_plan import WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightPlan
 
 __all__ = ["weights"]
 
@@ -124,8 +124,8 @@ def _target(
         )
     if like is not None:
         return stack.enter_context(open_source(like))
-    from padiff.dumper.live import build_side  # noqa: PLC0415 - the other way needs no model
-    from padiff.dumper.target import parse_arguments, parse_target  # noqa: PLC0415
+    from padiff.dumper.recording.live import build_side  # noqa: PLC0415 - the other way needs no model
+    from padiff.dumper.runs.target import parse_arguments, parse_target  # noqa: PLC0415
 
     return build_side(parse_target(model or "", parse_arguments(model_args)))
 

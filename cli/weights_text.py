@@ -12,7 +12,7 @@ from rich.table import Table
 from padiff.comparer.report.escape import printable
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.result import SideName
-from padiff.pairing.weight_text import names_of, weight_name
+from padiff.pairing.weights.weight_text import names_of, weight_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from padiff.comparer.weights import JudgedWeight
-    from padiff.dumper.convert import Converted
+    from padiff.dumper.weights.convert import Converted
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.side import Side
-    from padiff.pairing.weight_plan import WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightPlan
 
 __all__ = ["draw_comparison", "draw_conversion", "draw_plan", "draw_statistics"]
 

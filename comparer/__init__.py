@@ -1,7 +1,8 @@
 """Compares dumps without any framework: align, measure, judge, locate; ``report/`` renders."""
 
 from .compare import compare
-from .metrics import measure
+from .judging.metrics import measure
+from .judging.tolerance import ToleranceRule
 from .result import (
     Comparison,
     Coverage,
@@ -16,7 +17,6 @@ from .result import (
     Verdict,
 )
 from .settings import CompareSettings, Mode
-from .tolerance import ToleranceRule
 
 __all__ = [
     "CompareSettings",

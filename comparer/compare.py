@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
 from padiff.pairing import pair
 
-from .calltree import CallTree
-from .causes import explain
-from .coverage import count_coverage
-from .fed import Fed, read_fed
-from .judge import judge
-from .locate import locate
+from .causes.causes import explain
+from .judging.coverage import count_coverage
+from .judging.judge import judge
+from .judging.noise import Noise, read_noise
+from .judging.threeway import ThreeWay, count_more_precise, measure_golden
+from .judging.tolerance import TolerancePolicy
+from .judging.updates import TrainingJudge
+from .locating.calltree import CallTree
+from .locating.fed import Fed, read_fed
+from .locating.locate import locate
+from .locating.sharing import excuse_shared
+from .locating.tree import merge_trees
 from .narrow import narrow
-from .noise import Noise, read_noise
 from .result import Comparison, Coverage, PairedModules, StepComparison, Verdict
-from .sharing import excuse_shared
 from .steps import inherit_across, known_notes, random_notes
-from .threeway import ThreeWay, count_more_precise, measure_golden
-from .tolerance import TolerancePolicy
-from .tree import merge_trees
-from .updates import TrainingJudge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

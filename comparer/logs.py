@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from .blocks import Array
+    from .judging.blocks import Array
     from .result import Tolerance
 
 __all__ = ["STEP", "Series", "SeriesComparison", "compare_series", "read_series"]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy
 
-    from .basis import Basis
-    from .cause import Cause
-    from .profile import AxisProfile
+    from .causes.cause import Cause
+    from .causes.profile import AxisProfile
+    from .judging.basis import Basis
 
 
 class Verdict(StrEnum):

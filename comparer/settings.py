@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, ConfigError, Phase
 
-from .noise import DEFAULT_FACTOR, FloorSide
+from .judging.noise import DEFAULT_FACTOR, FloorSide
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.pairing import MapFile
 
-    from .tolerance import ToleranceRule
+    from .judging.tolerance import ToleranceRule
 
 __all__ = ["CompareSettings", "Mode"]
 

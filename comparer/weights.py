@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Address, CompareError, Phase, dtype_name
 
-from .basis import Basis
-from .metrics import measure
+from .judging.basis import Basis
+from .judging.metrics import measure
+from .judging.tolerance import TolerancePolicy
 from .result import Metrics, Tolerance, Verdict
-from .tolerance import TolerancePolicy
 
 if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
-    from padiff.pairing.weight_plan import WeightPair, WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
 
 __all__ = ["JudgedWeight", "WeightTolerance", "compare_weights"]
 

@@ -1,6 +1,6 @@
 """The recorder: runs a model under hooks and writes a dump, whatever the framework."""
 
-from .record import record
-from .recorder import Counts, Recorder, RecordSettings
+from .recording.record import record
+from .recording.recorder import Counts, Recorder, RecordSettings
 
 __all__ = ["Counts", "RecordSettings", "Recorder", "record"]

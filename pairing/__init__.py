@@ -1,12 +1,8 @@
 """Which part of the reference is which of the candidate, and by which layout rule."""
 
-from .carry import carry
-from .class_rule import ClassRule, forget_class, register_class
 from .kinds import kind_of
-from .mapfile import MapFile, read_map
-from .optimizer_state import split_slot
+from .maps.mapfile import MapFile, read_map
 from .pair import pair
-from .plan import plan_weights
 from .result import (
     Absence,
     CallPair,
@@ -18,9 +14,13 @@ from .result import (
     UnmatchedRecord,
 )
 from .rule import IDENTITY, Rule
-from .sampled import Elements, Matched, elements_of, holds_all, match_elements
 from .side import Side
-from .weight_plan import WeightAlone, WeightPair, WeightPlan
+from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
+from .weights.carry import carry
+from .weights.class_rule import ClassRule, forget_class, register_class
+from .weights.optimizer_state import split_slot
+from .weights.plan import plan_weights
+from .weights.weight_plan import WeightAlone, WeightPair, WeightPlan
 
 __all__ = [
     "IDENTITY",

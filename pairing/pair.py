@@ -6,33 +6,33 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .calls import CallPairs, pair_around, pair_calls
-from .confidence import rate, rate_calls
-from .joined import pair_joined, pair_packed
-from .layout import with_layouts
-from .mapeffects import (
+from .calls.calls import CallPairs, pair_around, pair_calls
+from .calls.confidence import rate, rate_calls
+from .calls.joined import pair_joined, pair_packed
+from .calls.modules import pair_modules
+from .calls.onesided import hidden_by_weights, stack_notes
+from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
     mapped_layouts,
     unused_entries,
     without_ignored,
 )
-from .mapfile import MapFile
-from .mapped import apply_map
-from .modules import pair_modules
-from .onesided import hidden_by_weights, stack_notes
-from .owned import pair_owned
-from .records import Partners, pair_call_records, pair_root_records, unmatched_records
+from .maps.mapfile import MapFile
+from .maps.mapped import apply_map
 from .result import CallPair, Pairing, RecordPair, SideName, UnmatchedRecord
-from .strays import pair_strays
 from .structure import identity, is_same_by_name, is_same_structure
+from .tensors.layout import with_layouts
+from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
+from .tensors.strays import pair_strays
 from .view import View, view_of
+from .weights.owned import pair_owned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .matching import Matching
     from .side import Side
+    from .weights.matching import Matching
 
 __all__ = ["pair"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .calls import CallPairs
-from .matching import Matching
+from .calls.calls import CallPairs
 from .result import PairedBy
+from .weights.matching import Matching
 
 if TYPE_CHECKING:
     from .view import View

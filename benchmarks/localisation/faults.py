@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from padiff.comparer.cause import CauseName as Name
+from padiff.comparer.causes.cause import CauseName as Name
 
 from .parts import change_class
 

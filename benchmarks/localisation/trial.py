@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.comparer import CompareSettings, Comparison, JudgedPair, Tolerance, compare
-from padiff.comparer.hull import passes
-from padiff.comparer.noise import FloorSide
+from padiff.comparer.judging.hull import passes
+from padiff.comparer.judging.noise import FloorSide
 from padiff.dumper import RecordSettings
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.repeat import RepeatSettings
-from padiff.dumper.run import RunSettings, run
-from padiff.dumper.target import Target
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.repeat import RepeatSettings
+from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.target import Target
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from .json_values import strict
 
 if TYPE_CHECKING:
-    from padiff.comparer.cause import Cause
-    from padiff.comparer.profile import AxisProfile
+    from padiff.comparer.causes.cause import Cause
+    from padiff.comparer.causes.profile import AxisProfile
     from padiff.dumpfile import JSON
 
 __all__ = ["cause_to_json", "profile_to_json"]

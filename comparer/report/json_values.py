@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from padiff.comparer.basis import Basis
+    from padiff.comparer.judging.basis import Basis
     from padiff.comparer.result import Metrics, Tolerance
     from padiff.dumpfile import JSON, SourceLine, Statistics
 

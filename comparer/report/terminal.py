@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from padiff.comparer.callerrors import call_errors
-from padiff.comparer.flow import DRIFT
+from padiff.comparer.causes.callerrors import call_errors
+from padiff.comparer.locating.flow import DRIFT
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
 
 from .numbers import number
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from padiff.comparer.callerrors import CallError
+    from padiff.comparer.causes.callerrors import CallError
     from padiff.comparer.result import StepComparison
 
 __all__ = ["render"]

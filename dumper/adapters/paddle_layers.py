@@ -9,8 +9,9 @@ import paddle
 from paddle import nn
 from paddle.jit.pir_translated_layer import PirTranslatedLayer
 
-from padiff.dumper.walk import walk as walk_modules
 from padiff.dumpfile import RecordError
+
+from .walk import walk as walk_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
-from padiff.dumper.walk import walk
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError
 
 from .signature import keywords_of
 from .torch_training import TorchTrainer
 from .torch_watch import TorchWatch
+from .walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,7 @@ def test_there_is_no_folder_that_would_shadow_the_package() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     out = tmp_path_factory.mktemp("wheel")
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # setuptools would pack what it left
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
     subprocess.run([*command, "--wheel-dir", str(out), str(ROOT)], check=True)
     return zipfile.ZipFile(next(out.glob("*.whl")))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Mode
-from padiff.comparer.judge import judge
+from padiff.comparer.judging.judge import judge
 from padiff.dumpfile import numpy_dtype
 from padiff.pairing import PairedBy, Pairing, RecordPair
 from tests.support.dumps import DumpBuilder, MemorySide

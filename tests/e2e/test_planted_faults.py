@@ -17,7 +17,7 @@ from examples.transformer import paddle_model as transformer_paddle
 from examples.transformer import torch_model as transformer_torch
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.dumper import adapters
-from padiff.dumper.weights import load_weights
+from padiff.dumper.weights.weights import load_weights
 from padiff.dumpfile import Phase
 from tests.support import planted_paddle, planted_torch
 

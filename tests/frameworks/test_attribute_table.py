@@ -8,9 +8,9 @@ import paddle
 import pytest
 import torch
 
-from padiff.comparer.attributes import attribute_differences
-from padiff.comparer.defaults import known_differences
-from padiff.dumper.attributes import attributes_of, framework_names
+from padiff.comparer.causes.attributes import attribute_differences
+from padiff.comparer.causes.defaults import known_differences
+from padiff.dumper.recording.attributes import attributes_of, framework_names
 from padiff.dumpfile import ModuleInfo
 
 if TYPE_CHECKING:

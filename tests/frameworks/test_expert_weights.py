@@ -12,7 +12,7 @@ from transformers import GptOssConfig, MixtralConfig
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
 from transformers.models.mixtral.modeling_mixtral import MixtralExperts
 
-from padiff.dumper.weights import assign_weight
+from padiff.dumper.weights.weights import assign_weight
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.comparer.extract import extract
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.recorder import RecordSettings
-from padiff.dumper.run import RunSettings, run
-from padiff.dumper.target import parse_target
+from padiff.comparer.extracting.extract import extract
+from padiff.dumper.recording.recorder import RecordSettings
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.target import parse_target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Kind, compare
-from padiff.dumper.feedphase import FeedPhase
-from padiff.dumper.inputs import parse_input
-from padiff.dumper.recordsettings import RecordSettings
-from padiff.dumper.run import RunSettings, TrainSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.recording.recordsettings import RecordSettings
+from padiff.dumper.runs.feedphase import FeedPhase
+from padiff.dumper.runs.inputs import parse_input
+from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import ConfigError, Phase, Role, open_dump
 
 if TYPE_CHECKING:

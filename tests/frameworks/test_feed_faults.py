@@ -18,10 +18,10 @@ from examples.transformer import paddle_model as transformer_paddle
 from examples.transformer import torch_model as transformer_torch
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.dumper import adapters
-from padiff.dumper.feedphase import FeedPhase
-from padiff.dumper.recordsettings import RecordSettings
-from padiff.dumper.steploop import LiveRun, record_steps
-from padiff.dumper.weights import load_weights
+from padiff.dumper.recording.recordsettings import RecordSettings
+from padiff.dumper.runs.feedphase import FeedPhase
+from padiff.dumper.runs.steploop import LiveRun, record_steps
+from padiff.dumper.weights.weights import load_weights
 from padiff.dumpfile import Phase
 from tests.support import planted_paddle, planted_torch
 

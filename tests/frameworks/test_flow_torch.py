@@ -11,8 +11,8 @@ from torch import nn
 
 import padiff
 from padiff.cli.main import main
-from padiff.comparer.dataflow import Flow, Made
-from padiff.comparer.nonfinite import MASK, find_nonfinite
+from padiff.comparer.locating.dataflow import Flow, Made
+from padiff.comparer.locating.nonfinite import MASK, find_nonfinite
 from padiff.dumpfile import Index, open_dump
 from tests.support.located import compare_dumps
 

@@ -12,9 +12,9 @@ import torch
 from safetensors.numpy import save_file
 
 from padiff.dumper.adapters import load
-from padiff.dumper.checkpoint import read_arrays, write_arrays
-from padiff.dumper.live import LiveSide
-from padiff.dumper.weights import assign_weight, load_weights
+from padiff.dumper.recording.live import LiveSide
+from padiff.dumper.weights.checkpoint import read_arrays, write_arrays
+from padiff.dumper.weights.weights import assign_weight, load_weights
 from padiff.dumpfile import ConfigError
 from padiff.pairing import carry
 

@@ -9,7 +9,7 @@ import paddle
 import pytest
 import torch
 
-from padiff.dumper.weights import assign_weight
+from padiff.dumper.weights.weights import assign_weight
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.dumper import record
-from padiff.dumper.weights import assign_weight
+from padiff.dumper.weights.weights import assign_weight
 from padiff.dumpfile import Role
 from tests.support.ports import met_paddle, met_torch
 

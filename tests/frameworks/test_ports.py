@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.recorder import RecordSettings
-from padiff.dumper.run import RunSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.recording.recorder import RecordSettings
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Role, open_dump
 from tests.support.leaves import layers_that_ran, paired_layers
 

@@ -7,7 +7,7 @@ import paddle
 import pytest
 import torch
 
-from padiff.dumper.weights import assign_weight
+from padiff.dumper.weights.weights import assign_weight
 from tests.support.authors import CANDIDATES, REFERENCES, spread
 
 TOLERANCE = 1e-4

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.comparer.noise import FloorSide
+from padiff.comparer.judging.noise import FloorSide
 from padiff.dumper import RecordSettings
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.repeat import Perturb, RepeatSettings
-from padiff.dumper.run import RunSettings, TrainSettings, run
-from padiff.dumper.target import Target
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.repeat import Perturb, RepeatSettings
+from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.target import Target
 from padiff.dumpfile import ConfigError, Phase, Role, open_dump, read_floor
 
 if TYPE_CHECKING:

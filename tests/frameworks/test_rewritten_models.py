@@ -16,8 +16,8 @@ from torch import nn
 
 from padiff.dumper import record
 from padiff.dumper.adapters import load
-from padiff.dumper.rehearsal import rehearse
-from padiff.dumper.weights import assign_weight, load_weights
+from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.weights.weights import assign_weight, load_weights
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from padiff.dumper import RecordSettings
-from padiff.dumper.inputs import parse_input
-from padiff.dumper.run import RunSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.runs.inputs import parse_input
+from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import ConfigError, DumpExistsError, Phase, RecordError, Role
 from tests.support.recording import Recorded
 

@@ -9,10 +9,10 @@ import pytest
 
 from padiff.comparer import CompareSettings, compare
 from padiff.comparer.result import Evidence, Verdict
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.recorder import RecordSettings
-from padiff.dumper.run import RunSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.recording.recorder import RecordSettings
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Keep
 
 if TYPE_CHECKING:

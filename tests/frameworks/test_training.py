@@ -13,10 +13,10 @@ import pytest
 import padiff
 from padiff.comparer import CompareSettings, Comparison, Kind, Verdict, compare
 from padiff.dumper import adapters
-from padiff.dumper.inputs import parse_input
-from padiff.dumper.recordsettings import RecordSettings
-from padiff.dumper.run import RunSettings, TrainSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.recording.recordsettings import RecordSettings
+from padiff.dumper.runs.inputs import parse_input
+from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.paddle_lab import PaddleLab
 from tests.support.torch_lab import TorchLab
@@ -24,7 +24,7 @@ from tests.support.torch_lab import TorchLab
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from padiff.dumper.target import Target
+    from padiff.dumper.runs.target import Target
     from tests.support.recording import Lab
 
 PORTS = Path(__file__).parents[1] / "support" / "ports"

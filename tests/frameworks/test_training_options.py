@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.dumper.inputs import parse_input
-from padiff.dumper.recordsettings import RecordSettings, StepPlan
-from padiff.dumper.run import RunSettings, TrainSettings, run
-from padiff.dumper.target import parse_target
+from padiff.dumper.recording.recordsettings import RecordSettings, StepPlan
+from padiff.dumper.runs.inputs import parse_input
+from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.recording import Recorded
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from padiff.cli.main import main
-from padiff.dumper.checkpoint import read_arrays
+from padiff.dumper.weights.checkpoint import read_arrays
 from padiff.dumpfile import open_dump, validate
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from padiff.dumper.adapters import load
-from padiff.dumper.checkpoint import write_arrays
-from padiff.dumper.weights import assign_weight, load_weights
+from padiff.dumper.weights.checkpoint import write_arrays
+from padiff.dumper.weights.weights import assign_weight, load_weights
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ import pytest
 import torch
 
 from padiff.dumper.adapters import load
-from padiff.dumper.live import LiveSide
-from padiff.dumper.weights import carry_over
+from padiff.dumper.recording.live import LiveSide
+from padiff.dumper.weights.weights import carry_over
 from padiff.dumpfile import ConfigError, RecordInfo, Role
 from padiff.pairing import carry
-from padiff.pairing.plan import plan_weights
+from padiff.pairing.weights.plan import plan_weights
 
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter
-    from padiff.pairing.weight_plan import WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightPlan
 from tests.frameworks.weight_rule_cases import LAYERS, Case, call
 from tests.frameworks.weight_rule_composed import COMPOSITES, REPARAMETRISED, SPECTRAL_LAYER
 

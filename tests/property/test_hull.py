@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Tolerance, measure
-from padiff.comparer.hull import passes
+from padiff.comparer.judging.hull import passes
 
 Array = npt.NDArray[Any]
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, Verdict, compare
-from padiff.comparer.noise import FloorSide
-from padiff.comparer.rejudge import Outcome, Rejudgement, rejudge
+from padiff.comparer.judging.noise import FloorSide
+from padiff.comparer.judging.rejudge import Outcome, Rejudgement, rejudge
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Floor, RecordFloor, Role, open_dump, write_floor
 from tests.support.dumps import DumpBuilder

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Metrics, Tolerance, measure
-from padiff.comparer.hull import passes
-from padiff.comparer.smallpairs import SMALL, is_small, measure_small
+from padiff.comparer.judging.hull import passes
+from padiff.comparer.judging.smallpairs import SMALL, is_small, measure_small
 
 Array = npt.NDArray[Any]
 

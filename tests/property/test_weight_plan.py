@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from padiff.dumpfile import Role
-from padiff.pairing.plan import plan_weights
+from padiff.pairing.weights.plan import plan_weights
 from tests.support.dumps import DumpBuilder, MemorySide
 
 Array = npt.NDArray[Any]

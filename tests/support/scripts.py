@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from padiff.dumper.recordsettings import RecordSettings, StepPlan
-from padiff.dumper.script import ScriptSettings, run_script
-from padiff.dumper.scriptwatch import Choice
+from padiff.dumper.recording.recordsettings import RecordSettings, StepPlan
+from padiff.dumper.runs.script import ScriptSettings, run_script
+from padiff.dumper.runs.scriptwatch import Choice
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:

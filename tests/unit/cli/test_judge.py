@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from padiff.cli.judge import judge
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.comparer.rejudge import rejudge
+from padiff.comparer.judging.rejudge import rejudge
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
 from tests.support.tiny_net import tiny_net

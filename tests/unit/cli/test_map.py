@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from padiff.cli.main import main
-from padiff.dumper.checkpoint import write_arrays
+from padiff.dumper.weights.checkpoint import write_arrays
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.cli.main import main
-from padiff.dumper.checkpoint import read_arrays, write_arrays
+from padiff.dumper.weights.checkpoint import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.comparer.attributes import attribute_differences
-from padiff.comparer.defaults import known_differences
+from padiff.comparer.causes.attributes import attribute_differences
+from padiff.comparer.causes.defaults import known_differences
 from padiff.dumpfile import ModuleInfo
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from padiff.comparer import spread
+from padiff.comparer.judging import spread
+from padiff.comparer.judging.spread import describe
 from padiff.comparer.result import Tolerance
-from padiff.comparer.spread import describe
 
 EXACT = Tolerance(atol=0.0, rtol=0.0)
 

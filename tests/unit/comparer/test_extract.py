@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.comparer.extract import extract
-from padiff.comparer.layer_script import script_for
+from padiff.comparer.extracting.extract import extract
+from padiff.comparer.extracting.layer_script import script_for
 from padiff.dumpfile import ConfigError, Role, open_dump
 from tests.support.tiny_net import tiny_pair
 

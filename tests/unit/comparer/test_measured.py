@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import CompareSettings, Tolerance, compare, measure
-from padiff.comparer.blocks import RELEASE_BYTES
-from padiff.comparer.measured import THREADED_FROM
+from padiff.comparer.judging.blocks import RELEASE_BYTES
+from padiff.comparer.judging.measured import THREADED_FROM
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
 from tests.support.dumps import DumpBuilder

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.baseline import accept
-from padiff.comparer.basis import Basis
-from padiff.comparer.noise import FloorSide, Noise
-from padiff.comparer.rounding import Sums
-from padiff.comparer.tolerance import ROUNDING_FACTOR, TolerancePolicy, rounding_of
+from padiff.comparer.judging.basis import Basis
+from padiff.comparer.judging.noise import FloorSide, Noise
+from padiff.comparer.judging.rounding import Sums
+from padiff.comparer.judging.tolerance import ROUNDING_FACTOR, TolerancePolicy, rounding_of
 from padiff.dumpfile import (
     Address,
     ConfigError,

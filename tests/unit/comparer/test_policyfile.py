@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Mode, Verdict, compare
-from padiff.comparer.policyfile import parse_mode, parse_share, read_policy
+from padiff.comparer.judging.policyfile import parse_mode, parse_share, read_policy
 from padiff.dumpfile import ConfigError
 from tests.support.dumps import DumpBuilder
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.comparer.rounding import Rounding, Sums
+from padiff.comparer.judging.rounding import Rounding, Sums
 from padiff.dumpfile import Index, Role
 from tests.support.dumps import DumpBuilder
 

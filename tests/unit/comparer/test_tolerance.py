@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from padiff.comparer import ToleranceRule
-from padiff.comparer.basis import Basis
+from padiff.comparer.judging.basis import Basis
+from padiff.comparer.judging.rounding import Sums
+from padiff.comparer.judging.tolerance import TolerancePolicy
 from padiff.comparer.result import Tolerance
-from padiff.comparer.rounding import Sums
-from padiff.comparer.tolerance import TolerancePolicy
 from padiff.dumpfile import Address, ConfigError, Phase, Role
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from padiff.dumper.checkpoint import FileSide, open_source, read_arrays, write_arrays
+from padiff.dumper.weights.checkpoint import FileSide, open_source, read_arrays, write_arrays
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from padiff.dumper.adapter import Keywords
-from padiff.dumper.inputs import InputFile, load_inputs, parse_input
+from padiff.dumper.runs.inputs import InputFile, load_inputs, parse_input
 from padiff.dumpfile import ConfigError
 
 IDS = np.arange(6).reshape(2, 3)

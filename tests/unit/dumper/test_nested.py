@@ -7,7 +7,7 @@ from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from padiff.dumper.nested import MAX_DEPTH, MAX_TEXT, flatten, flatten_call, literal
+from padiff.dumper.recording.nested import MAX_DEPTH, MAX_TEXT, flatten, flatten_call, literal
 
 
 class Leaf:

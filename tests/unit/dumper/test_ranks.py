@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.dumper.meeting import Meeting, Offer
-from padiff.dumper.ranks import Ranks, ranks_of
+from padiff.dumper.recording.meeting import Meeting, Offer
+from padiff.dumper.recording.ranks import Ranks, ranks_of
 from padiff.dumpfile import (
     DumpExistsError,
     DumpWriteError,

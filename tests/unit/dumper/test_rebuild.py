@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from transformers.modeling_outputs import BaseModelOutput
 
-from padiff.dumper.nested import flatten
-from padiff.dumper.rebuild import rebuilt
+from padiff.dumper.recording.nested import flatten
+from padiff.dumper.runs.rebuild import rebuilt
 
 
 class Named(NamedTuple):

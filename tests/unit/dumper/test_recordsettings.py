@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from padiff.dumper.recordsettings import StepPlan
+from padiff.dumper.recording.recordsettings import StepPlan
 from padiff.dumpfile import ConfigError
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from padiff.dumper import RecordSettings
-from padiff.dumper.inputs import InputFile
-from padiff.dumper.replay import Recorded, inputs_of, parse_slot
-from padiff.dumper.run import RunSettings
-from padiff.dumper.target import Target
-from padiff.dumper.usercode import UserCode, describe
+from padiff.dumper.runs.inputs import InputFile
+from padiff.dumper.runs.replay import Recorded, inputs_of, parse_slot
+from padiff.dumper.runs.run import RunSettings
+from padiff.dumper.runs.target import Target
+from padiff.dumper.runs.usercode import UserCode, describe
 from padiff.dumpfile import ConfigError, DumpNotFoundError, RecordError
 from tests.support.dumps import DumpBuilder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from padiff.dumper.select import ModuleName, Pattern, Reach, Selection
+from padiff.dumper.recording.select import ModuleName, Pattern, Reach, Selection
 from padiff.dumpfile import ConfigError
 
 MODULES = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from padiff.dumper.source import Sources
+from padiff.dumper.recording.source import Sources
 
 if TYPE_CHECKING:
     from padiff.dumpfile import SourceLine

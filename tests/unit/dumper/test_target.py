@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.dumper.target import (
+from padiff.dumper.runs.target import (
     Target,
     build,
     import_target,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from padiff.dumpfile import Role
-from padiff.pairing.plan import plan_weights
 from padiff.pairing.result import ModulePair, PairedBy
-from padiff.pairing.weight_text import names_of
+from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.weight_text import names_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 RNG = np.random.default_rng(8)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import Role
-from padiff.pairing.plan import plan_weights
-from padiff.pairing.weight_text import names_of
+from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.weight_text import names_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 UP, DOWN = (6, 4), (4, 6)

@@ -9,8 +9,8 @@ import pytest
 
 from padiff.dumpfile import ConfigError
 from padiff.pairing import Absence, MapFile, PairedBy, Pairing, SideName, pair, read_map
-from padiff.pairing.mapfile import layout_rule
-from padiff.pairing.pattern import PathPattern
+from padiff.pairing.maps.mapfile import layout_rule
+from padiff.pairing.maps.pattern import PathPattern
 from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from padiff.pairing import MapFile, PairedBy, Pairing, pair
-from padiff.pairing.mapwriter import pairing_to_toml
+from padiff.pairing.maps.mapwriter import pairing_to_toml
 from tests.support.dumps import DumpBuilder
 from tests.support.tiny_net import tiny_net
 

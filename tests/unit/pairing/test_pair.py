@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from padiff.dumpfile import Role
 from padiff.pairing import Absence, PairedBy, Pairing, SideName, pair
-from padiff.pairing.align import uncrossed
+from padiff.pairing.calls.align import uncrossed
 from padiff.pairing.names import likeness, words_of
 from tests.support.dumps import DumpBuilder, MemorySide
 from tests.support.tiny_net import tiny_net

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from padiff.dumpfile import Role
-from padiff.pairing.mapfile import MapFile
-from padiff.pairing.plan import plan_weights
+from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import PairedBy, SideName
-from padiff.pairing.weight_text import names_of, plan_to_toml, problems_of
+from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.weight_text import names_of, plan_to_toml, problems_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 if TYPE_CHECKING:
-    from padiff.pairing.weight_plan import WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightPlan
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(7)

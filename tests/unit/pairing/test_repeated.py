@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.pairing.repeated import find_repetition
+from padiff.pairing.tensors.repeated import find_repetition
 
 Floats = npt.NDArray[np.float32]
 

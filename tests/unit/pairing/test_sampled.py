@@ -7,7 +7,7 @@ import pytest
 
 from padiff.dumpfile import sample_positions
 from padiff.pairing import Elements, Rule, match_elements
-from padiff.pairing.sampled import LEAST_SAMPLE
+from padiff.pairing.tensors.sampled import LEAST_SAMPLE
 
 COUNT = 512
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.pairing import carry, plan_weights
-from padiff.pairing.weight_text import names_of
+from padiff.pairing.weights.weight_text import names_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 if TYPE_CHECKING:

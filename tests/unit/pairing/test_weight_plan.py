@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from padiff.pairing.result import PairedBy
-from padiff.pairing.weight_plan import WeightPair, WeightPlan
+from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
 
 
 def _plan(reference: int, confidence: float = 1.0) -> WeightPlan:

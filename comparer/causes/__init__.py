@@ -1,0 +1,1 @@
+"""What a divergence is likely caused by, with the numbers that say so."""

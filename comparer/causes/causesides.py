@@ -1,0 +1,140 @@
+"""Read from both dumps what the search for a cause looks at: arrays, layers, what was at hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer.judging.absent import arrays_of
+from padiff.comparer.judging.blocks import is_floating
+from padiff.comparer.locating.between import name_of
+from padiff.dumpfile import Content, Role
+from padiff.pairing import Rule, kind_of
+
+from .attributes import canonical_attributes
+from .contrast import Contrast, unit_roundoff
+from .layercauses import Layer
+
+if TYPE_CHECKING:
+    from padiff.comparer.judging.blocks import Array
+    from padiff.comparer.locating.calltree import CallTree
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing import Side
+
+__all__ = ["Sides"]
+
+MOST_ELEMENTS = 1 << 24
+"""Larger tensors are not looked into: it takes several float64 copies."""
+MOST_AT_HAND = 1 << 22
+"""Of the tensors that code between modules had at hand, larger ones are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Both dumps, and what of the one is what of the other."""
+
+    tree: CallTree
+    reference: Side
+    candidate: Side
+
+    def contrast(self, position: int) -> Contrast | None:
+        """Read a judged pair, the reference in the candidate's layout; None if it cannot be."""
+        known, found = self.tree.records[position]
+        pair = self.tree.pairs[position]
+        if not known or found is None or pair.metrics is None or pair.is_partial:
+            return None
+        target = self.candidate.index.records[found]
+        sources = [self.reference.index.records[one] for one in known]
+        if math.prod(target.shape) > MOST_ELEMENTS:
+            return None
+        array = Rule.parse(pair.candidate_layout).apply([self.candidate.array(target)])
+        parts = arrays_of(sources, self.reference)
+        expected = Rule.parse(pair.layout).apply(parts, array.shape)
+        if not (_is_number(expected) and _is_number(array)):
+            return None
+        names = [self._dtype(self.reference, source) for source in sources]
+        names.append(self._dtype(self.candidate, target))
+        return Contrast(
+            reference=expected.astype(np.float64),
+            candidate=array.astype(np.float64),
+            unit=max(map(unit_roundoff, names)),
+        )
+
+    @staticmethod
+    def _dtype(side: Side, record: RecordInfo) -> str:
+        return "" if record.value is None else side.index.values[record.value].dtype
+
+    def at_hand(self, record: RecordInfo) -> list[tuple[str, Array]]:
+        """Give what the reference's code had at hand when it made a tensor, by name, in order.
+
+        For a leaf's output, its inputs.
+        """
+        flow, call = self.tree.reference_flow, record.call
+        if call is None:
+            return []
+        if record.role is Role.OUTPUT and call not in flow.inside:
+            given = flow.records(call, Role.INPUT)
+        elif record.role is Role.OUTPUT:
+            given = flow.ingredients(call, record.order)
+        else:
+            around = self.tree.reference.calls[call].parent
+            given = [] if around is None else flow.ingredients(around, record.order)
+        own = call if record.role is Role.OUTPUT else self.tree.reference.calls[call].parent
+        inside = "" if own is None else self.tree.path(own)
+        found = []
+        for one in given:
+            array = self._floating(one, MOST_AT_HAND)
+            if array is not None:
+                found.append((name_of(self.reference.index, one, inside=inside), array))
+        return found
+
+    def _floating(self, record: RecordInfo, most: int) -> Array | None:
+        """Read a record of the reference as float64; None if it is large, partial or no float."""
+        value = None if record.value is None else self.reference.index.values[record.value]
+        if value is None or value.content is not Content.FULL or value.size > most:
+            return None
+        array = self.reference.array(record)
+        return array.astype(np.float64) if is_floating(array.dtype) else None
+
+    def layer(self, call: int | None, module: int) -> Layer | None:
+        """Gather what is known of a reference module and its partner, and of one call."""
+        partner = self.tree.partner_module.get(module)
+        if partner is None:
+            return None
+        known, found = self.reference.index.modules[module], self.candidate.index.modules[partner]
+        kind = kind_of(known) or kind_of(found)
+        if kind is None and call is None:
+            return None
+        return Layer(
+            class_name=known.class_name.lower(),
+            kind=kind or "",
+            reference=canonical_attributes(known, self.reference.framework),
+            candidate=canonical_attributes(found, self.candidate.framework),
+            training=(known.training, found.training),
+            source=self._input(call),
+            states={
+                record.slot.lstrip("._"): self.reference.array(record).astype(np.float64)
+                for record in self.reference.index.records
+                if record.module == module and self._is_small_state(record)
+            },
+        )
+
+    def _is_small_state(self, record: RecordInfo) -> bool:
+        if record.role not in {Role.WEIGHT, Role.BUFFER} or record.value is None:
+            return False
+        value = self.reference.index.values[record.value]
+        return value.content is Content.FULL and value.size <= MOST_ELEMENTS
+
+    def _input(self, call: int | None) -> Array | None:
+        if call is None:
+            return None
+        records = self.tree.reference_flow.records(call, Role.INPUT)
+        return self._floating(records[0], MOST_ELEMENTS) if records else None
+
+
+def _is_number(array: Array) -> bool:
+    """Tell whether differences of a tensor's elements mean something: floats, positions, ids."""
+    return is_floating(array.dtype) or np.issubdtype(array.dtype, np.integer)

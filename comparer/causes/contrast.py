@@ -1,0 +1,83 @@
+"""Two arrays that should be equal, and whether an explanation leaves nothing but rounding over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from padiff.comparer.judging.blocks import Array
+
+__all__ = ["EXPLAINED", "Contrast", "unit_roundoff"]
+
+EXPLAINED = 0.02
+"""Share of the error, in L2, that may be left over by an explanation, besides rounding."""
+MOST_LEFT = 0.3
+"""Share that may be left over with rounding: more is no explanation, however coarse the dtype."""
+
+_UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_COARSEST = 2.0**-4
+"""Of the 8-bit formats with the fewest digits."""
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Give half the distance from 1 to the next number of a floating-point dtype; 0 for integers.
+
+    Args:
+        dtype: Name as in ``padiff.dumpfile``.
+    """
+    if dtype.startswith(("int", "uint")):
+        return 0.0
+    return _UNITS.get(dtype, _COARSEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """What a tensor should be and what it is."""
+
+    reference: Array
+    """Shape (*S), float64, finite."""
+    candidate: Array
+    """Shape (*S), float64, finite."""
+    unit: float
+    """Unit roundoff of the coarser of the two dtypes: half the distance from 1 to the next."""
+
+    @cached_property
+    def error(self) -> float:
+        """Give ``||candidate - reference||``."""
+        return float(np.linalg.norm((self.candidate - self.reference).ravel()))
+
+    @cached_property
+    def allowed(self) -> float:
+        """Give the share of the error that may be left over.
+
+        Rounding changes each element by up to ``unit`` times its size, on either side.
+        """
+        if not self.error:
+            return 0.0
+        sizes = np.linalg.norm(self.reference.ravel()), np.linalg.norm(self.candidate.ravel())
+        noise = self.unit * float(np.hypot(*sizes))
+        return min(EXPLAINED + noise / self.error, MOST_LEFT)
+
+    def left(self, explained: Array) -> float:
+        """Give the share of the error, in L2, that an explanation of the candidate leaves over.
+
+        0 where ``explained`` is the candidate, 1 or more where it is no better than the reference.
+        """
+        if not self.error:
+            return 0.0
+        return float(np.linalg.norm((self.candidate - explained).ravel())) / self.error
+
+    def fits(self, explained: Array) -> bool:
+        """Tell whether an explanation of the candidate leaves no more over than it may."""
+        return explained.shape == self.candidate.shape and self.left(explained) <= self.allowed
+
+    def is_reference(self, computed: Array) -> bool:
+        """Tell whether something computed is the reference, to less than what diverged."""
+        if computed.shape != self.reference.shape:
+            return False
+        off = float(np.linalg.norm((computed - self.reference).ravel()))
+        return off <= self.allowed * self.error

@@ -1,0 +1,162 @@
+"""Causes that only make sense for one kind of layer, recomputed from its inputs and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .cause import Cause, CauseName
+from .contrast import EXPLAINED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.comparer.judging.blocks import Array
+    from padiff.dumpfile import JSON
+
+    from .contrast import Contrast
+
+__all__ = ["Layer", "batch_statistics", "dropout", "running_variance", "transposed_weight"]
+
+ENOUGH = 16
+"""Elements from which a share of zeros means something."""
+LEAST_SHARE = 0.01
+"""Smallest share of elements left out that counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What is known of a diverged module."""
+
+    class_name: str
+    """Of the reference, in lower case."""
+    kind: str
+    """As in ``padiff.pairing.kind_of``, empty if unknown."""
+    reference: Mapping[str, JSON]
+    """Canonical attributes."""
+    candidate: Mapping[str, JSON]
+    training: tuple[bool, bool]
+    """Of the reference, of the candidate."""
+    source: Array | None
+    """The call's first input on the reference, float64."""
+    states: Mapping[str, Array]
+    """The reference's weights and buffers by plain name, float64."""
+
+    @property
+    def heads(self) -> int | None:
+        """Give the number of attention heads, None if it has none."""
+        value = self.reference.get("num_heads")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def state(self, *names: str) -> Array | None:
+        """Give the first weight or buffer that is there under one of the names."""
+        return next((self.states[name] for name in names if name in self.states), None)
+
+
+def batch_statistics(sides: Contrast, layer: Layer) -> Cause | None:
+    """See whether the candidate is what BatchNorm gives in the other mode."""
+    source = layer.source
+    if layer.kind != "batch_norm" or source is None or source.shape != sides.reference.shape:
+        return None
+    axes = (0, *range(2, source.ndim))
+    running = layer.state("running_mean", "mean"), layer.state("running_var", "variance")
+    if running[0] is None or running[1] is None:
+        return None
+    modes = {
+        "training": (source.mean(axis=axes), source.var(axis=axes)),
+        "eval": (running[0], running[1]),
+    }
+    for mode, (mean, variance) in modes.items():
+        explained = _normalised(source, mean, variance, layer)
+        if sides.fits(explained):
+            numbers: dict[str, JSON] = {"mode": mode}
+            text = f"the candidate is what this BatchNorm gives in {mode} mode"
+            return Cause(name=CauseName.BATCH_STATISTICS, text=text, numbers=numbers)
+    return None
+
+
+def _normalised(source: Array, mean: Array, variance: Array, layer: Layer) -> Array:
+    shape = (1, -1) + (1,) * (source.ndim - 2)
+    eps = layer.reference.get("eps")
+    scale = np.sqrt(variance + (eps if isinstance(eps, float) else 1e-5))
+    given = (source - mean.reshape(shape)) / scale.reshape(shape)
+    weight, bias = layer.state("weight"), layer.state("bias")
+    given = given if weight is None else given * weight.reshape(shape)
+    result: Array = given if bias is None else given + bias.reshape(shape)
+    return result
+
+
+def dropout(sides: Contrast) -> Cause | None:
+    """See whether one side left elements out at random and scaled the others up."""
+    reference, candidate = sides.reference, sides.candidate
+    if reference.size < ENOUGH:
+        return None
+    for side, dropped, whole in (
+        ("candidate", candidate, reference),
+        ("reference", reference, candidate),
+    ):
+        kept = (dropped != 0) & (whole != 0)
+        lost = (dropped == 0) & (whole != 0)
+        share = np.count_nonzero(lost) / dropped.size
+        if np.count_nonzero(kept) < ENOUGH // 4 or not LEAST_SHARE < share < 1:
+            continue
+        ratio = dropped[kept] / whole[kept]
+        scale = float(np.median(ratio))
+        if (
+            scale > 1 + LEAST_SHARE
+            and np.abs(ratio / scale - 1).max() <= EXPLAINED + 4 * sides.unit
+        ):
+            p = 1 - 1 / scale
+            text = (
+                f"dropout is active on the {side}: {share:.1%} are zero, the others 1/(1-{p:.3g})"
+            )
+            numbers: dict[str, JSON] = {"p": p, "zero_share": share, "side": side}
+            return Cause(name=CauseName.DROPOUT, text=text, numbers=numbers)
+    return None
+
+
+def transposed_weight(sides: Contrast, layer: Layer) -> Cause | None:
+    """See whether the candidate is what a square Linear gives with its weight transposed."""
+    weight, source = layer.state("weight"), layer.source
+    if weight is None or source is None or layer.kind not in {"linear", ""} or not source.ndim:
+        return None
+    if weight.ndim != 2 or len({*weight.shape, source.shape[-1]}) != 1:  # noqa: PLR2004
+        return None
+    bias = layer.state("bias")
+    for used, right in ((weight, weight.T), (weight.T, weight)):
+        given, expected = source @ used, source @ right
+        if bias is not None and bias.shape == given.shape[-1:]:
+            given, expected = given + bias, expected + bias
+        if sides.fits(given) and sides.is_reference(expected):
+            return Cause(
+                name=CauseName.TRANSPOSED_WEIGHT,
+                text="the candidate is what the transposed weight gives",
+            )
+    return None
+
+
+def running_variance(sides: Contrast, layer: Layer) -> Cause | None:
+    """See whether the sides differ as the biased and the unbiased batch variance do.
+
+    The ratio of the two is n / (n - 1) of the batch's part, so that the difference has one sign
+    and is at most 1 / (n - 1) of the value.
+    """
+    source, reference, candidate = layer.source, sides.reference, sides.candidate
+    if layer.kind != "batch_norm" or not (reference > 0).all():
+        return None
+    share = (reference - candidate) / candidate
+    if not ((share >= 0).all() or (share <= 0).all()):
+        return None
+    count = None if source is None else source.size // source.shape[1]
+    largest = float(np.abs(share).max())
+    if count is not None and largest > (1 + EXPLAINED) / max(count - 1, 1):
+        return None
+    if count is None and largest > EXPLAINED:
+        return None
+    return Cause(
+        name=CauseName.RUNNING_VARIANCE,
+        text="one side updates with the biased, the other with the unbiased batch variance",
+        numbers={"largest_share": largest, "count": count},
+    )

@@ -1,0 +1,96 @@
+"""Where along each axis a candidate is off: the error profile of one diverged tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from padiff.comparer.judging.blocks import Array
+    from padiff.comparer.result import Tolerance
+
+__all__ = ["AxisProfile", "agreement", "axis_names", "profile"]
+
+LONGEST = 64
+"""Entries of a profile; longer axes are given in that many bins."""
+
+_NAMES = {
+    1: ("feature",),
+    2: ("batch", "feature"),
+    3: ("batch", "token", "feature"),
+    4: ("batch", "channel", "row", "column"),
+    5: ("batch", "channel", "depth", "row", "column"),
+}
+"""What the axes of an activation usually are, by their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisProfile:
+    """The error along one axis."""
+
+    axis: int
+    name: str
+    """What the axis usually is: batch, token, channel, feature; a guess by number of axes."""
+    size: int
+    mismatched: tuple[int, ...]
+    """Indices at which some element does not agree, ascending."""
+    max_abs: tuple[float, ...]
+    """Largest absolute difference, of each index or of each of ``LONGEST`` equal bins."""
+
+
+def axis_names(ndim: int) -> tuple[str, ...]:
+    """Name the axes of an activation by their number."""
+    return _NAMES.get(ndim, tuple(f"axis {axis}" for axis in range(ndim)))
+
+
+def agreement(reference: Array, candidate: Array, tolerance: Tolerance) -> Array:
+    """Tell for each element whether the sides agree; equal nan and inf do.
+
+    Args:
+        reference: Shape (*S), float64.
+        candidate: Shape (*S), float64.
+        tolerance: Decides.
+    """
+    with np.errstate(all="ignore"):
+        distance = np.abs(candidate - reference)
+        agree: Array = distance <= tolerance.atol + tolerance.rtol * np.abs(reference)
+    agree |= (candidate == reference) | (np.isnan(candidate) & np.isnan(reference))
+    return agree
+
+
+def profile(reference: Array, candidate: Array, tolerance: Tolerance) -> tuple[AxisProfile, ...]:
+    """Measure the error along each axis.
+
+    Args:
+        reference: Shape (*S), float64.
+        candidate: Shape (*S), float64.
+        tolerance: Decides which elements agree.
+    """
+    agree = agreement(reference, candidate, tolerance)
+    with np.errstate(all="ignore"):
+        distance = np.abs(candidate - reference)
+    distance = np.where(np.isfinite(distance), distance, np.inf)
+    distance[agree & np.isinf(distance)] = 0.0
+    names = axis_names(reference.ndim)
+    found = []
+    for axis, size in enumerate(reference.shape):
+        others = tuple(other for other in range(reference.ndim) if other != axis)
+        bad = np.flatnonzero(~agree.all(axis=others))
+        largest = distance.max(axis=others, initial=0.0)
+        found.append(
+            AxisProfile(
+                axis=axis,
+                name=names[axis],
+                size=size,
+                mismatched=tuple(map(int, bad)),
+                max_abs=tuple(float(part.max()) for part in _bins(largest)),
+            )
+        )
+    return tuple(found)
+
+
+def _bins(values: Array) -> list[Array]:
+    count = min(LONGEST, values.size)
+    return [part for part in np.array_split(values, count) if part.size] if count else []

@@ -1,0 +1,1 @@
+"""Take one layer out of two dumps, with scripts that run it alone."""

@@ -1,0 +1,1 @@
+"""From tensors to numbers, and from numbers to verdicts."""

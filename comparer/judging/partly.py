@@ -1,0 +1,214 @@
+"""Judge a pair of which not all elements were recorded: by a sample, by statistics, by digests.
+
+Each says what it is. A sample is judged element by element, and the statistics of the whole tensors
+besides; statistics out of bounds prove a divergence, within bounds they prove nothing; digests tell
+only whether all bits are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer.result import Verdict
+from padiff.comparer.settings import Mode
+from padiff.dumpfile import Content, Statistics
+from padiff.pairing import elements_of, holds_all, match_elements
+
+from .bystatistics import disagreement
+from .metrics import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from padiff.comparer.result import JudgedPair, Metrics, Tolerance
+    from padiff.dumpfile import RecordInfo, ValueInfo
+    from padiff.pairing import Matched, Rule, Side
+
+__all__ = ["Partial", "is_reordered", "judge_partly"]
+
+
+class Partial:
+    """Both sides of a pair of which not all elements were recorded."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        references: Sequence[RecordInfo],
+        record: RecordInfo,
+        rule: Rule,
+    ) -> None:
+        """Look at what there is.
+
+        Args:
+            sides: The reference and the candidate.
+            references: The reference's records, each with a value.
+            record: The candidate's, with a value.
+            rule: Turns the ones into the other, unless their layout ``is_unknown``.
+        """
+        self.sides, self.references, self.record, self.rule = sides, references, record, rule
+        self.is_unknown = is_reordered([one.shape for one in references], record.shape, rule)
+        self.size = math.prod(record.shape)
+        self.known = [sides[0].index.values[one.value or 0] for one in references]
+        self.found = sides[1].index.values[record.value or 0]
+
+    @property
+    def has_statistics(self) -> bool:
+        """Tell whether statistics of all parts are there."""
+        return all(value.content is not Content.DIGEST for value in (*self.known, self.found))
+
+    @property
+    def is_same_bytes_if_equal(self) -> bool:
+        """Tell whether digests would be equal if all elements were."""
+        is_one = len(self.known) == 1 and self.known[0].dtype == self.found.dtype
+        return is_one and self.rule.is_identity and not self.is_unknown
+
+    def matched(self) -> Matched | None:
+        """Give the elements that both sides hold, None if there are too few.
+
+        Raises:
+            DumpFormatError: They cannot be read.
+        """
+        if self.is_unknown:
+            return None
+        known = [elements_of(self.sides[0], one) for one in self.references]
+        found = elements_of(self.sides[1], self.record)
+        parts = [part for part in known if part is not None]
+        if found is None or len(parts) < len(known):
+            return None
+        return match_elements(self.rule, parts, found)
+
+    def statistics(self) -> tuple[Statistics, Statistics] | None:
+        """Give statistics of equal elements of both sides, None if those are of others."""
+        if not self.has_statistics or not holds_all(self.rule):
+            return None
+        if sum(value.size for value in self.known) != self.found.size:
+            return None
+        return _joined(self.known), self.found.statistics
+
+
+def is_reordered(references: Sequence[tuple[int, ...]], shape: tuple[int, ...], rule: Rule) -> bool:
+    """Tell whether the axes stand in another order and no rule says in which.
+
+    Which axis is which cannot be verified without elements; statistics do not depend on it.
+    """
+    if len(references) != 1 or not rule.is_identity or references[0] == shape:
+        return False
+    return _sizes(references[0]) == _sizes(shape)
+
+
+def _sizes(shape: tuple[int, ...]) -> list[int]:
+    return sorted(size for size in shape if size != 1)
+
+
+def judge_partly(
+    judged: JudgedPair,
+    partial: Partial,
+    tolerance: Tolerance,
+    mode: Mode,
+    is_match: Callable[[Metrics, Tolerance], bool],
+) -> JudgedPair:
+    """Judge by the best evidence that there is.
+
+    Args:
+        judged: The pair so far.
+        partial: Its two sides.
+        tolerance: When elements agree.
+        mode: What of them must; statistics decide only about every element.
+        is_match: Decides by metrics.
+
+    Raises:
+        DumpFormatError: Elements cannot be read.
+    """
+    statistics = partial.statistics() if mode is Mode.STRICT else None
+    differs = "" if statistics is None else disagreement(*statistics, tolerance, size=partial.size)
+    matched = partial.matched()
+    if matched is not None:
+        return _by_sample(judged, partial, matched, tolerance, differs, mode, is_match)
+    if statistics is not None:
+        return replace(
+            judged,
+            verdict=Verdict.DIVERGED if differs else Verdict.MATCH,
+            tolerance=tolerance,
+            by_statistics=True,
+            fatal=bool(differs),
+            reason=differs,
+        )
+    if not partial.has_statistics and partial.is_same_bytes_if_equal:
+        return replace(
+            judged,
+            verdict=Verdict.DIVERGED,
+            by_digest=True,
+            fatal=True,
+            reason="not bit-equal; by how much is not known, as only digests were recorded",
+        )
+    return replace(judged, verdict=Verdict.SKIPPED, reason=_why_not(partial, mode))
+
+
+def _by_sample(
+    judged: JudgedPair,
+    partial: Partial,
+    matched: Matched,
+    tolerance: Tolerance,
+    differs: str,
+    mode: Mode,
+    is_match: Callable[[Metrics, Tolerance], bool],
+) -> JudgedPair:
+    metrics = measure(matched.reference, matched.candidate, tolerance, mean=mode is Mode.MEAN)
+    metrics = replace(
+        metrics,
+        max_abs_index=_index(metrics.max_abs_index, matched, partial.record.shape),
+        max_rel_index=_index(metrics.max_rel_index, matched, partial.record.shape),
+    )
+    agrees = is_match(metrics, tolerance)
+    return replace(
+        judged,
+        verdict=Verdict.MATCH if agrees and not differs else Verdict.DIVERGED,
+        metrics=metrics,
+        tolerance=tolerance,
+        sampled_of=partial.size,
+        fatal=not agrees or bool(differs),
+        reason=f"outside the sample: {differs}" if agrees and differs else "",
+    )
+
+
+def _index(
+    place: tuple[int, ...] | None, matched: Matched, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Give the index in the whole tensor for one in the sample."""
+    if place is None:
+        return None
+    return tuple(int(axis) for axis in np.unravel_index(matched.places[place[0]], shape))
+
+
+def _joined(values: Sequence[ValueInfo]) -> Statistics:
+    """Give the statistics of all elements of several values."""
+    if len(values) == 1:
+        return values[0].statistics
+    parts = [value.statistics for value in values]
+    lows = [part.minimum for part in parts if part.minimum is not None]
+    highs = [part.maximum for part in parts if part.maximum is not None]
+    sizes = [value.size - value.statistics.nonfinite for value in values]
+    total = math.fsum((part.mean or 0.0) * n for part, n in zip(parts, sizes, strict=True))
+    return Statistics(
+        minimum=min(lows, default=None),
+        maximum=max(highs, default=None),
+        mean=total / sum(sizes) if lows else None,
+        l2=math.hypot(*(part.l2 or 0.0 for part in parts)) if lows else None,
+        nan=sum(part.nan for part in parts),
+        posinf=sum(part.posinf for part in parts),
+        neginf=sum(part.neginf for part in parts),
+        zeros=sum(part.zeros for part in parts),
+    )
+
+
+def _why_not(partial: Partial, mode: Mode) -> str:
+    """Say why nothing that was recorded can decide."""
+    if not partial.has_statistics:
+        return "only digests were recorded, of tensors in another layout or dtype"
+    if mode is not Mode.STRICT:
+        return f"only statistics were recorded, which decide nothing in mode {mode}"
+    return "only statistics were recorded, of tensors that are cut differently"

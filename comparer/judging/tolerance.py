@@ -1,0 +1,241 @@
+"""How large a difference may be: by dtype, by the user's options, and for gradients by scale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Tolerance
+from padiff.comparer.selection import matches
+from padiff.dumpfile import Address, ConfigError, Phase, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .basis import Basis
+    from .rounding import Sums
+
+__all__ = [
+    "EXACT",
+    "ChosenTolerance",
+    "TolerancePolicy",
+    "ToleranceRule",
+    "default_of",
+    "epsilon_of",
+]
+
+STATE_ROLES = frozenset({Role.WEIGHT, Role.BUFFER})
+"""The roles whose records are loaded, not computed."""
+
+ROUNDING_FACTOR = 3.0
+"""Times the dtype's default rtol and the largest element: what rounding may add up to in a correct
+port. Measured (docs/decisions/0004-rounding.md): 19 epsilons of the largest element on correct
+float32 ports of up to 50 layers; this allows 33."""
+
+LAYER_FACTOR = 1.5
+"""Times ``sqrt(n) * unit roundoff``, the error of n roundings that are independent of each other
+(Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41,
+2019: their lambda). Measured: docs/decisions/0004-rounding.md."""
+BLOCKED = 8
+"""Partial sums that kernels keep side by side: a sum of K terms rounds K / 8 times in a row."""
+
+EXACT = Tolerance(atol=0.0, rtol=0.0)
+"""For integers and booleans: token ids, masks and counters are right or wrong."""
+
+_DEFAULTS = {
+    "float16": Tolerance(atol=1e-5, rtol=1e-3),
+    "bfloat16": Tolerance(atol=1e-5, rtol=1.6e-2),
+    "float32": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "float64": Tolerance(atol=1e-7, rtol=1e-7),
+    "complex64": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "complex128": Tolerance(atol=1e-7, rtol=1e-7),
+    # Not in torch's table. Its bfloat16 row is two units in the last place; so are these.
+    "float8_e4m3fn": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e4m3fnuz": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e5m2": Tolerance(atol=1e-5, rtol=0.5),
+    "float8_e5m2fnuz": Tolerance(atol=1e-5, rtol=0.5),
+}
+"""Source: ``_DTYPE_PRECISIONS`` in torch/testing/_comparison.py, torch 2.13."""
+
+_EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+"""Spacing of 1.0 by dtype (IEEE 754)."""
+
+
+def epsilon_of(dtype: str) -> float:
+    """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
+    return _EPSILONS.get(dtype, 0.0)
+
+
+def rounding_of(sums: Sums, rtol: float, dtypes: Sequence[str]) -> float:
+    """Bound how far rounding alone may take an element of a correct run, to first order.
+
+    Args:
+        sums: What the record is the sum of.
+        rtol: The default of the looser dtype: a few roundings of a result.
+        dtypes: Those of the record and the models; sums are kept in float32 or wider.
+    """
+    result = max(map(epsilon_of, dtypes)) / 2
+    partial = min(result, _EPSILONS["float32"] / 2)
+    square = sums.calls * result**2 + sums.terms / BLOCKED * partial**2
+    return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
+
+
+def default_of(dtype: str) -> Tolerance:
+    """Give the tolerance that a dtype has without any option."""
+    return _DEFAULTS.get(dtype, EXACT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToleranceRule:
+    """An exception to the tolerance for some modules."""
+
+    pattern: str
+    """Glob over module paths or weights, or ``type:ClassName``."""
+    atol: float | None = None
+    """None leaves what holds without the rule."""
+    rtol: float | None = None
+    role: Role | None = None
+    """None takes all roles."""
+
+    @classmethod
+    def parse(cls, text: str) -> ToleranceRule:
+        """Read ``PATTERN:atol=1e-3,rtol=1e-2,role=weight_grad``.
+
+        Raises:
+            ConfigError: The text is no rule.
+
+        >>> ToleranceRule.parse("type:LayerNorm:atol=1e-3").pattern
+        'type:LayerNorm'
+        """
+        pattern, _, options = text.rpartition(":")
+        fields: dict[str, str] = {}
+        for option in options.split(","):
+            name, equals, value = (part.strip() for part in option.partition("="))
+            if name not in {"atol", "rtol", "role"} or not equals or name in fields:
+                raise _refuse_rule(text)
+            fields[name] = value
+        if not pattern or not fields.keys() & {"atol", "rtol"}:
+            raise _refuse_rule(text)
+        role = fields.get("role")
+        if role is not None and role not in set(Role):
+            raise ConfigError(
+                f"cannot read the rule {text!r}: unknown role {role!r}",
+                hint="roles are " + ", ".join(Role),
+            )
+        return cls(
+            pattern=pattern,
+            atol=_number(text, fields.get("atol")),
+            rtol=_number(text, fields.get("rtol")),
+            role=None if role is None else Role(role),
+        )
+
+    def __str__(self) -> str:
+        """Give the text form, which ``parse`` reads back."""
+        fields = (("atol", self.atol), ("rtol", self.rtol), ("role", self.role))
+        options = ",".join(f"{name}={value}" for name, value in fields if value is not None)
+        return f"{self.pattern}:{options}"
+
+    def applies_to(self, *addresses: Address | None) -> bool:
+        """Tell whether the rule names one of the two sides of a pair."""
+        return any(
+            address is not None
+            and (self.role is None or self.role is address.role)
+            and matches(self.pattern, address.module, address.class_name, address.slot)
+            for address in addresses
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTolerance:
+    """A tolerance and where it is from."""
+
+    tolerance: Tolerance
+    rules: tuple[int, ...] = ()
+    """Positions of the user's rules that took part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TolerancePolicy:
+    """Finds the tolerance of a pair."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    rules: tuple[ToleranceRule, ...] = ()
+
+    def choose(self, reference: Address, candidate: Address, basis: Basis) -> ChosenTolerance:
+        """Find the tolerance of a pair.
+
+        The looser default of the two dtypes, and of what was computed also of the models' dtypes;
+        ``atol`` and ``rtol`` in place of it; then the rules that name either side, later ones
+        winning. Integers and booleans are exact unless a rule
+        names them.
+
+        A gradient's size is that of the loss, which may be anything, so the default atol of a
+        gradient is the dtype's, times the largest gradient of the model. An atol that the user
+        gave holds as it is, but never below that floor: gradients that are zero mathematically (a
+        key projection's bias, a convolution's bias before a training BatchNorm) hold nothing but
+        rounding noise of about that size.
+
+        Rounding errors of sums scale with what was summed, not with what is left: an element near
+        zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user
+        gave an rtol, the atol of what was computed is at least ``rounding_of(basis.sums, ...)``.
+
+        Args:
+            reference: Address on the reference.
+            candidate: Address on the candidate.
+            basis: What is known of the pair.
+        """
+        names, noise = list(basis.dtypes), basis.noise
+        if reference.role not in STATE_ROLES and all(name in _DEFAULTS for name in names):
+            names += basis.model_dtypes
+        defaults = [_DEFAULTS.get(name, EXACT) for name in names]
+        atol = max(default.atol for default in defaults)
+        rtol = max(default.rtol for default in defaults)
+        if rtol > 0:
+            is_state = reference.role in STATE_ROLES
+            is_computed = not is_state or reference.phase is Phase.UPDATE or reference.step > 0
+            is_measured = noise is not None and is_computed
+            atol = 0.0 if is_measured and not is_state else atol
+            floor = None
+            if basis.largest_gradient > 0:
+                floor = basis.largest_gradient * max(atol, *map(epsilon_of, names))
+                atol = floor
+            if self.atol is not None:
+                atol = max(self.atol, floor or 0.0)
+            if self.rtol is not None:
+                rtol = self.rtol
+            elif reference.role not in STATE_ROLES or reference.phase is Phase.UPDATE:
+                atol = max(atol, rounding_of(basis.sums, rtol, names))
+            atol = max(atol, noise or 0.0) if is_measured else atol
+        used: list[int] = []
+        for place, rule in enumerate(self.rules):
+            if rule.applies_to(reference, candidate):
+                used.append(place)
+                atol = atol if rule.atol is None else rule.atol
+                rtol = rtol if rule.rtol is None else rule.rtol
+        return ChosenTolerance(tolerance=Tolerance(atol=atol, rtol=rtol), rules=tuple(used))
+
+    def unused(self, used: Iterable[int]) -> tuple[str, ...]:
+        """Give the rules that named no pair."""
+        places = set(used)
+        return tuple(str(rule) for place, rule in enumerate(self.rules) if place not in places)
+
+
+def _number(text: str, value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        raise _refuse_rule(text) from None
+    if not (math.isfinite(number) and number >= 0):
+        raise _refuse_rule(text)
+    return number
+
+
+def _refuse_rule(text: str) -> ConfigError:
+    return ConfigError(
+        f"cannot read the rule {text!r}: expected PATTERN:atol=NUMBER,rtol=NUMBER[,role=ROLE]",
+        hint="for example 'encoder.*.norm1:atol=1e-3' or 'type:LayerNorm:rtol=1e-4,role=output'",
+    )

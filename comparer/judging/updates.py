@@ -1,0 +1,317 @@
+"""Judge what an optimizer did: the phase ``update``, and what it leaves for the steps after it.
+
+A weight after the update is not held to the tolerance of a weight that was loaded: an update is
+often smaller than that. What counts is how far the weights moved on the reference. Adam and its
+kin divide by the gradient's own size, so that where a gradient is nothing but rounding noise the
+direction of the update is noise too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer.result import JudgedPair, Tolerance, Verdict
+from padiff.dumpfile import Content, Phase, RecordInfo, Role
+from padiff.pairing import split_slot
+
+from .metrics import measure
+from .runningstats import RunningVariance
+from .tolerance import default_of, epsilon_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.comparer.settings import CompareSettings
+    from padiff.dumpfile import StepFile
+    from padiff.pairing import Pairing, RecordPair
+
+    from .blocks import Array
+    from .judge import Judgement
+
+__all__ = ["TrainingJudge"]
+
+ULPS = 4.0
+"""Rounding of a weight when the update is added to it, in spacings of the largest weight."""
+LARGEST_SHARE = 0.1
+"""What part of the largest update an element's update may be off, at most (half precision)."""
+SHARE_OF_EPSILON = 1e4
+"""The same in epsilons: 1.2e-3 in float32. A gradient of 1e-3 of the model's largest may be off
+by as much by rounding (noise 1e-6 of the largest), and normalising optimizers pass that on."""
+NOISE_SHARE = 1e-3
+"""Gradients below this part of the model's largest may be off by more than that."""
+SWING = 2.5
+"""How far an element whose gradient is noise may be off, in largest updates; 2 is the opposite
+direction."""
+STATE_ATOL = 3e-5
+"""Part of the largest element of that name, as for gradients (1e-5), for squares of them too."""
+SCALAR_RTOL = {Role.LR: 1e-6, Role.NAMED: 1e-4}
+"""Learning rates come from equal formulas in double precision, norms from single ones."""
+
+DRIFT_FACTOR = 4.0
+"""How much more than its weights a module's outputs and gradients may be apart."""
+
+DRIFTED = "within what rounding in earlier updates explains"
+NOISE = "differs only where the gradient is rounding noise, which the optimizer scales up"
+AS_BEFORE = "as after the update of an earlier step, where it was judged"
+
+
+@dataclass(slots=True)
+class TrainingJudge:
+    """Judges updates step by step; remembers what later steps begin with."""
+
+    settings: CompareSettings
+    _accepted: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+    """Digests of pairs that matched after an update."""
+    _variances: RunningVariance = field(default_factory=RunningVariance)
+    _drift: float = 1.0
+    """How much farther than the default tolerance weights are apart by rounding alone."""
+
+    def settle(
+        self, judgement: Judgement, pairing: Pairing, reference: StepFile, candidate: StepFile
+    ) -> Judgement:
+        """Give the judgement with updates judged by what they are.
+
+        Args:
+            judgement: By the tolerances of the dtypes.
+            pairing: What it is about.
+            reference: The reference's step.
+            candidate: The candidate's.
+        """
+        step = _Step(reference, candidate, pairing)
+        pairs = list(judgement.pairs)
+        drift = self._drift
+        for place, pair in enumerate(pairing.records):
+            judged = pairs[place]
+            address = None if judged.reference is None else judged.reference.address
+            if address is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
+                continue
+            if not step.has_elements(pair):
+                continue
+            if address.phase is Phase.UPDATE and judged.metrics is not None:
+                judged = self._update(step, pair, judged)
+            elif judged.verdict is Verdict.DIVERGED and step.digests(pair) in self._accepted:
+                judged = _matching(judged, AS_BEFORE)
+            self._variances.note(step, pair, judged)
+            if judged.verdict is Verdict.DIVERGED and address.role is Role.BUFFER:
+                reason = self._variances.explain(step, pair, judged)
+                judged = judged if reason is None else _matching(judged, reason)
+            judged = _within(judged, drift)
+            if address.phase is Phase.UPDATE and judged.verdict is Verdict.MATCH:
+                self._accepted.add(step.digests(pair))
+                if address.role is Role.WEIGHT:
+                    self._drift = max(self._drift, step.excess(pair))
+            pairs[place] = judged
+        return replace(judgement, pairs=tuple(pairs))
+
+    def _update(self, step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPair:
+        if self._is_ruled(judged):
+            return judged
+        references = [step.known(place) for place in pair.reference]
+        role = references[0].role
+        if role is Role.WEIGHT:
+            return _judge_weight(step, pair, judged)
+        if role is Role.OPTIMIZER_STATE:
+            largest = step.largest_state(split_slot(references[0].slot)[1])
+            rtol = 0.0 if judged.tolerance is None else judged.tolerance.rtol
+            return step.judged(pair, judged, Tolerance(atol=STATE_ATOL * largest, rtol=rtol))
+        if role in SCALAR_RTOL:
+            return step.judged(pair, judged, Tolerance(atol=0.0, rtol=SCALAR_RTOL[role]))
+        return judged
+
+    def _is_ruled(self, judged: JudgedPair) -> bool:
+        """Tell whether the user has said what the tolerance is."""
+        ends = [end.address for end in (judged.reference, judged.candidate) if end is not None]
+        settings = self.settings
+        return (
+            settings.atol is not None
+            or settings.rtol is not None
+            or any(rule.applies_to(*ends) for rule in settings.rules)
+        )
+
+
+class _Step:
+    """Both sides of a step, with what updates are judged by."""
+
+    def __init__(self, reference: StepFile, candidate: StepFile, pairing: Pairing) -> None:
+        self.reference = reference
+        self.candidate = candidate
+        self.pairing = pairing
+        self._before: dict[tuple[int, str], RecordInfo] = {}
+        self._found_before = {
+            (record.module, record.slot): record
+            for record in candidate.index.records
+            if record.role is Role.WEIGHT and record.phase is not Phase.UPDATE
+        }
+        self._gradients: dict[tuple[int, str], RecordInfo] = {}
+        self._states: dict[str, float] = {}
+        self.largest_gradient = 0.0
+        for record in reference.index.records:
+            place = record.module, record.slot
+            if record.role is Role.WEIGHT and record.phase is not Phase.UPDATE:
+                self._before[place] = record
+            elif record.role is Role.WEIGHT_GRAD and record.value is not None:
+                self._gradients[place] = record  # the later one is what the update took
+                self.largest_gradient = max(self.largest_gradient, self._size(record))
+            elif record.role is Role.OPTIMIZER_STATE:
+                name = split_slot(record.slot)[1]
+                self._states[name] = max(self._states.get(name, 0.0), self._size(record))
+
+    def known(self, record: int) -> RecordInfo:
+        """Give a record of the reference."""
+        return self.reference.index.records[record]
+
+    def largest_state(self, name: str) -> float:
+        """Give the largest element that the reference's optimizer keeps under a name."""
+        return self._states.get(name, 0.0)
+
+    def digests(self, pair: RecordPair) -> tuple[tuple[str, ...], str]:
+        """Give what identifies the two contents of a pair."""
+        sides = self.reference.index, self.candidate.index
+        values = [sides[0].records[record].value for record in pair.reference]
+        found = sides[1].records[pair.candidate].value
+        return (
+            tuple("" if value is None else sides[0].values[value].digest for value in values),
+            "" if found is None else sides[1].values[found].digest,
+        )
+
+    def has_elements(self, pair: RecordPair) -> bool:
+        """Tell whether all elements of both sides were recorded."""
+        sides = self.reference.index, self.candidate.index
+        values = [sides[0].records[record].value for record in pair.reference]
+        found = sides[1].records[pair.candidate].value
+        contents = [sides[0].values[value].content for value in values if value is not None]
+        if found is not None:
+            contents.append(sides[1].values[found].content)
+        return all(content is Content.FULL for content in contents)
+
+    def expected(self, pair: RecordPair, arrays: Sequence[Array] | None = None) -> Array:
+        """Give what the candidate should hold, of the pair's own or of other reference arrays."""
+        shape = self.candidate.index.records[pair.candidate].shape
+        if arrays is None:
+            arrays = [self.reference.array(self.known(place)) for place in pair.reference]
+        return pair.rule.apply(arrays, shape)
+
+    def found(self, pair: RecordPair) -> Array:
+        """Give what the candidate holds."""
+        return self.candidate.array(self.candidate.index.records[pair.candidate])
+
+    def excess(self, pair: RecordPair) -> float:
+        """Give how far a weight is from the reference's, in default tolerances of its dtype."""
+        wanted = self.expected(pair).astype(np.float64)
+        distance = np.abs(self.found(pair).astype(np.float64) - wanted)
+        if not wanted.size:
+            return 0.0
+        name = self.candidate.index.values[
+            self.candidate.index.records[pair.candidate].value or 0
+        ].dtype
+        tolerance = default_of(name)
+        allowed = tolerance.atol + tolerance.rtol * np.abs(wanted)
+        return float((distance / allowed).max()) if tolerance.atol else 0.0
+
+    def befores(self, pair: RecordPair) -> list[Array] | None:
+        """Give the reference's weights before the update, None if one is not known."""
+        return self._arrays(self._before, pair)
+
+    def found_before(self, pair: RecordPair) -> Array | None:
+        """Give the candidate's weight before the update, None if it is not known."""
+        record = self.candidate.index.records[pair.candidate]
+        before = self._found_before.get((record.module, record.slot))
+        return None if before is None else self.candidate.array(before)
+
+    def gradients(self, pair: RecordPair) -> list[Array] | None:
+        """Give the gradients that the reference's update took, None if one is not known."""
+        return self._arrays(self._gradients, pair)
+
+    def judged(
+        self,
+        pair: RecordPair,
+        judged: JudgedPair,
+        tolerance: Tolerance,
+        *,
+        expected: Array | None = None,
+    ) -> JudgedPair:
+        """Judge a pair by another tolerance, or against something else than the reference.
+
+        A measured noise floor that is larger takes its place.
+        """
+        noise = None if judged.basis is None else judged.basis.noise
+        tolerance = replace(tolerance, atol=max(tolerance.atol, noise or 0.0))
+        wanted = self.expected(pair) if expected is None else expected
+        metrics = measure(wanted, self.found(pair).astype(wanted.dtype), tolerance)
+        is_match = metrics.mismatched == 0
+        return replace(
+            judged,
+            verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
+            metrics=metrics,
+            tolerance=tolerance,
+            fatal=not is_match,
+        )
+
+    def _arrays(
+        self, known: dict[tuple[int, str], RecordInfo], pair: RecordPair
+    ) -> list[Array] | None:
+        ends = [self.known(place) for place in pair.reference]
+        records = [known.get((end.module, end.slot)) for end in ends]
+        return [self.reference.array(one) for one in records if one] if all(records) else None
+
+    def _size(self, record: RecordInfo) -> float:
+        if record.value is None:
+            return 0.0
+        found = self.reference.index.values[record.value].statistics
+        return max(abs(found.minimum or 0.0), abs(found.maximum or 0.0))
+
+
+def _within(judged: JudgedPair, drift: float) -> JudgedPair:
+    """Let pass what rounding in earlier updates explains; rates and updates it does not."""
+    end, metrics, tolerance = judged.reference, judged.metrics, judged.tolerance
+    if judged.verdict is not Verdict.DIVERGED or drift <= 1 or end is None or tolerance is None:
+        return judged
+    is_own = end.address.role in (Role.LR, Role.WEIGHT)
+    if is_own or metrics is None or metrics.needed_atol is None:
+        return judged
+    if metrics.needed_atol > DRIFT_FACTOR * drift * tolerance.atol:
+        return judged
+    return _matching(judged, DRIFTED)
+
+
+def _judge_weight(step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPair:
+    """Judge how an update moved a weight by how it moved the reference's.
+
+    From where the candidate's weight was: what earlier updates left is not held against this one.
+    """
+    befores, started = step.befores(pair), step.found_before(pair)
+    if befores is None or started is None or None in (judged.reference, judged.candidate):
+        return judged
+    before = step.expected(pair, befores).astype(np.float64)
+    moved = step.expected(pair).astype(np.float64) - before
+    if not moved.size or not np.isfinite(moved).all():
+        return judged
+    expected = started.astype(np.float64) + moved
+    largest_move = float(np.abs(moved).max())
+    epsilon = max(epsilon_of(end.dtype) for end in (judged.reference, judged.candidate) if end)
+    share = min(LARGEST_SHARE, SHARE_OF_EPSILON * epsilon)
+    atol = max(ULPS * epsilon * float(np.abs(expected).max()), share * largest_move)
+    judged = step.judged(pair, judged, Tolerance(atol=atol, rtol=0.0), expected=expected)
+    is_bad = judged.verdict is Verdict.DIVERGED
+    if is_bad and _is_noise(step, pair, expected, atol, largest_move):
+        return _matching(judged, NOISE)
+    return judged
+
+
+def _is_noise(step: _Step, pair: RecordPair, after: Array, atol: float, moved: float) -> bool:
+    """Tell whether only elements differ whose gradient is noise, and no more than it explains."""
+    gradients = step.gradients(pair)
+    if gradients is None:
+        return False
+    gradient = np.abs(step.expected(pair, gradients).astype(np.float64))
+    distance = np.abs(step.found(pair).astype(np.float64) - after)
+    bad = ~(distance <= atol)
+    is_small = gradient <= NOISE_SHARE * step.largest_gradient
+    return bool((is_small[bad] & (distance[bad] <= SWING * moved + atol)).all())
+
+
+def _matching(judged: JudgedPair, reason: str) -> JudgedPair:
+    return replace(judged, verdict=Verdict.MATCH, fatal=False, reason=reason)

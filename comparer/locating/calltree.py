@@ -1,0 +1,197 @@
+"""The judged pairs of one step, hung on the reference's tree of calls."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import JudgedPair, Verdict
+from padiff.dumpfile import Phase
+
+from .dataflow import Flow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from padiff.comparer.judging.judge import Judgement
+    from padiff.dumpfile import Index, Role
+    from padiff.pairing import Pairing
+
+    from .fed import Fed
+
+__all__ = ["CallTree", "is_bad"]
+
+
+def is_bad(pair: JudgedPair) -> bool:
+    """Tell whether a pair shows a divergence."""
+    return pair.fatal or pair.verdict in {Verdict.DIVERGED, Verdict.INCOMPARABLE}
+
+
+class CallTree:
+    """Judged pairs by reference call and role, and by reference module for what has no call.
+
+    What only the candidate has hangs on the partner of its call or module, or on that of the
+    nearest container that has one.
+    """
+
+    def __init__(
+        self,
+        judgement: Judgement,
+        pairing: Pairing,
+        reference: Index,
+        candidate: Index,
+        *,
+        fed: Fed | None = None,
+    ) -> None:
+        """Sort the pairs of a judgement.
+
+        Args:
+            judgement: All verdicts.
+            pairing: Which calls and modules are partners.
+            reference: The reference's index.
+            candidate: The candidate's index.
+            fed: How the candidate was fed what the reference recorded; by default not at all.
+        """
+        self.fed_phases = frozenset() if fed is None else fed.phases
+        """Phases in which each call of the candidate is judged by itself."""
+        self.reference = reference
+        self.candidate = candidate
+        self.pairs = judgement.pairs
+        self.records = judgement.records
+        self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}
+        self._partner_call = {pair.candidate: pair.reference for pair in pairing.calls}
+        alone = frozenset() if fed is None else fed.calls_unfed(candidate)
+        has_food = {pair.reference for pair in pairing.calls if pair.candidate not in alone}
+        self.unfed = {call.id for call in reference.calls} - has_food
+        """Reference calls whose partner ran unfed, or that have none; of use in a fed run."""
+        self._reference_module = {pair.candidate: pair.reference for pair in pairing.modules}
+        self._by_call: dict[tuple[int, Role], list[int]] = defaultdict(list)
+        self._by_module: dict[tuple[int, Role], list[int]] = defaultdict(list)
+        self.updates: list[int] = []
+        """Places of the pairs of the phase ``update``, which hang on no call or module."""
+        self.calls_of: dict[int, list[int]] = defaultdict(list)
+        self.children: dict[int | None, list[int]] = defaultdict(list)
+        for call in reference.calls:
+            self.calls_of[call.module].append(call.id)
+            self.children[call.parent].append(call.id)
+        for place, pair in enumerate(self.pairs):
+            self._hang(place, pair)
+        self._bad_values = {
+            value
+            for place, pair in enumerate(self.pairs)
+            if is_bad(pair)
+            for value in self.values(place)
+        }
+
+    @cached_property
+    def reference_flow(self) -> Flow:
+        """Give which call of the reference fed which."""
+        return Flow(self.reference)
+
+    @cached_property
+    def candidate_flow(self) -> Flow:
+        """Give which call of the candidate fed which."""
+        return Flow(self.candidate)
+
+    def of_call(self, call: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
+        """Yield (place, pair) of a reference call, role by role."""
+        for role in roles:
+            for place in self._by_call.get((call, role), ()):
+                yield place, self.pairs[place]
+
+    def of_module(self, module: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
+        """Yield (place, pair) of what belongs to a reference module and to no call."""
+        for role in roles:
+            for place in self._by_module.get((module, role), ()):
+                yield place, self.pairs[place]
+
+    def modules_with(self, *roles: Role) -> list[int]:
+        """Give the modules that own pairs of these roles, ascending."""
+        return sorted({module for module, role in self._by_module if role in roles})
+
+    def bad(self, call: int, *roles: Role) -> list[int]:
+        """Give the places of a call's diverged pairs, earliest first."""
+        found = [place for place, pair in self.of_call(call, *roles) if is_bad(pair)]
+        return sorted(found, key=self.order)
+
+    def bad_inside(self, call: int, *roles: Role) -> list[int]:
+        """Give the places of the diverged pairs of all calls inside a call, earliest first."""
+        places, waiting = [], list(self.children.get(call, ()))
+        while waiting:
+            current = waiting.pop()
+            places += self.bad(current, *roles)
+            waiting += self.children.get(current, ())
+        return sorted(places, key=self.order)
+
+    def tainted(self, call: int, role: Role) -> list[int]:
+        """Give the places of what diverged at a call, or holds a value that diverged elsewhere.
+
+        A call that only the reference has is judged by its values: they may be paired at the
+        address of another call.
+        """
+        return [
+            place
+            for place, pair in self.of_call(call, role)
+            if is_bad(pair)
+            or (pair.candidate is None and not self._bad_values.isdisjoint(self.values(place)))
+        ]
+
+    def order(self, place: int) -> int:
+        """Give the execution order of a pair on the reference, or the candidate's if alone."""
+        pair = self.pairs[place]
+        known = pair.reference or pair.candidate
+        return 0 if known is None else known.order
+
+    def ancestors(self, call: int) -> Iterator[int]:
+        """Yield the calls around a call, innermost first."""
+        parent = self.reference.calls[call].parent
+        while parent is not None:
+            yield parent
+            parent = self.reference.calls[parent].parent
+
+    def path(self, call: int) -> str:
+        """Give the module path of a reference call."""
+        return self.reference.modules[self.reference.calls[call].module].path
+
+    def values(self, place: int) -> list[int]:
+        """Give the reference's values of a pair."""
+        values = (self.reference.records[record].value for record in self.records[place][0])
+        return [value for value in values if value is not None]
+
+    def _hang(self, place: int, pair: JudgedPair) -> None:
+        known = pair.reference or pair.candidate
+        if known is not None and known.address.phase is Phase.UPDATE:
+            self.updates.append(place)
+            return
+        if pair.reference is not None:
+            call, module = pair.reference.call, pair.reference.module
+            role = pair.reference.address.role
+        elif pair.candidate is not None:
+            call = self._call_for(pair.candidate.call)
+            module = self._module_for(pair.candidate.module)
+            role = pair.candidate.address.role
+            if call is None and pair.candidate.call is not None:
+                return
+        else:
+            return
+        if call is not None:
+            self._by_call[call, role].append(place)
+        else:
+            self._by_module[module, role].append(place)
+
+    def _call_for(self, call: int | None) -> int | None:
+        while call is not None and call not in self._partner_call:
+            call = self.candidate.calls[call].parent
+        return None if call is None else self._partner_call[call]
+
+    def _module_for(self, module: int) -> int:
+        current: int | None = module
+        while current is not None and current not in self._reference_module:
+            current = self.candidate.modules[current].parent
+        return 0 if current is None else self._reference_module[current]
+
+
+def earliest(orders: Iterable[int | None]) -> int | None:
+    """Give the smallest of the known orders, None if none is known."""
+    return min((order for order in orders if order is not None), default=None)

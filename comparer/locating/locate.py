@@ -1,0 +1,323 @@
+"""Find whose fault a divergence is, in the forward phase: origins and what they explain.
+
+A call is an *origin* if all that went into it agrees and something that came out, or that
+happens inside it, does not, unless a call inside it explains that: the innermost one is named. So
+a fault in a module's own code, between its submodules (a scale left out of an attention), is
+named at that module and not at the submodule that meets it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from padiff.comparer.causes.attributes import attribute_differences
+from padiff.comparer.causes.defaults import known_differences
+from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
+from padiff.dumpfile import Phase, Role
+
+from .backward import Faults, find_backward
+from .between import cut, feeders, glue, other_classes
+from .calltree import CallTree, earliest, is_bad
+from .fed import find_fed_forward
+from .fed_backward import find_fed_backward
+from .flow import amplification, growth, nonfinite_producers, only_passes_on
+from .locate_update import find_updates
+from .sharing import relative_error
+from .trace import trace_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .trace import Beginning
+
+__all__ = ["Located", "locate"]
+
+STATE_ROLES = (Role.WEIGHT, Role.BUFFER, Role.LR, Role.NAMED)
+FORWARD_ROLES = (Role.INPUT, Role.OUTPUT)
+LEAVING = {Role.INPUT: Role.OUTPUT, Role.GRAD_OUTPUT: Role.GRAD_INPUT}
+"""What leaves a call of what goes in."""
+BACKWARD_ROLES = (Role.GRAD_OUTPUT, Role.GRAD_INPUT)
+RUNNING_VARIANCE = frozenset({".running_var", "._variance"})
+"""Slots of the buffer that the frameworks update differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """The divergences of one step, and the pairs with their kinds filled in."""
+
+    divergences: tuple[Divergence, ...]
+    pairs: tuple[JudgedPair, ...]
+
+
+def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
+    """Decide for every divergence whether it is an origin or inherited.
+
+    Args:
+        tree: Judged pairs on the reference's calls.
+        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
+    """
+    if Phase.FORWARD in tree.fed_phases:
+        forward = Faults(origins=find_fed_forward(tree), suspects={})
+    else:
+        forward = trace_back(tree, _find_forward(tree), Phase.FORWARD)
+    if Phase.BACKWARD in tree.fed_phases:
+        backward = find_fed_backward(tree, frameworks)
+    else:
+        backward = trace_back(tree, find_backward(tree, frameworks), Phase.BACKWARD)
+    writer = _Writer(tree, frameworks)
+    divergences = [
+        *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),
+        *writer.states(forward),
+        *writer.loss(),
+        *writer.calls(Phase.BACKWARD, backward, BACKWARD_ROLES, Role.GRAD_OUTPUT),
+        *writer.weight_gradients(backward),
+    ]
+    divergences += writer.updates(is_explained=bool(divergences))
+    divergences.sort(key=partial(_when, tree))
+    return Located(
+        divergences=tuple(_with_an_origin(divergences)),
+        pairs=tuple(writer.kinds(place, pair) for place, pair in enumerate(tree.pairs)),
+    )
+
+
+def _find_forward(tree: CallTree) -> Faults:
+    """Find the origins among the calls, innermost first."""
+    origins: dict[int, int] = {}
+    first_bad: dict[int, int | None] = {}
+    first_origin: dict[int, int | None] = {}
+    for call in reversed(tree.reference.calls):
+        inside = tree.children.get(call.id, ())
+        outputs = [tree.order(place) for place in tree.bad(call.id, Role.OUTPUT)]
+        inputs = [tree.order(place) for place in tree.tainted(call.id, Role.INPUT)]
+        below = earliest([*outputs, *(first_bad[child] for child in inside)])
+        explained = earliest(first_origin[child] for child in inside)
+        is_origin = below is not None and not inputs and (explained is None or explained > below)
+        if is_origin and not _has_judged_input(tree, call.id):
+            is_origin = not only_passes_on(tree, call.id)
+        if is_origin and below is not None:
+            origins[call.id] = below
+        first_bad[call.id] = earliest([below, *inputs])
+        first_origin[call.id] = below if is_origin else explained
+    return Faults(origins=frozenset(origins), suspects={})
+
+
+def _has_judged_input(tree: CallTree, call: int) -> bool:
+    """Tell whether anything that went into a call was judged; else it may only pass on."""
+    judged = {Verdict.MATCH, Verdict.DIVERGED}
+    return any(pair.verdict in judged for _, pair in tree.of_call(call, Role.INPUT))
+
+
+def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int]:
+    """Order by phase and execution; a weight's gradient by when its layer's own gradient came.
+
+    It is recorded when the whole pass is over, whatever made it.
+    """
+    known = divergence.pair.reference or divergence.pair.candidate
+    orders = [0 if known is None else known.order]
+    if divergence.pair.reference is not None and known is not None:
+        is_late = known.address.role is Role.WEIGHT_GRAD
+        for call in tree.calls_of.get(known.module, ()) if is_late else ():
+            orders += [tree.order(place) for place, _ in tree.of_call(call, Role.GRAD_OUTPUT)]
+    return list(Phase).index(divergence.phase), min(orders)
+
+
+def _with_an_origin(divergences: Sequence[Divergence]) -> list[Divergence]:
+    """Make the first divergence an origin where nothing recorded explains any of them."""
+    found = list(divergences)
+    if found and not any(divergence.kind is Kind.ORIGIN for divergence in found):
+        evidence = "nothing that was recorded before it diverges: it came in from outside"
+        found[0] = replace(found[0], kind=Kind.ORIGIN, evidence=(evidence, *found[0].evidence))
+    return found
+
+
+class _Writer:
+    """Writes divergences with their evidence, and keeps the kind of every pair."""
+
+    def __init__(self, tree: CallTree, frameworks: tuple[str, str]) -> None:
+        self._tree = tree
+        self._frameworks = frameworks
+        self._kinds: dict[int, Kind] = {}
+        self._has_forward = False
+
+    def kinds(self, place: int, pair: JudgedPair) -> JudgedPair:
+        """Fill in the kind of a pair that diverged."""
+        if not is_bad(pair):
+            return pair
+        return replace(pair, kind=self._kinds.get(place, Kind.INHERITED))
+
+    def calls(
+        self, phase: Phase, faults: Faults, roles: tuple[Role, Role], entry: Role
+    ) -> list[Divergence]:
+        """Write one divergence for each call that has or explains one."""
+        found = []
+        for call in self._tree.reference.calls:
+            is_origin = call.id in faults.origins
+            places = self._tree.bad(call.id, *roles)
+            shown: tuple[str, ...] = ()
+            if not places and is_origin:
+                places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
+            if not places:
+                continue
+            kind = Kind.ORIGIN if is_origin else Kind.INHERITED
+            for place in self._tree.bad(call.id, *roles):
+                self._kinds[place] = kind
+            found.append(
+                Divergence(
+                    pair=replace(self._tree.pairs[places[0]], kind=kind),
+                    phase=phase,
+                    kind=kind,
+                    inputs_agree=self._agreement(call.id, entry),
+                    evidence=(*shown, *self._evidence(call.id, entry, is_origin=is_origin)),
+                    suspects=faults.suspects.get(call.id, ()),
+                    amplification=amplification(self._tree, call.id, entry, LEAVING[entry]),
+                )
+            )
+        self._has_forward = self._has_forward or bool(found)
+        return found
+
+    def states(self, forward: Faults) -> list[Divergence]:
+        """Write the weights and buffers that differ and are no evidence of an origin already."""
+        tree = self._tree
+        explaining = {tree.reference.calls[call].module for call in forward.origins}
+        found = []
+        for module in tree.modules_with(*STATE_ROLES):
+            for place, pair in tree.of_module(module, *STATE_ROLES):
+                if is_bad(pair):
+                    self._kinds[place] = Kind.ORIGIN
+                    if module not in explaining:
+                        found.append(self._alone(place, Phase.FORWARD, Kind.ORIGIN))
+        self._has_forward = self._has_forward or bool(found)
+        return found
+
+    def loss(self) -> list[Divergence]:
+        """Write the loss: an origin only where all else of the forward phase agrees."""
+        kind = Kind.INHERITED if self._has_forward else Kind.ORIGIN
+        found = []
+        for module in self._tree.modules_with(Role.LOSS):
+            for place, pair in self._tree.of_module(module, Role.LOSS):
+                if is_bad(pair):
+                    self._kinds[place] = kind
+                    found.append(self._alone(place, Phase.FORWARD, kind))
+        return found
+
+    def weight_gradients(self, backward: Faults) -> list[Divergence]:
+        """Write the weight gradients; those of an origin are its evidence already."""
+        tree = self._tree
+        explaining = {tree.reference.calls[call].module for call in backward.origins}
+        found = []
+        for module in tree.modules_with(Role.WEIGHT_GRAD):
+            for place, pair in tree.of_module(module, Role.WEIGHT_GRAD):
+                if not is_bad(pair):
+                    continue
+                kind = Kind.ORIGIN if module in explaining else Kind.INHERITED
+                self._kinds[place] = kind
+                if kind is Kind.INHERITED:
+                    found.append(self._alone(place, Phase.BACKWARD, kind))
+        return found
+
+    def updates(self, *, is_explained: bool) -> list[Divergence]:
+        """Write what diverged in the update."""
+        found = find_updates(self._tree, is_explained=is_explained)
+        self._kinds.update({place: divergence.kind for place, divergence in found.items()})
+        return list(found.values())
+
+    def _alone(self, place: int, phase: Phase, kind: Kind) -> Divergence:
+        tree, pair = self._tree, replace(self._tree.pairs[place], kind=kind)
+        evidence: tuple[str, ...] = ()
+        if pair.reference is not None and pair.reference.address.slot in RUNNING_VARIANCE:
+            partner = tree.partner_module.get(pair.reference.module)
+            if partner is not None:
+                known = known_differences(
+                    tree.reference.modules[pair.reference.module],
+                    tree.candidate.modules[partner],
+                    frameworks=self._frameworks,
+                    role=str(pair.reference.address.role),
+                )
+                evidence = tuple(map(str, known))
+        return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
+
+    def _stand_in(
+        self, call: int, phase: Phase, roles: tuple[Role, Role], begun: Beginning | None
+    ) -> tuple[list[int], tuple[str, ...]]:
+        """Find a pair to show for an origin whose own records agree, and say what diverged."""
+        tree = self._tree
+        if begun is not None:
+            return self._worst(call, roles), (str(begun),)
+        module = tree.reference.calls[call].module
+        if phase is Phase.BACKWARD:
+            states = tree.of_module(module, Role.WEIGHT_GRAD)
+            places = [place for place, pair in states if is_bad(pair)]
+            if places:
+                return places, ()
+        inside = tree.bad_inside(call, *roles)
+        own = [place for place, pair in tree.of_call(call, *roles) if pair.reference is not None]
+        if not inside:
+            return own[:1], ()
+        first = tree.pairs[inside[0]]
+        known = first.reference or first.candidate
+        where = "" if known is None else f"shows first at {known.address}"
+        return own[:1] or inside, (where,)
+
+    def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
+        """Find the pair of a call, or of what its code made for the calls inside, most off."""
+        tree = self._tree
+        inside = [
+            found
+            for child in tree.children.get(call, ())
+            for found in tree.of_call(child, roles[0])
+        ]
+        leaving = list(tree.of_call(call, roles[1]))
+        known = [(place, pair) for place, pair in (*leaving, *inside) if pair.metrics is not None]
+        return [max(known, key=lambda found: relative_error(found[1]))[0]] if known else []
+
+    def _agreement(self, call: int, entry: Role) -> bool | None:
+        pairs = [
+            pair
+            for _, pair in self._tree.of_call(call, entry)
+            if pair.verdict is not Verdict.SKIPPED
+        ]
+        return not any(map(is_bad, pairs)) if pairs else None
+
+    def _evidence(self, call: int, entry: Role, *, is_origin: bool) -> tuple[str, ...]:
+        pairs = [pair for _, pair in self._tree.of_call(call, entry)]
+        agreeing = sum(not is_bad(pair) for pair in pairs)
+        word = "input" if entry is Role.INPUT else "output gradient"
+        lines = [f"{agreeing} of {len(pairs)} {word}s agree"] if pairs else []
+        if not is_origin:
+            return tuple(lines)
+        tree, module = self._tree, self._tree.reference.calls[call].module
+        if entry is Role.GRAD_OUTPUT:
+            lines = [*cut(tree, call), *lines]
+        lines += growth(tree, call, entry, LEAVING[entry])
+        if entry is Role.INPUT:
+            lines = [
+                *nonfinite_producers(tree, call),
+                *glue(tree, call),
+                *lines,
+                *feeders(tree, call),
+            ]
+        partner = tree.partner_module.get(module)
+        if partner is not None:
+            differences = attribute_differences(
+                tree.reference.modules[module],
+                tree.candidate.modules[partner],
+                frameworks=self._frameworks,
+            )
+            known_ones = known_differences(
+                tree.reference.modules[module],
+                tree.candidate.modules[partner],
+                frameworks=self._frameworks,
+                role=str(Role.OUTPUT if entry is Role.INPUT else Role.GRAD_INPUT),
+            )
+            classes = other_classes(tree, module, partner, is_same=len(set(self._frameworks)) == 1)
+            lines = [*map(str, differences), *classes, *map(str, known_ones), *lines]
+        roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
+        for _, pair in tree.of_module(module, *roles):
+            known = pair.reference or pair.candidate
+            if is_bad(pair) and known is not None:
+                words = str(known.address.role).replace("_", " ")
+                how = pair.reason or "differs"
+                lines.append(f"{words} {known.address.slot.lstrip('.')!r}: {how}")
+        return tuple(lines)

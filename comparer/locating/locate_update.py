@@ -1,0 +1,117 @@
+"""Find whose fault a divergence is in the phase ``update``: the rate, the clip, or the rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Divergence, JudgedPair, Kind
+from padiff.dumpfile import Phase, Role
+
+from .calltree import CallTree, is_bad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["find_updates"]
+
+MOST_NAMES = 6
+FEW = 2
+"""Weights that make a group."""
+MATRIX = 2
+"""Weights with fewer axes are biases and the weights of norms."""
+
+_ORDER = (Role.LR, Role.WEIGHT_GRAD, Role.OPTIMIZER_STATE, Role.WEIGHT, Role.BUFFER, Role.NAMED)
+"""What comes first explains what comes after; the norm of gradients follows from those."""
+
+
+def find_updates(tree: CallTree, *, is_explained: bool) -> dict[int, Divergence]:
+    """Write the divergences of the update, by the places of their pairs.
+
+    A learning rate is never the consequence of what diverged before; all else is. Where nothing
+    explains it, the first record is the origin and speaks for the others.
+
+    Args:
+        tree: The judged pairs.
+        is_explained: Whether the step diverged before its update.
+    """
+    places = sorted(
+        (place for place in tree.updates if is_bad(tree.pairs[place])),
+        key=lambda place: (_ORDER.index(_role(tree.pairs[place])), place),
+    )
+    found: dict[int, Divergence] = {}
+    for place in places:
+        pair = tree.pairs[place]
+        is_rate = _role(pair) is Role.LR
+        kind = Kind.ORIGIN if is_rate or not is_explained else Kind.INHERITED
+        evidence = _evidence(tree, places) if kind is Kind.ORIGIN else ()
+        is_explained = True
+        found[place] = Divergence(
+            pair=replace(pair, kind=kind),
+            phase=Phase.UPDATE,
+            kind=kind,
+            inputs_agree=None,
+            evidence=tuple(evidence),
+        )
+    return found
+
+
+def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
+    """Say what of the update agrees, and which weights do not."""
+    lines = [
+        _count(tree, Role.LR, "learning rate"),
+        _count(tree, Role.WEIGHT_GRAD, "clipped gradient"),
+        _states(tree),
+        _count(tree, Role.WEIGHT, "weight", "after the update"),
+    ]
+    names = [_name(tree.pairs[place]) for place in bad if _role(tree.pairs[place]) is Role.WEIGHT]
+    if names:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"these weights differ: {', '.join(names[:MOST_NAMES])}{more}")
+    lines.append(_group(tree))
+    return [line for line in lines if line]
+
+
+def _count(tree: CallTree, role: Role, noun: str, where: str = "") -> str:
+    pairs = [tree.pairs[place] for place in tree.updates if _role(tree.pairs[place]) is role]
+    agreeing = sum(not is_bad(pair) for pair in pairs)
+    what = noun if len(pairs) == 1 else f"{noun}s"
+    return f"{agreeing} of {len(pairs)} {what} agree {where}".rstrip() if pairs else ""
+
+
+def _states(tree: CallTree) -> str:
+    """Say which tensors of the optimizer agree, by the reference's names for them."""
+    names: dict[str, bool] = {}
+    for place in tree.updates:
+        pair = tree.pairs[place]
+        if _role(pair) is Role.OPTIMIZER_STATE and pair.reference is not None:
+            name = pair.reference.address.slot.rpartition("[")[2].strip("']\"")
+            if pair.verdict != "skipped":
+                names[name] = names.get(name, True) and not is_bad(pair)
+    words = [f"{name} {'agrees' if agrees else 'differs'}" for name, agrees in names.items()]
+    return f"optimizer state: {', '.join(words)}" if words else ""
+
+
+def _group(tree: CallTree) -> str:
+    """Recognise a difference by parameter group: exactly the biases and norms, or all else."""
+    axes: dict[bool, list[bool]] = {True: [], False: []}
+    for place in tree.updates:
+        pair = tree.pairs[place]
+        if _role(pair) is Role.WEIGHT and pair.reference is not None:
+            axes[is_bad(pair)].append(len(pair.reference.shape) >= MATRIX)
+    kinds = set(axes[True])
+    # A weight that is zero agrees in either group: decay does nothing to it.
+    if len(axes[True]) < FEW or len(kinds) != 1 or not set(axes[False]) - kinds:
+        return ""
+    which = "two or more axes" if True in kinds else "one axis (biases, norms)"
+    return f"only weights with {which} differ: are the parameter groups the same?"
+
+
+def _role(pair: JudgedPair) -> Role:
+    end = pair.reference or pair.candidate
+    return Role.NAMED if end is None else end.address.role
+
+
+def _name(pair: JudgedPair) -> str:
+    end = pair.reference or pair.candidate
+    return "" if end is None else f"{end.address.module}{end.address.slot}".lstrip(".")

@@ -1,0 +1,150 @@
+"""The module trees of both sides as one tree of rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Divergence, JudgedPair, Kind, NodeRow, Verdict
+
+from .calltree import is_bad
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import Index, Phase
+    from padiff.pairing import ModulePair, PairedBy, Pairing
+
+__all__ = ["merge_trees"]
+
+SEVERITY = (
+    Verdict.SKIPPED,
+    Verdict.MATCH,
+    Verdict.MISSING,
+    Verdict.INCOMPARABLE,
+    Verdict.DIVERGED,
+)
+"""Verdicts from harmless to bad; the worst one stands for a module."""
+
+
+_Own = tuple[int | None, int | None]
+"""The modules of a node, reference's and candidate's."""
+
+
+@dataclass(slots=True)
+class _Node:
+    reference: int | None
+    candidate: int | None
+    paired_by: PairedBy | None = None
+    children: list[_Node] = field(default_factory=list)
+
+
+def merge_trees(
+    pairing: Pairing,
+    reference: Index,
+    candidate: Index,
+    pairs: tuple[JudgedPair, ...],
+    divergences: tuple[Divergence, ...],
+) -> tuple[NodeRow, ...]:
+    """Merge the two module trees and annotate every row with what its records showed.
+
+    Rows come in the order of first execution on the reference; a module that only the candidate
+    has stands under the partner of its parent, after the others.
+    """
+    worst, uncovered = _worst(pairing, pairs)
+    origins = {
+        found.pair.reference.module
+        for found in divergences
+        if found.kind is Kind.ORIGIN and found.pair.reference is not None
+    }
+    inherited = _only_inherited(divergences)
+    rows: list[NodeRow] = []
+    waiting: list[tuple[_Node, int | None]] = [
+        (node, None) for node in reversed(_grow(pairing, reference, candidate))
+    ]
+    while waiting:
+        node, parent = waiting.pop()
+        known = None if node.reference is None else reference.modules[node.reference]
+        found = None if node.candidate is None else candidate.modules[node.candidate]
+        own = node.reference, node.candidate
+        rows.append(
+            NodeRow(
+                id=len(rows),
+                parent=parent,
+                reference=None if known is None else known.path,
+                candidate=None if found is None else found.path,
+                reference_class=None if known is None else known.class_name,
+                candidate_class=None if found is None else found.class_name,
+                paired_by=node.paired_by,
+                worst=worst.get(own, {}),
+                origin=node.reference in origins,
+                inherited=node.reference in inherited,
+                covered=frozenset(worst.get(own, {})) - uncovered.get(own, set()),
+            )
+        )
+        waiting += [(child, rows[-1].id) for child in reversed(node.children)]
+    return tuple(rows)
+
+
+def _grow(pairing: Pairing, reference: Index, candidate: Index) -> list[_Node]:
+    """Build the nodes and hang them together; give the roots."""
+    partner: dict[int, ModulePair] = {pair.reference: pair for pair in pairing.modules}
+    first_call = {call.module: call.start for call in reversed(reference.calls)}
+    nodes: dict[int, _Node] = {}
+    hosts: dict[int, _Node] = {}
+    roots: list[_Node] = []
+    for module in reference.modules:
+        pair = partner.get(module.id)
+        node = _Node(module.id, None)
+        if pair is not None and pair.candidate not in hosts:
+            node.candidate, node.paired_by = pair.candidate, pair.paired_by
+            hosts[pair.candidate] = node
+        nodes[module.id] = node
+        (roots if module.parent is None else nodes[module.parent].children).append(node)
+    for module in reference.modules:
+        nodes[module.id].children.sort(key=lambda node: _turn(node, first_call))
+    for found in candidate.modules:
+        if found.id not in hosts:
+            node = _Node(None, found.id)
+            hosts[found.id] = node
+            host = None if found.parent is None else hosts.get(found.parent)
+            (roots if host is None else host.children).append(node)
+    return roots
+
+
+def _turn(node: _Node, first_call: dict[int, int]) -> tuple[bool, int]:
+    """Sort executed modules by their first call, the others after them in definition order."""
+    start = first_call.get(node.reference if node.reference is not None else -1)
+    return start is None, start if start is not None else node.reference or 0
+
+
+def _worst(
+    pairing: Pairing, pairs: tuple[JudgedPair, ...]
+) -> tuple[dict[_Own, dict[Phase, Verdict]], dict[_Own, set[Phase]]]:
+    """Find the worst verdict of each node's own records, and where not all are covered."""
+    partner = {pair.reference: pair.candidate for pair in pairing.modules}
+    back = {pair.candidate: pair.reference for pair in pairing.modules}
+    found: dict[_Own, dict[Phase, Verdict]] = defaultdict(dict)
+    uncovered: dict[_Own, set[Phase]] = defaultdict(set)
+    for pair in pairs:
+        if pair.reference is not None:
+            module = pair.reference.module
+            key: _Own = (module, partner.get(module))
+            phase = pair.reference.address.phase
+        elif pair.candidate is not None:
+            module = pair.candidate.module
+            key, phase = (back.get(module), module), pair.candidate.address.phase
+        else:
+            continue
+        current = found[key].get(phase, Verdict.SKIPPED)
+        found[key][phase] = max(current, pair.verdict, key=SEVERITY.index)
+        if not pair.covered:
+            uncovered[key].add(phase)
+    return found, uncovered
+
+
+def _only_inherited(divergences: tuple[Divergence, ...]) -> set[int]:
+    kinds: dict[int, set[Kind]] = defaultdict(set)
+    for found in divergences:
+        if found.pair.reference is not None and is_bad(found.pair):
+            kinds[found.pair.reference.module].add(found.kind)
+    return {module for module, seen in kinds.items() if seen == {Kind.INHERITED}}

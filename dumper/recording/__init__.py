@@ -1,0 +1,1 @@
+"""Record what a model does while somebody else runs it."""

@@ -1,0 +1,87 @@
+"""Copies of tensors, taken once for each content met."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from padiff.dumper.adapter import Adapter, Tensor
+    from padiff.dumpfile import StepWriter, Stored
+
+    from .gradients import Watched
+
+KEPT_BYTES = 256 << 20
+"""Contents are remembered until they sum up to this; more is only copied and hashed again."""
+
+
+@dataclass(slots=True)
+class Content:
+    """One content of a tensor, stored; keeps the tensor alive so that its key stays true."""
+
+    stored: Stored
+    shape: tuple[int, ...]
+    size_bytes: int
+    tensors: list[Any]
+    """Every tensor object met with this content, alive so that none's identity is reused."""
+    watched: dict[Hashable, Watched] = field(default_factory=dict)
+    """The gradient expected by each of these objects."""
+
+
+class Contents:
+    """Stores tensors as they are now, and recognises content that was stored a moment ago.
+
+    A module's input is nearly always an earlier output: copying it again would double the
+    cost. The memory is bounded; what has been forgotten costs time, never correctness.
+    """
+
+    def __init__(self, adapter: Adapter, writer: StepWriter, *, limit: int = KEPT_BYTES) -> None:
+        self._adapter = adapter
+        self._writer = writer
+        self._limit = limit
+        self._kept: OrderedDict[Hashable, Content] = OrderedDict()
+        self._kept_bytes = 0
+
+    def store(self, tensor: Tensor) -> Content:
+        """Store what the tensor holds at this moment."""
+        key = self._adapter.content_key(tensor)
+        known = self._known(key)
+        if known is not None:
+            return known
+        array = self._adapter.snapshot(tensor)
+        content = Content(
+            shape=tuple(array.shape),
+            size_bytes=array.nbytes,
+            stored=self._writer.store(array),
+            tensors=[tensor],
+        )
+        if key is not None:
+            self._kept[key] = content
+            self._kept_bytes += content.size_bytes
+            while self._kept_bytes > self._limit:
+                _, oldest = self._kept.popitem(last=False)
+                self._kept_bytes -= oldest.size_bytes
+        return content
+
+    def _known(self, key: Hashable | None) -> Content | None:
+        """Look a key up; what no longer holds under it is dropped.
+
+        The tensor that was kept may have been given another storage (``x.data = y``): its old
+        memory is then free to be used again under the very same key.
+        """
+        known = None if key is None else self._kept.get(key)
+        if known is None:
+            return None
+        if self._adapter.content_key(known.tensors[0]) != key:
+            self._kept_bytes -= self._kept.pop(key).size_bytes
+            return None
+        self._kept.move_to_end(key)
+        return known
+
+    def clear(self) -> None:
+        """Forget everything, so that the tensors may die."""
+        self._kept.clear()
+        self._kept_bytes = 0

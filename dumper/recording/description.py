@@ -1,0 +1,127 @@
+"""What the manifest of a recording says, gathered while the model runs."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import JSON, InputInfo, Manifest, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.dumper.adapter import Adapter, Model
+
+    from .recordedsteps import RecordedSteps
+    from .recordsettings import RecordSettings
+
+__all__ = ["Description"]
+
+
+class Description:
+    """The manifest in the making."""
+
+    def __init__(self, model: Model, adapter: Adapter, settings: RecordSettings) -> None:
+        """Name the dump; the rest comes with ``observe`` and ``state``.
+
+        Args:
+            model: The model, possibly wrapped.
+            adapter: Its framework.
+            settings: What is recorded.
+        """
+        inner = adapter.unwrap(model)
+        self._model, self._adapter, self._settings = inner, adapter, settings
+        self._notes: list[str] = []
+        if inner is not model:
+            self._notes.append(
+                f"the model was wrapped in {type(model).__name__}: the module inside it was "
+                "recorded, and ran uncompiled"
+            )
+        self._about = Manifest(
+            name=settings.name or type(inner).__name__,
+            framework=adapter.name,
+            framework_version="",
+            padiff_version="",
+            created="",
+            files=(),
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the dump."""
+        return self._about.name
+
+    def state(
+        self,
+        *,
+        model: str | None = None,
+        seed: int | None = None,
+        command: Sequence[str] | None = None,
+        inputs: Sequence[InputInfo] | None = None,
+        notes: Sequence[str] = (),
+        settings: Mapping[str, JSON] | None = None,
+    ) -> None:
+        """State what cannot be seen; None leaves a field as it is."""
+        about = self._about
+        self._about = replace(
+            about,
+            model=about.model if model is None else model,
+            seed=about.seed if seed is None else seed,
+            command=about.command if command is None else tuple(command),
+            inputs=about.inputs if inputs is None else tuple(inputs),
+            settings={**about.settings, **(settings or {})},
+        )
+        self._notes.extend(notes)
+
+    def observe(self, more: Mapping[str, JSON]) -> None:
+        """State what is true of the model and the machine when recording begins.
+
+        Args:
+            more: Settings beyond the recording's own.
+        """
+        model, adapter, settings = self._model, self._adapter, self._settings
+        kind = type(model)
+        self._about = replace(
+            self._about,
+            framework_version=adapter.version(),
+            padiff_version=_own_version(),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            model_class=f"{kind.__module__}.{kind.__qualname__}",
+            device=adapter.model_device(model),
+            dtype=adapter.model_dtype(model),
+            training=adapter.is_training(model),
+            python=platform.python_version(),
+            platform=platform.platform(),
+            settings={
+                **self._about.settings,
+                "phase": str(settings.phase),
+                "include": list(settings.include),
+                "exclude": list(settings.exclude),
+                "depth": settings.depth,
+                **more,
+            },
+        )
+        self._notes.extend(adapter.notes(model))
+
+    def as_begun(self) -> Manifest:
+        """Give what is known when recording begins."""
+        return replace(self._about, notes=tuple(self._notes))
+
+    def manifest(self, steps: RecordedSteps) -> Manifest:
+        """Give the manifest of the steps that were recorded."""
+        has_gradients = self._settings.phase is Phase.BACKWARD and steps.arrived
+        phase = Phase.BACKWARD if has_gradients else Phase.FORWARD
+        return replace(
+            self._about,
+            phase=Phase.UPDATE if steps.updated else phase,
+            notes=(*self._notes, *steps.notes()),
+        )
+
+
+@functools.cache
+def _own_version() -> str:
+    return version("padiff")

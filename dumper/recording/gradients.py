@@ -1,0 +1,135 @@
+"""Gradients of activations: one hook for each distinct tensor, however often it is met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumpfile import Phase, Role, StepWriter, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
+
+    from padiff.dumper.adapter import Adapter, Handle, Tensor
+
+__all__ = ["Gradients", "Target", "Watched"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A place in the dump that waits for a gradient."""
+
+    module: int
+    call: int
+    role: Role
+    slot: str
+    shape: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Watched:
+    """A tensor whose gradient is awaited. Holds no tensor: its hook refers to it."""
+
+    targets: list[Target] = field(default_factory=list)
+    arrivals: int = 0
+
+
+class Gradients:
+    """Waits for the gradients of one step's activations and writes them as they arrive."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        writer: StepWriter,
+        lock: AbstractContextManager[object],
+        next_order: Callable[[], int],
+    ) -> None:
+        """Wait for nothing yet.
+
+        Args:
+            adapter: The model's framework.
+            writer: Where gradients go.
+            lock: Held while one is written; they come in the framework's threads.
+            next_order: Gives the next place in the execution order.
+        """
+        self._adapter, self._writer = adapter, writer
+        self._lock, self._next = lock, next_order
+        self._watched: list[Watched] = []
+        self._handles: list[Handle] = []
+        self._is_closed = False
+        self.records = 0
+        self.repeated = 0
+        """Gradients that arrived again for a tensor, and are not recorded."""
+
+    @property
+    def arrived(self) -> bool:
+        """Tell whether any gradient arrived."""
+        return any(item.arrivals for item in self._watched)
+
+    def watch(
+        self, tensor: Tensor, known: dict[Hashable, Watched], keep: list[Any], target: Target
+    ) -> None:
+        """Wait for a tensor's gradient; a tensor met again waits by the hook it has.
+
+        Args:
+            tensor: Requires a gradient.
+            known: What was watched of tensors that still live, by identity.
+            keep: Keeps the tensor alive as long as ``known`` is used.
+            target: Where its gradient goes.
+        """
+        identity = self._adapter.identity(tensor)
+        watched = known.get(identity)
+        if watched is None or watched.arrivals:
+            watched = Watched()
+            known[identity] = watched
+            keep.append(tensor)
+            self._watched.append(watched)
+            arrived = partial(self._arrived, watched)
+            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
+        watched.targets.append(target)
+
+    def record_absent(self) -> None:
+        """Record that the gradients never came for which nothing arrived."""
+        order = self._next()
+        for watched in self._watched:
+            if not watched.arrivals:
+                for target in watched.targets:
+                    self._add(target, order, target.shape, None)
+
+    def detach(self) -> None:
+        """Take the hooks off; what arrives from here on is ignored."""
+        self._is_closed = True
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _arrived(self, watched: Watched, gradient: Tensor) -> None:
+        if self._is_closed:
+            return
+        with self._lock:
+            watched.arrivals += 1
+            if watched.arrivals > 1:
+                self.repeated += 1
+                return
+            array = self._adapter.snapshot(gradient)
+            stored = self._writer.store(array)
+            order = self._next()
+            for target in watched.targets:
+                self._add(target, order, tuple(array.shape), stored)
+
+    def _add(
+        self, target: Target, order: int, shape: tuple[int, ...], stored: Stored | None
+    ) -> None:
+        self._writer.add_record(
+            module=target.module,
+            call=target.call,
+            phase=Phase.BACKWARD,
+            role=target.role,
+            slot=target.slot,
+            order=order,
+            shape=shape,
+            value=stored,
+        )
+        self.records += 1

@@ -1,0 +1,119 @@
+"""``padiff.record``: record a model's run from a script of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from padiff.dumper import adapters
+from padiff.dumpfile import ConfigError, Keep, Phase
+
+from .recorder import Recorder
+from .recordsettings import RecordSettings, StepPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from padiff.dumper.adapter import Model
+    from padiff.dumper.trainer import Optimizer
+
+__all__ = ["record"]
+
+
+def record(  # noqa: PLR0913
+    model: Model,
+    *,
+    name: str | None = None,
+    out: str | Path = "padiff_dump",
+    phase: str = "backward",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    depth: int | None = None,
+    overwrite: bool = False,
+    compression: int | None = None,
+    content: str = "full",
+    framework: str | None = None,
+    optimizer: Optimizer | Sequence[Optimizer] | None = None,
+    steps: Iterable[int] | None = None,
+    every: int | None = None,
+    rank_wait_s: float | None = None,
+    alone: bool = False,
+) -> Recorder:
+    """Record every call of a model's modules while a ``with`` block runs.
+
+    ::
+
+        with padiff.record(model, name="resnet") as recorder:
+            loss = model(x).mean()
+            loss.backward()
+        print(recorder.path)
+
+    A training script calls ``recorder.step()`` at the end of each of its steps::
+
+        with padiff.record(model, optimizer=optimizer, steps=[0, 1, 100]) as recorder:
+            for batch in loader:
+                loss = criterion(model(batch["x"]), batch["y"])
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                recorder.step(loss=loss)
+
+    Nothing is left on the model afterwards. If the block raises, the exception passes through,
+    and a dump that was there before stays as it was.
+
+    Args:
+        model: A ``torch.nn.Module`` or ``paddle.nn.Layer``; DataParallel, DDP and compiled
+            wrappers are looked through.
+        name: Name of the dump; by default the model's class name.
+        out: Directory of all dumps.
+        phase: ``"backward"``, or ``"forward"`` to leave all gradients out.
+        include: Patterns of modules to record, such as ``encoder.*`` or ``type:Linear@self``;
+            none means all.
+        exclude: Patterns of modules to leave out; they win.
+        depth: Deepest level whose calls are recorded; the root is 0.
+        overwrite: Replace an existing dump of that name.
+        compression: Deflate level 1 to 9; by default values lie uncompressed.
+        content: How much of each tensor: ``"full"``, ``"sample=4096"``, ``"stats"``, ``"digest"``.
+        framework: ``"torch"``, ``"paddle"`` …; by default found from the model.
+        optimizer: What changes the weights, one or several: each recorded step then also holds
+            the phase ``update``, and its gradients are those that the optimizer takes (unscaled).
+        steps: Numbers of the steps to record, by default all; outside them no hook is left on
+            the model.
+        every: Record step 0 and each that many steps after it.
+        rank_wait_s: Of several processes (torchrun, paddle.distributed.launch) each records its
+            rank into one dump. How long they wait for each other at the end, 300 s by default;
+            without a rank there is no dump, and all say so.
+        alone: Record this process by itself, even where a launcher started several.
+
+    Raises:
+        ConfigError: The model or an option cannot be used.
+    """
+    if phase not in ("forward", "backward"):
+        raise ConfigError(f"cannot record phase {phase!r}: expected 'forward' or 'backward'")
+    settings = RecordSettings(
+        out=Path(out),
+        name=name,
+        phase=Phase(phase),
+        include=_patterns(include),
+        exclude=_patterns(exclude),
+        depth=depth,
+        overwrite=overwrite,
+        compression=compression,
+        content=Keep.parse(content),
+        plan=StepPlan(steps=None if steps is None else frozenset(steps), every=every),
+        rank_wait_s=rank_wait_s,
+        alone=alone,
+    )
+    adapter = adapters.find(model) if framework is None else adapters.load(framework)
+    return Recorder(model, settings, adapter, optimizers=_optimizers(optimizer))
+
+
+def _patterns(given: Sequence[str]) -> tuple[str, ...]:
+    """Take one pattern for a list of one, since a string is a sequence of letters."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _optimizers(given: Optimizer | Sequence[Optimizer] | None) -> tuple[Optimizer, ...]:
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, list | tuple) else (given,)

@@ -1,0 +1,129 @@
+"""Where a class is defined and where a call was made, cheaply: no source is parsed.
+
+Both run once per class or per call while the user's model runs, so classes are cached, files
+are classified once, and a call site costs a walk over a few frames.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import SourceLine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+
+
+class Sources:
+    """Finds and shortens places in source code during one recording."""
+
+    def __init__(self, framework: type) -> None:
+        """Learn which files are the framework's.
+
+        Args:
+            framework: The framework's base class; everything in its top package is skipped
+                when the user's line is looked for.
+        """
+        top = sys.modules.get(framework.__module__.partition(".")[0])
+        folders = [str(Path(item)) for item in getattr(top, "__path__", ())]
+        self._skipped = tuple(folder + "/" for folder in folders)
+        self._standard = sysconfig.get_path("stdlib") + "/"
+        self._roots = _import_roots()
+        self._is_user_file: dict[str, bool] = {}
+        self._short: dict[str, str] = {}
+        self._lines: dict[tuple[CodeType, int], SourceLine] = {}
+        self._classes: dict[type, SourceLine | None] = {}
+
+    def of_class(self, kind: type) -> SourceLine | None:
+        """Give the line of a class statement, None for a class without a source file."""
+        if kind not in self._classes:
+            self._classes[kind] = self._find_class(kind)
+        return self._classes[kind]
+
+    def of_caller(self, frame: FrameType | None) -> SourceLine | None:
+        """Give the innermost line outside the framework, the standard library and padiff.
+
+        Args:
+            frame: The framework's frame that runs the call.
+
+        Returns:
+            None where padiff itself, or nothing but the framework, made the call.
+        """
+        while frame is not None:
+            code = frame.f_code
+            file = code.co_filename
+            if self._is_user(file):
+                return self._line(code, frame.f_lineno)
+            if file.startswith(_OWN_FOLDER):
+                return None
+            frame = frame.f_back
+        return None
+
+    def _is_user(self, file: str) -> bool:
+        known = self._is_user_file.get(file)
+        if known is None:
+            standard = file.startswith(self._standard) and "-packages" not in file
+            made = file.startswith("<") and not file.startswith("<ipython")
+            known = not (standard or made or file.startswith((*self._skipped, _OWN_FOLDER)))
+            self._is_user_file[file] = known
+        return known
+
+    def _line(self, code: CodeType, line: int) -> SourceLine:
+        key = (code, line)
+        found = self._lines.get(key)
+        if found is None:
+            file = self._shorten(code.co_filename)
+            found = SourceLine(file=file, line=max(line, 1), function=code.co_qualname)
+            self._lines[key] = found
+        return found
+
+    def _find_class(self, kind: type) -> SourceLine | None:
+        functions = [item for item in vars(kind).values() if isinstance(item, FunctionType)]
+        codes = [inspect.unwrap(item).__code__ for item in functions]
+        own = [code for code in codes if code.co_qualname.startswith(f"{kind.__qualname__}.")]
+        module = sys.modules.get(kind.__module__)
+        file = own[0].co_filename if own else getattr(module, "__file__", None)
+        if not file:
+            return None
+        first = min((code.co_firstlineno for code in own), default=None)
+        line = _class_line(file, kind.__name__, first)
+        if line is None:
+            return None
+        return SourceLine(file=self._shorten(file), line=line, function=kind.__qualname__)
+
+    def _shorten(self, file: str) -> str:
+        """Make a path relative to the import root or working directory that holds it."""
+        if file not in self._short:
+            path = Path(file)
+            inside = [root for root in self._roots if path.is_relative_to(root)]
+            best = max(inside, key=lambda root: len(root.parts), default=None)
+            cwd = Path.cwd()
+            if path.is_relative_to(cwd) and "-packages" not in file:
+                best = cwd
+            self._short[file] = path.name if best is None else path.relative_to(best).as_posix()
+        return self._short[file]
+
+
+def _import_roots() -> Sequence[Path]:
+    found = {Path(item).resolve() for item in sys.path if item} | {Path.cwd()}
+    return [root for root in found if len(root.parts) > 1]
+
+
+def _class_line(file: str, name: str, before: int | None) -> int | None:
+    """Find the class statement that stands last before the class's first method."""
+    pattern = re.compile(rf"\s*class\s+{re.escape(name)}\b")
+    lines = enumerate(linecache.getlines(file), 1)
+    hits = [at for at, line in lines if name in line and pattern.match(line)]
+    earlier = [at for at in hits if before is None or at <= before]
+    if before is None:
+        return hits[0] if hits else None
+    return earlier[-1] if earlier else before

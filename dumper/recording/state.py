@@ -1,0 +1,214 @@
+"""Weights, buffers and weight gradients of the recorded modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, RecordError, Role, StepWriter, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from padiff.dumper.adapter import Adapter, Array, Handle, NamedTensor, Tensor
+
+    from .tree import TreeNode
+
+
+@dataclass(slots=True)
+class Held:
+    """One distinct parameter or buffer; tied ones are held once."""
+
+    number: int
+    tensor: Tensor
+    shape: tuple[int, ...]
+    stored: Stored
+    is_trained: bool = False
+    """Whether it is a weight that requires a gradient."""
+    arrivals: int = 0
+    gradient: Stored | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Owner:
+    """A place where a module owns such a tensor."""
+
+    module: int
+    name: str
+    is_weight: bool
+    requires_grad: bool
+    held: Held
+
+
+@dataclass(slots=True)
+class State:
+    """What the modules own, recorded before the first call; its gradients, after the last."""
+
+    adapter: Adapter
+    nodes: Sequence[TreeNode]
+    stale: bool = False
+    """Whether some weight had a gradient before recording began."""
+    cleared: int = 0
+    """Weights whose gradient arrived but was gone at the end."""
+    zeroed: bool = False
+    """Whether gradients arrived and all of them were zero at the end."""
+    held: dict[Hashable, Held] = field(default_factory=dict)
+    """All distinct parameters and buffers, by identity."""
+    is_recorded: bool = False
+    _owners: list[Owner] = field(default_factory=list)
+    _handles: list[Handle] = field(default_factory=list)
+    _nonzero: bool = False
+    """Whether any stored gradient has an element other than zero."""
+
+    @property
+    def arrived(self) -> bool:
+        """Tell whether any weight got a gradient."""
+        return any(held.arrivals for held in self.held.values())
+
+    def notes(self) -> list[str]:
+        """State what a reader should know about the weight gradients."""
+        notes = []
+        if self.stale:
+            notes.append(
+                "some weights had a gradient before recording began: their recorded gradients "
+                "may contain it"
+            )
+        if self.cleared:
+            notes.append(
+                f"{self.cleared} weights got a gradient that was cleared before the recording "
+                "ended: it is recorded as absent"
+            )
+        if self.zeroed:
+            notes.append(
+                "every weight gradient is zero although gradients arrived: were they cleared "
+                "before the recording ended?"
+            )
+        return notes
+
+    def record(self, writer: StepWriter, order: int, *, backward: bool) -> int:
+        """Store all weights and buffers as they are now; give the number of records."""
+        self.is_recorded = True
+        for node in self.nodes:
+            for item in self.adapter.own_tensors(node.module):
+                held = self._hold(item, writer, backward=backward)
+                owner = Owner(
+                    module=node.info.id,
+                    name=item.name,
+                    is_weight=item.is_weight,
+                    requires_grad=self.adapter.requires_grad(item.tensor),
+                    held=held,
+                )
+                self._owners.append(owner)
+                writer.add_record(
+                    module=owner.module,
+                    call=None,
+                    phase=Phase.FORWARD,
+                    role=Role.WEIGHT if item.is_weight else Role.BUFFER,
+                    slot=f".{item.name}",
+                    order=order,
+                    shape=held.shape,
+                    value=held.stored,
+                    requires_grad=owner.requires_grad,
+                    tensor=held.number,
+                )
+        return len(self._owners)
+
+    def record_gradients(
+        self, writer: StepWriter, order: int, *, may_be_cleared: bool = False
+    ) -> int:
+        """Store the gradient of every weight that requires one; give the number of records.
+
+        Args:
+            writer: Where they go.
+            order: Their place in the execution order.
+            may_be_cleared: Whether all may be gone, since an optimizer that was waited for did
+                not use them.
+
+        Raises:
+            RecordError: Gradients arrived, but every one had been cleared.
+        """
+        owners = [owner for owner in self._owners if owner.is_weight and owner.requires_grad]
+        present = self._store_gradients(owners, writer)
+        if self.cleared and not present and not may_be_cleared:
+            raise RecordError(
+                f"cannot record weight gradients: {self.cleared} weights got one, and none has "
+                "it at the end of the recording",
+                hint="leave the `with` block before the gradients are cleared (zero_grad)",
+            )
+        for owner in owners:
+            writer.add_record(
+                module=owner.module,
+                call=None,
+                phase=Phase.BACKWARD,
+                role=Role.WEIGHT_GRAD,
+                slot=f".{owner.name}",
+                order=order,
+                shape=owner.held.shape,
+                value=owner.held.gradient,
+                tensor=owner.held.number,
+            )
+        return len(owners)
+
+    def owners(self) -> Iterator[tuple[Hashable, Owner]]:
+        """Yield each place that owns a parameter or buffer, with the tensor's identity."""
+        for owner in self._owners:
+            yield self.adapter.identity(owner.held.tensor), owner
+
+    def capture(self, held: Held, writer: StepWriter, *, scale: float = 1.0) -> Array | None:
+        """Store a weight's gradient as it is now, unless that was done; give it if so.
+
+        Args:
+            held: The weight.
+            writer: Where the gradient goes.
+            scale: What it is divided by first.
+        """
+        gradient = self.adapter.gradient(held.tensor)
+        if not held.is_trained or held.gradient is not None or gradient is None:
+            return None
+        array = self.adapter.snapshot(gradient)
+        if scale != 1.0:
+            array = (array / scale).astype(array.dtype)
+        self._nonzero = self._nonzero or bool(array.any())
+        held.gradient = writer.store(array)
+        return array
+
+    def detach(self) -> None:
+        """Take the hooks off the weights."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _hold(self, item: NamedTensor, writer: StepWriter, *, backward: bool) -> Held:
+        identity = self.adapter.identity(item.tensor)
+        held = self.held.get(identity)
+        if held is None:
+            array = self.adapter.snapshot(item.tensor)
+            shape = tuple(array.shape)
+            held = Held(len(self.held), item.tensor, shape, writer.store(array))
+            self.held[identity] = held
+            held.is_trained = item.is_weight and self.adapter.requires_grad(item.tensor)
+            if backward and held.is_trained:
+                self._await_gradient(held)
+        return held
+
+    def _await_gradient(self, held: Held) -> None:
+        """Only count: a gradient that is cleared before the end must not pass as absent."""
+        earlier = None if self.stale else self.adapter.gradient(held.tensor)
+        # Paddle's clear_grad leaves zeros.
+        self.stale = self.stale or (
+            earlier is not None and bool(self.adapter.snapshot(earlier).any())
+        )
+
+        def arrived(_: Tensor) -> None:
+            held.arrivals += 1
+
+        self._handles.append(self.adapter.hook_gradient(held.tensor, arrived))
+
+    def _store_gradients(self, owners: Sequence[Owner], writer: StepWriter) -> int:
+        present = 0
+        for held in {id(owner.held): owner.held for owner in owners}.values():
+            self.capture(held, writer)
+            present += held.gradient is not None
+            self.cleared += held.gradient is None and bool(held.arrivals)
+        self.zeroed = bool(present) and not self._nonzero and self.arrived
+        return present

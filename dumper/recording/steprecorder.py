@@ -1,0 +1,301 @@
+"""One step being recorded: turns the model's events into calls and records."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumpfile import Phase, Role, StepWriter
+
+from .callstack import CallStack, OpenCall
+from .contents import Contents
+from .gradients import Gradients, Target
+from .nested import Flat, flatten, flatten_call
+from .recomputed import Recomputed
+from .running import Running
+from .state import State
+from .update import Update
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from padiff.dumper.adapter import Adapter, Array, Handle, Module, Tensor
+    from padiff.dumper.trainer import Optimizer
+
+    from .source import Sources
+    from .tree import TreeNode
+
+MOST_PATHS = 8
+"""Modules that a note lists."""
+_ADAPTERS = "padiff.dumper.adapters"
+
+
+class StepRecorder:
+    """Receives what happens in the model within one step and writes it."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        adapter: Adapter,
+        writer: StepWriter,
+        nodes: Sequence[TreeNode],
+        sources: Sources,
+        *,
+        phase: Phase,
+        stateful: frozenset[str],
+        optimizers: Sequence[Optimizer] = (),
+        running: Running | None = None,
+    ) -> None:
+        """Begin a step; hooks come with ``attach``.
+
+        Args:
+            adapter: The model's framework.
+            writer: Where the step goes.
+            nodes: All modules of the tree.
+            sources: Finds call sites.
+            phase: FORWARD records no gradients.
+            stateful: Paths of the modules whose weights and buffers are recorded.
+            optimizers: What changes the weights; without any, no update is recorded.
+            running: Hears which call runs.
+        """
+        self._running = running or Running()
+        self._paths = [node.info.path for node in nodes]
+        self._adapter, self._is_tensor = adapter, adapter.is_tensor
+        self._writer = writer
+        self._sources = sources
+        self._backward = phase is not Phase.FORWARD
+        self._contents = Contents(adapter, writer)
+        self._stack = CallStack()
+        self._calls: list[OpenCall] = []
+        self._calls_of_module: dict[int, int] = {}
+        self._handles: list[Handle] = []
+        self._order = -1
+        self._lock = threading.RLock()
+        self._closed = False
+        self._records = 0
+        self._gradients = Gradients(adapter, writer, self._lock, self._next)
+        self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
+        self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
+        self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
+        self.is_paused = False
+        writer.add_modules(tuple(node.info for node in nodes))
+
+    @property
+    def calls(self) -> int:
+        """Count the calls so far."""
+        return len(self._calls)
+
+    @property
+    def records(self) -> int:
+        """Count the records so far."""
+        return self._records + self._gradients.records
+
+    @property
+    def arrived(self) -> bool:
+        """Tell whether any gradient arrived."""
+        return self._gradients.arrived or self._state.arrived
+
+    def notes(self) -> list[str]:
+        """State what a reader of the step should know."""
+        notes = []
+        if self._backward and not self.arrived:
+            notes.append("no gradient arrived while recording: no backward pass was recorded")
+        if self._recomputed.count:
+            paths = [self._paths[module] or "(root)" for module in self._recomputed.outermost]
+            named = ", ".join([*paths[:MOST_PATHS], *["…"][: len(paths) > MOST_PATHS]])
+            notes.append(
+                f"{self._recomputed.count} calls ran again inside the backward pass (checkpointing "
+                f"of {named}) and were not recorded twice"
+            )
+        if self._gradients.repeated:
+            notes.append(
+                f"{self._gradients.repeated} gradients of activations arrived more than once "
+                "(several backward passes): the first is recorded"
+            )
+        return [*notes, *self._state.notes()]
+
+    def attach(self, nodes: Sequence[TreeNode]) -> None:
+        """Hook the calls of these modules."""
+        for node in nodes:
+            before = partial(self._before, node.info.id)
+            after = partial(self._after, node.info.id)
+            self._handles.append(self._adapter.hook_calls(node.module, before, after))
+        self.update.attach()
+
+    def detach(self) -> None:
+        """Take every hook off and let go of every tensor; nothing is recorded afterwards."""
+        self._closed = True
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._gradients.detach()
+        self._recomputed.clear()
+        self._state.detach()
+        self.update.detach()
+        self._contents.clear()
+        self._stack.clear()
+
+    def close(self) -> None:
+        """Record what is known only at the end and write the index."""
+        with self._lock:
+            self.detach()
+            for call in self._calls:
+                self._writer.add_call(call.info())
+            if self._backward and self.arrived:
+                self._gradients.record_absent()
+                order = self._next()
+                self._records += self._state.record_gradients(
+                    self._writer,
+                    order,
+                    may_be_cleared=bool(self.update.optimizers) and not self.update.seen,
+                )
+            if self._backward:
+                self._records += self.update.record(self._next())
+            self._writer.close()
+
+    def record_array(
+        self, role: Role, slot: str, array: Array, *, phase: Phase = Phase.FORWARD
+    ) -> None:
+        """Record numbers that belong to the step and were never a tensor."""
+        with self._lock:
+            self._add(
+                module=0,
+                call=None,
+                phase=phase,
+                role=role,
+                slot=slot,
+                order=self._next(),
+                shape=tuple(array.shape),
+                value=self._writer.store(array),
+            )
+
+    def record_named(self, role: Role, slot: str, tensor: Tensor) -> None:
+        """Record a tensor that belongs to the step, at the root module."""
+        with self._lock:
+            content = self._contents.store(tensor)
+            self._add(
+                module=0,
+                call=None,
+                phase=Phase.FORWARD,
+                role=role,
+                slot=slot,
+                order=self._next(),
+                shape=content.shape,
+                value=content.stored,
+                requires_grad=self._adapter.requires_grad(tensor),
+            )
+
+    # -- events
+
+    def _before(
+        self, module_id: int, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if self._closed or self.is_paused:
+            return
+        frame = _runner(sys._getframe(1))
+        if self._adapter.in_backward():
+            flat = flatten_call(args, kwargs, self._is_tensor)
+            self._again(self._recomputed.begin(module_id, frame, flat), Role.INPUT, flat)
+            return
+        with self._lock:
+            self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
+            if not self._state.is_recorded:
+                count = self._state.record(self._writer, self._next(), backward=self._backward)
+                self._records += count
+            parent = self._stack.parent(frame)
+            index = self._calls_of_module.get(module_id, 0)
+            self._calls_of_module[module_id] = index + 1
+            call = OpenCall(
+                id=len(self._calls),
+                module=module_id,
+                index=index,
+                parent=None if parent is None else parent.id,
+                start=self._next(),
+                training=self._adapter.is_training(module),
+                site=self._sources.of_caller(frame),
+            )
+            self._calls.append(call)
+            self._stack.push(call, frame)
+            flat = flatten_call(args, kwargs, self._is_tensor)
+            self._record_flat(call, flat, Role.INPUT, Role.GRAD_INPUT, call.start)
+
+    def _after(self, module_id: int, _module: Module, output: object) -> None:
+        if self._closed or self.is_paused:
+            return
+        if self._adapter.in_backward():
+            call = self._recomputed.end(module_id)
+            self._again(call, Role.OUTPUT, flatten(output, self._is_tensor))
+            return
+        with self._lock:
+            call = self._stack.pop(module_id)
+            if call is None:
+                return
+            call.end = self._next()
+            flat = flatten(output, self._is_tensor)
+            self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
+            self._goes_on(call.parent)
+
+    def _goes_on(self, parent: int | None) -> None:
+        if parent is None:
+            self._running.between_calls()
+        else:
+            call = self._calls[parent]
+            self._running.call(self._paths[call.module], call.index)
+
+    def _again(self, call: OpenCall | None, role: Role, flat: Flat) -> None:
+        """Look at what a repeated call takes or gives."""
+        if call is not None and self._backward:
+            with self._lock:
+                self._recomputed.watch(call, flat, role)
+
+    # -- records
+
+    def _record_flat(
+        self, call: OpenCall, flat: Flat, role: Role, gradient_role: Role, order: int
+    ) -> None:
+        for slot, value in flat.literals.items():
+            call.literals[f"{role}{slot}"] = value
+        for slot, name in flat.containers.items():
+            call.containers[f"{role}{slot}"] = name
+        for slot, tensor in flat.tensors:
+            content = self._contents.store(tensor)
+            needs_gradient = self._adapter.requires_grad(tensor)
+            self._add(
+                module=call.module,
+                call=call.id,
+                phase=Phase.FORWARD,
+                role=role,
+                slot=slot,
+                order=order,
+                shape=content.shape,
+                value=content.stored,
+                requires_grad=needs_gradient,
+            )
+            if needs_gradient and self._backward:
+                target = Target(
+                    module=call.module,
+                    call=call.id,
+                    role=gradient_role,
+                    slot=slot,
+                    shape=content.shape,
+                )
+                self._gradients.watch(tensor, content.watched, content.tensors, target)
+            if self._backward and self._adapter.is_floating(tensor):
+                self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
+
+    def _add(self, **fields: Any) -> None:  # noqa: ANN401
+        self._writer.add_record(**fields)
+        self._records += 1
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+
+def _runner(frame: FrameType | None) -> FrameType | None:
+    """Give the framework's frame that runs the call: the first one outside the adapter."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_ADAPTERS):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,215 @@
+"""What an optimizer does in one step: gradients it takes, learning rate, and what it leaves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.dumpfile import Phase, Role, StepWriter, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from padiff.dumper.adapter import Adapter, Handle
+    from padiff.dumper.trainer import Optimizer
+
+    from .state import State
+
+__all__ = ["Update"]
+
+GRADIENT_NORM = "['gradient_norm']"
+
+
+@dataclass(slots=True)
+class Update:
+    """One step's update, seen from the moment before it and after the step.
+
+    Gradients are stored when an optimizer is about to use them, since scripts clear them
+    afterwards and a gradient scaler divides them before. Everything else is read at the step's end.
+    """
+
+    adapter: Adapter
+    writer: StepWriter
+    state: State
+    optimizers: Sequence[Optimizer] = ()
+    seen: bool = False
+    """Whether the parameters were about to be changed."""
+    is_clipped: bool = False
+    """Whether what the update takes is to be recorded beside the gradients themselves."""
+    rates: list[float] | None = None
+    """Learning rates in force; None where nobody told."""
+    _clipped: dict[Hashable, Stored] = field(default_factory=dict)
+    _squares: dict[Hashable, float] = field(default_factory=dict)
+    _handles: list[Handle] = field(default_factory=list)
+
+    def attach(self) -> None:
+        """Wait for the optimizers."""
+        trainer = self.adapter.trainer
+        for optimizer in self.optimizers:
+
+            def before(optimizer: Optimizer = optimizer) -> None:
+                self.begins(optimizer)
+
+            self._handles.append(trainer.hook_update(optimizer, before))
+
+    def detach(self) -> None:
+        """Take the hooks off the optimizers."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def gradients_ready(self, *, is_clipped: bool) -> None:
+        """Store all gradients now; what comes until the update is the clip.
+
+        Args:
+            is_clipped: Whether they are about to be clipped.
+        """
+        self._capture(None)
+        self.is_clipped = is_clipped
+
+    def begins(self, optimizer: Optimizer | None = None) -> None:
+        """Store the gradients that an optimizer is about to take; None takes all of them."""
+        if not self.state.is_recorded:
+            return
+        self.seen = True
+        self._know(optimizer)
+        trainer, identity = self.adapter.trainer, self.adapter.identity
+        if optimizer is None:
+            self._capture(None)
+            return
+        trained = {identity(tensor) for tensor in trainer.trained(optimizer)}
+        self._capture(trained, scale=trainer.gradient_scale(optimizer))
+        self.rates = [*(self.rates or []), *trainer.learning_rates(optimizer)]
+        held = [item.tensor for key, item in self.state.held.items() if key in trained]
+        pairs = trainer.clipped(optimizer, held)
+        if not pairs and self.is_clipped:
+            grads = [(tensor, self.adapter.gradient(tensor)) for tensor in held]
+            pairs = [(tensor, grad) for tensor, grad in grads if grad is not None]
+        for tensor, gradient in pairs:
+            stored = self.writer.store(self.adapter.snapshot(gradient))
+            self._clipped[identity(tensor)] = stored
+
+    def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
+        """Store gradients that came during the update, from calls that the optimizer made itself.
+
+        Args:
+            optimizer: What was to change the weights.
+            is_changed: Whether it did; a gradient scaler may have skipped it.
+        """
+        self._know(optimizer)
+        if is_changed and self.state.is_recorded:
+            self._capture(None)
+
+    def _know(self, optimizer: Optimizer | None) -> None:
+        """Note an optimizer that was not known when the step began."""
+        if optimizer is not None and not any(optimizer is known for known in self.optimizers):
+            self.optimizers = (*self.optimizers, optimizer)
+
+    def record(self, order: int) -> int:
+        """Write what the update took and left, as it is now; give the number of records."""
+        if not self.seen:
+            return 0
+        count = self._record_rates(order) + self._record_norm(order)
+        count += self._record_clipped(order)
+        return count + self._record_states(order) + self._record_tensors(order)
+
+    def _capture(self, trained: set[Hashable] | None, *, scale: float = 1.0) -> None:
+        for key, held in self.state.held.items():
+            if trained is None or key in trained:
+                array = self.state.capture(held, self.writer, scale=scale)
+                if array is not None:
+                    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+                    self._squares[key] = float(np.vdot(wide, wide).real)
+
+    def _record_rates(self, order: int) -> int:
+        rates = self.rates or []
+        if len(set(rates)) == 1:
+            self._add_scalar(Role.LR, "", rates[0], order)
+            return 1
+        for place, rate in enumerate(rates):
+            self._add_scalar(Role.LR, f"[{place}]", rate, order)
+        return len(rates)
+
+    def _record_norm(self, order: int) -> int:
+        if not self._squares:
+            return 0
+        norm = math.sqrt(math.fsum(self._squares.values()))
+        self._add_scalar(Role.NAMED, GRADIENT_NORM, norm, order)
+        return 1
+
+    def _record_clipped(self, order: int) -> int:
+        count = 0
+        for key, owner in self.state.owners():
+            stored = self._clipped.get(key)
+            if stored is not None:
+                shape = owner.held.shape
+                self._add(owner.module, Role.WEIGHT_GRAD, f".{owner.name}", order, shape, stored)
+                count += 1
+        return count
+
+    def _record_states(self, order: int) -> int:
+        trainer, count = self.adapter.trainer, 0
+        for _, owner in self.state.owners():
+            if not owner.is_weight:
+                continue
+            for optimizer in self.optimizers:
+                for name, kept in trainer.state_of(optimizer, owner.held.tensor):
+                    array = self._array(kept)
+                    slot = f".{owner.name}[{name!r}]"
+                    self._store(owner.module, Role.OPTIMIZER_STATE, slot, order, array)
+                    count += 1
+        return count
+
+    def _record_tensors(self, order: int) -> int:
+        """Store weights and buffers after the update; tied ones once."""
+        after: dict[Hashable, Stored] = {}
+        count = 0
+        for key, owner in self.state.owners():
+            if key not in after:
+                after[key] = self.writer.store(self.adapter.snapshot(owner.held.tensor))
+            self.writer.add_record(
+                module=owner.module,
+                call=None,
+                phase=Phase.UPDATE,
+                role=Role.WEIGHT if owner.is_weight else Role.BUFFER,
+                slot=f".{owner.name}",
+                order=order,
+                shape=owner.held.shape,
+                value=after[key],
+                requires_grad=owner.requires_grad,
+                tensor=owner.held.number,
+            )
+            count += 1
+        return count
+
+    def _array(self, kept: Any) -> Any:  # noqa: ANN401 - a tensor or number
+        return self.adapter.snapshot(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)
+
+    def _add_scalar(self, role: Role, slot: str, number: float, order: int) -> None:
+        self._store(0, role, slot, order, np.array(number, np.float64))
+
+    def _store(self, module: int, role: Role, slot: str, order: int, array: Any) -> None:  # noqa: ANN401
+        self._add(module, role, slot, order, tuple(array.shape), self.writer.store(array))
+
+    def _add(
+        self,
+        module: int,
+        role: Role,
+        slot: str,
+        order: int,
+        shape: tuple[int, ...],
+        stored: Stored,
+    ) -> None:
+        self.writer.add_record(
+            module=module,
+            call=None,
+            phase=Phase.UPDATE,
+            role=role,
+            slot=slot,
+            order=order,
+            shape=shape,
+            value=stored,
+        )

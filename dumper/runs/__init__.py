@@ -1,0 +1,1 @@
+"""Run a model, a training or a script, to be recorded."""

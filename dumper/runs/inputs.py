@@ -1,0 +1,208 @@
+"""Read what the model is to be fed: numpy and safetensors files, or another dump's inputs."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from padiff.dumpfile import ConfigError
+
+from .numpyfile import read_numpy
+from .target import near_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.dumper.adapter import Array, Keywords
+
+__all__ = ["InputFile", "Inputs", "check_keyword", "load_inputs", "parse_input", "read_arrays"]
+
+_SAFETENSORS_DTYPES: Final = {
+    "BOOL": np.dtype(np.bool_),
+    "U8": np.dtype(np.uint8),
+    "I8": np.dtype(np.int8),
+    "U16": np.dtype("<u2"),
+    "I16": np.dtype("<i2"),
+    "U32": np.dtype("<u4"),
+    "I32": np.dtype("<i4"),
+    "U64": np.dtype("<u8"),
+    "I64": np.dtype("<i8"),
+    "F16": np.dtype("<f2"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "C64": np.dtype("<c8"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
+}
+"""The format's dtype names, https://github.com/huggingface/safetensors#format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """One ``--inputs``: a file, and the keyword it is for."""
+
+    path: Path
+    keyword: str | None = None
+    """None: by position, or by the names inside the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The arguments of the root call; leaves are arrays or plain Python values."""
+
+    positional: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_input(text: str) -> InputFile:
+    """Read ``FILE`` or ``name=FILE``; a file whose own name holds ``=`` is taken as it is."""
+    keyword, equals, path = text.partition("=")
+    if equals and keyword.isidentifier() and not Path(text).exists():
+        return InputFile(path=Path(path), keyword=keyword)
+    return InputFile(path=Path(text))
+
+
+def load_inputs(files: Sequence[InputFile], forward: Keywords) -> Inputs:
+    """Load all files and decide which argument each array is.
+
+    Args:
+        files: In the order given; those without keyword fill the positions.
+        forward: What ``forward`` accepts by keyword.
+
+    Raises:
+        ConfigError: A file cannot be read, or a name is none of forward's or comes twice.
+    """
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for file in files:
+        arrays = read_arrays(file.path)
+        if file.keyword is not None:
+            check_keyword(file.keyword, forward, where=f"--inputs {file.keyword}={file.path}")
+            named: dict[str, Any] = {file.keyword: _only_or_all(arrays)}
+        elif isinstance(arrays, dict) and _are_keywords(arrays, forward):
+            named = dict(arrays)
+        else:
+            named = {}
+            positional.extend(_in_position(file.path, arrays, forward.names))
+        for name, value in named.items():
+            if name in keywords:
+                raise ConfigError(f"cannot use input {str(file.path)!r}: {name!r} is given twice")
+            keywords[name] = value
+    return Inputs(positional=tuple(positional), keywords=keywords)
+
+
+def check_keyword(name: str, forward: Keywords, *, where: str) -> None:
+    """Refuse a keyword that ``forward`` does not take.
+
+    Raises:
+        ConfigError: It is none of the parameters.
+    """
+    if not forward.takes_any and name not in forward.names:
+        raise ConfigError(
+            f"cannot use {where}: forward has no parameter {name!r}",
+            hint=near_names(name, forward.names),
+        )
+
+
+def _only_or_all(arrays: Array | dict[str, Array]) -> Array | dict[str, Array]:
+    """Take the only array out of a file with names, else leave the dict."""
+    if isinstance(arrays, dict) and len(arrays) == 1:
+        return next(iter(arrays.values()))
+    return arrays
+
+
+def _are_keywords(arrays: Mapping[str, Array], forward: Keywords) -> bool:
+    """Tell whether the names in a file are those of parameters.
+
+    Where ``forward`` also takes any other keyword, a name that it does not know may still vanish in
+    it: at least one must be known, unless none has a name at all.
+    """
+    known = [name in forward.names for name in arrays]
+    if not forward.takes_any:
+        return bool(arrays) and all(known)
+    return any(known) or (not forward.names and len(arrays) > 1 and "arr_0" not in arrays)
+
+
+def _in_position(path: Path, arrays: Array | dict[str, Array], known: Sequence[str]) -> list[Array]:
+    """Give the arrays of a file without keywords: a single one, or ``arr_0`` and so on."""
+    if not isinstance(arrays, dict):
+        return [arrays]
+    if len(arrays) == 1 or all(f"arr_{at}" in arrays for at in range(len(arrays))):
+        return [arrays[name] for name in sorted(arrays, key=lambda name: (len(name), name))]
+    wrong = next(name for name in arrays if name not in known)
+    raise ConfigError(
+        f"cannot use inputs {str(path)!r}: it holds {wrong!r}, which is no parameter of forward",
+        hint=near_names(wrong, known) or "save one file for each input, in order",
+    )
+
+
+def read_arrays(path: Path) -> Array | dict[str, Array]:
+    """Read one file by its suffix: an array, or arrays by name.
+
+    Raises:
+        ConfigError: It is not there, of no known format, damaged, or holds pickled objects.
+    """
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "no such file"
+        siblings = [str(near) for near in path.parent.glob("*.*")] if path.parent.is_dir() else []
+        raise ConfigError(
+            f"cannot read inputs {str(path)!r}: {found}", hint=near_names(str(path), siblings)
+        )
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    if path.suffix in {".npy", ".npz"}:
+        return _read_numpy(path)
+    raise ConfigError(
+        f"cannot read inputs {str(path)!r}: expected .npy, .npz or .safetensors, "
+        f"found {path.suffix!r}",
+        hint="save it with numpy.save, numpy.savez or safetensors",
+    )
+
+
+def _read_numpy(path: Path) -> Array | dict[str, Array]:
+    loaded = read_numpy(path)
+    if isinstance(loaded, np.ndarray):
+        return _numeric(path, "", loaded)
+    return {name: _numeric(path, name, array) for name, array in loaded.items()}
+
+
+def _numeric(path: Path, name: str, array: Array) -> Array:
+    if array.dtype.kind in "biufc":
+        return array
+    where = f" {name!r} in" if name else ""
+    raise ConfigError(
+        f"cannot use inputs{where} {str(path)!r}: expected numbers, found dtype {array.dtype}",
+        hint="numpy files cannot hold bfloat16 or float8, use safetensors"
+        if array.dtype.kind == "V"
+        else None,
+    )
+
+
+def _read_safetensors(path: Path) -> dict[str, Array]:
+    try:
+        import safetensors  # noqa: PLC0415 - an extra, needed here only
+    except ImportError as error:
+        raise ConfigError(
+            f"cannot read inputs {str(path)!r}: safetensors is not installed",
+            hint="pip install padiff[safetensors]",
+        ) from error
+    try:
+        # Not safetensors.numpy: it does not know bfloat16 in all versions.
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except (safetensors.SafetensorError, OSError, struct.error) as error:
+        raise ConfigError(f"cannot read inputs {str(path)!r}: {error}") from error
+    arrays: dict[str, Array] = {}
+    for name, entry in entries:
+        dtype = _SAFETENSORS_DTYPES.get(entry["dtype"])
+        if dtype is None:
+            raise ConfigError(
+                f"cannot use inputs {name!r} in {str(path)!r}: unknown dtype {entry['dtype']!r}"
+            )
+        arrays[name] = np.frombuffer(bytes(entry["data"]), dtype).reshape(entry["shape"])
+    return arrays

@@ -1,0 +1,216 @@
+"""Everything ``padiff dump`` does around the recorder: load, seed, place, feed, run, describe."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumper.recording.ranks import ranks_of
+from padiff.dumper.recording.recorder import Recorder
+from padiff.dumper.recording.recordsettings import StepPlan
+from padiff.dumpfile import ConfigError, Phase
+
+from .feeding import StepInputs
+from .feedphase import FeedPhase
+from .forwardtrouble import forward_trouble
+from .loading import load_model, load_weights_into, seed_all, write_structure
+from .repeat import Repeats
+from .runsettings import Progress, RunSettings, TrainSettings
+from .target import import_target
+from .training import Training, prepare_training
+from .usercode import UserCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from padiff.dumper.adapter import Adapter, Model
+    from padiff.dumper.recording.recordsettings import RecordSettings
+
+    from .feeder import Feeder
+
+__all__ = ["Progress", "RunSettings", "TrainSettings", "run"]
+
+SEEDS = 2**32
+"""How many seeds numpy's generator takes."""
+
+
+def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
+    """Load a model, run it under the recorder, and give the finished dump's directory.
+
+    Args:
+        settings: What to run and what to record.
+        progress: Hears which stage begins.
+
+    Returns:
+        The dump's directory.
+
+    Raises:
+        ConfigError: An option, file or name is wrong.
+        RecordError: The user's model raised; its exception is the ``__cause__``.
+        DumpError: The dump cannot be written, or one to be read cannot be.
+    """
+    report = Progress() if progress is None else progress
+    report.stage("loading the model")
+    adapter, model, notes = load_model(settings)
+    model = adapter.place(model, device=settings.device, dtype=settings.dtype)
+    adapter.set_training(model, training=settings.training)
+    if settings.train.no_dropout:
+        notes += _without_dropout(adapter, model)
+    if settings.no_run:
+        return write_structure(settings, adapter, model, notes, report)
+    report.stage("reading the inputs")
+    inputs = StepInputs(settings, adapter, model)
+    one = _Run(settings, adapter, model, inputs, report)
+    if settings.weights_from is not None:
+        report.stage("loading the weights")
+        load_weights_into(settings, adapter, model, lambda: one.forward(0))
+    feeder = _feeder(settings, adapter, model, one)
+    training = prepare_training(settings.train, adapter, model)
+    if settings.repeat is not None:
+        _check_repeatable(settings.train, training)
+    record = _with_plan(settings.record, settings.train.steps)
+    repeats = None if settings.repeat is None else Repeats(settings.repeat, adapter, model)
+    recorder = Recorder(model, record, adapter, optimizers=training.optimizers)
+    recorder.describe(
+        model=str(settings.model),
+        seed=settings.seed,
+        command=settings.command,
+        inputs=inputs.describe(),
+        notes=notes,
+    )
+    with recorder:
+        one.steps(recorder, training, feeder)
+        report.stage("writing")
+    if repeats is not None:
+        report.stage("measuring the noise floor")
+
+        def again(fed: StepInputs, record: RecordSettings) -> Path:
+            afresh = prepare_training(settings.train, adapter, model)
+            with Recorder(model, record, adapter, optimizers=afresh.optimizers) as sibling:
+                _Run(settings, adapter, model, fed, Progress()).steps(sibling, afresh, feeder)
+            return sibling.path
+
+        repeats.measure(recorder.path, record, inputs, again)
+    return recorder.path
+
+
+class _Run:
+    """One run of the model, step by step."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        adapter: Adapter,
+        model: Model,
+        inputs: StepInputs,
+        report: Progress,
+    ) -> None:
+        self._settings = settings
+        self._adapter = adapter
+        self._model = model
+        self._inputs = inputs
+        self._report = report
+
+    def forward(self, number: int) -> object:
+        """Feed the model what a step feeds it, seeded."""
+        args, kwargs = self._inputs.arguments(number)
+        seed_all((self._settings.seed + number) % SEEDS, self._adapter)
+        translate = forward_trouble(self._adapter, self._model)
+        with UserCode("cannot run forward", translate=translate):
+            return self._model(*args, **kwargs)
+
+    def steps(self, recorder: Recorder, training: Training, feeder: Feeder | None) -> None:
+        """Run all steps."""
+        for number in range(self._settings.train.steps):
+            with nullcontext() if feeder is None else feeder.feeding(number):
+                self.step(number, recorder, training)
+        if feeder is not None:
+            recorder.describe(notes=feeder.notes(), settings=feeder.settings())
+
+    def step(self, number: int, recorder: Recorder, training: Training) -> None:
+        """Run one step: forward, loss, backward, update."""
+        self._stage(number, "forward", recorder)
+        output = self.forward(number)
+        labels = self._inputs.labels(number)
+        for name, label in self._inputs.named_labels(labels):
+            recorder.record(name, label)
+        loss, reason = training.loss_of(output, labels)
+        if loss is not None:
+            recorder.loss(loss)
+        backward = self._settings.record.phase is Phase.BACKWARD
+        if backward and reason is not None:
+            recorder.describe(notes=[f"no backward pass: {reason}"])
+        elif backward:
+            self._stage(number, "backward", recorder)
+            with UserCode("cannot run backward"):
+                self._adapter.backward(loss)
+            training.update(recorder)
+        if self._settings.train.steps > 1:
+            recorder.step()
+            training.finish(loss)
+
+    def _stage(self, number: int, name: str, recorder: Recorder) -> None:
+        steps = self._settings.train.steps
+        where = "" if steps == 1 else f" of step {number} of {steps}"
+        self._report.stage(name + where, lambda: recorder.counts)
+
+
+def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) -> Feeder | None:
+    """Run the model once to learn which of its calls is which of the reference's."""
+    if settings.feed is None:
+        return None
+    from padiff.pairing import read_map  # noqa: PLC0415
+
+    from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
+    from .rehearsal import rehearse  # noqa: PLC0415
+
+    forward_only = settings.record.phase is Phase.FORWARD
+    feeder = Feeder(
+        adapter,
+        model,
+        FeedPhase.FORWARD if forward_only else settings.feed_phase,
+        settings.feed,
+        rank=ranks_of().rank,
+        steps=range(settings.train.steps),
+    )
+    map_file = None if settings.map_file is None else read_map(settings.map_file)
+    with rehearse(model, adapter, lambda: one.forward(0)) as side:
+        feeder.learn(side, map_file)
+    return feeder
+
+
+def _check_repeatable(settings: TrainSettings, training: Training) -> None:
+    """Refuse to run again with an optimizer that keeps what the first run left in it.
+
+    Raises:
+        ConfigError: The optimizer was not made here.
+    """
+    target = settings.optimizer
+    if target is not None and import_target(target) is training.optimizer:
+        raise ConfigError(
+            f"cannot use --repeat with {str(target)!r}: expected a class or a function that makes "
+            "the optimizer anew for each run, found an optimizer",
+            hint="name its class, and its options with --optimizer-arg",
+        )
+
+
+def _without_dropout(adapter: Adapter, model: Any) -> list[str]:  # noqa: ANN401 - any framework
+    paths = adapter.trainer.forget_dropout(model)
+    return [f"dropout was switched off in {len(paths)} modules (--no-dropout)"] if paths else []
+
+
+def _with_plan(record: RecordSettings, steps: int) -> RecordSettings:
+    """Let the recording end with the last step.
+
+    Raises:
+        ConfigError: A step was asked for that is not run.
+    """
+    wanted = record.plan.steps or frozenset()
+    if wanted and max(wanted) >= steps:
+        raise ConfigError(
+            f"cannot record step {max(wanted)}: expected steps 0 to {steps - 1}",
+            hint=f"--steps {max(wanted) + 1} runs that far",
+        )
+    chosen = frozenset(step for step in range(steps) if record.plan.wants(step))
+    return replace(record, plan=StepPlan(steps=chosen)) if steps > 1 else record

@@ -1,0 +1,387 @@
+"""Which model a script trains, and where its steps begin and end, seen from outside.
+
+A step is everything from one call of the model to the next call after an update. So several
+backward passes and several optimizers may make one step, and an update is seen as a whole
+whatever the script does after it. Calls that only evaluate are not part of any step.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumper import adapters
+from padiff.dumper.recording.recorder import Recorder
+from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from types import FrameType
+
+    from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
+    from padiff.dumper.recording.recordsettings import RecordSettings
+    from padiff.dumper.trainer import Optimizer
+
+__all__ = ["Choice", "ScriptStopped", "ScriptWatch"]
+
+MOST_NAMES = 8
+"""Classes that a message lists."""
+OUR_PACKAGE = __name__.partition(".")[0]
+
+
+class ScriptStopped(BaseException):
+    """Leaves the script from inside; no ``except Exception`` of the script stops it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which of a script's models is recorded; by default the first root module that is called."""
+
+    class_name: str | None = None
+    """Its class, such as ``GPT`` or ``nets.gpt.GPT``."""
+    variable: str | None = None
+    """The variable of the script that holds it, such as ``model`` or ``trainer.net``."""
+
+    def __str__(self) -> str:
+        """Say what is looked for."""
+        if self.class_name is not None:
+            return f"a model of class {self.class_name!r}"
+        if self.variable is not None:
+            return f"the model in variable {self.variable!r}"
+        return "a model"
+
+    def fits(self, adapter: Adapter, module: Module, frame: FrameType | None) -> bool:
+        """Tell whether a module that is called is the one.
+
+        Args:
+            adapter: Its framework.
+            module: It, possibly wrapped.
+            frame: From where it is called.
+        """
+        if self.class_name is not None:
+            kind = type(adapter.unwrap(module))
+            full = f"{kind.__module__}.{kind.__qualname__}"
+            return f".{full}".endswith(f".{self.class_name}")
+        if self.variable is not None:
+            values = _values(self.variable, frame, (OUR_PACKAGE, adapter.name))
+            return any(_is_it(adapter, module, held) for held in values)
+        return True
+
+
+@dataclass(slots=True)
+class _Nesting(threading.local):
+    """What runs in a thread."""
+
+    depth: int = 0
+    """Calls of any module around this one."""
+    is_inside: bool = False
+    """Whether a call of the recorded model is running."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """What is known of the step that is running."""
+
+    is_trained: bool = False
+    """Whether the model was called to be trained."""
+    in_training_mode: bool = False
+    """Whether one of these calls was in training mode."""
+    is_updated: bool = False
+    losses: list[Array] = field(default_factory=list)
+
+
+class ScriptWatch:
+    """Finds the model, then records it step by step. Use it as a context manager around the run."""
+
+    def __init__(
+        self,
+        settings: RecordSettings,
+        choice: Choice,
+        *,
+        stop: bool = False,
+        seed: int | None = None,
+        no_dropout: bool = False,
+    ) -> None:
+        """Say what to look for; nothing is watched before a framework is imported.
+
+        Args:
+            settings: What to record; its plan's steps are counted from 0 by updates.
+            choice: Which model.
+            stop: Whether to leave the script after the last recorded step.
+            seed: For each framework when it is imported.
+            no_dropout: Whether to switch the model's dropout off.
+        """
+        self._settings, self._choice = settings, choice
+        self._stop, self._seed, self._no_dropout = stop, seed, no_dropout
+        self._about: dict[str, Any] = {}
+        self._exits = ExitStack()
+        self._searches: list[Handle] = []
+        self._nesting = _Nesting()
+        self._met: dict[str, None] = {}
+        self._adapter: Adapter | None = None
+        self._models: tuple[Model, ...] = ()
+        self._recorder: Recorder | None = None
+        self._step = _Step()
+        self._learns_in_training_mode = False
+        self._ours: dict[int, tuple[Optimizer, bool]] = {}
+        self._is_over = False
+        self._trouble: PadiffError | None = None
+
+    def describe(self, *, command: Sequence[str], script: str) -> None:
+        """Say what goes to the manifest."""
+        self._about = {"command": command, "model": script, "seed": self._seed}
+
+    def __enter__(self) -> ScriptWatch:
+        """Do nothing yet."""
+        return self
+
+    def __exit__(self, *error: Any) -> None:  # noqa: ANN401 - what ``with`` gives
+        """Take everything off; an unfinished recording keeps its whole steps."""
+        if self._step.is_updated and self._recorder is not None:
+            with suppress(PadiffError):  # another error is on its way
+                self._end_step(self._recorder)
+        self._is_over = True
+        self._stop_searching()
+        self._exits.__exit__(*error)
+
+    def framework_imported(self, name: str) -> None:
+        """Begin to look for a model of a framework."""
+        if self._recorder is not None or name not in adapters.imported():
+            return
+        adapter = adapters.load(name)
+        if self._seed is not None:
+            adapter.seed(self._seed)
+        self._searches.append(
+            adapter.watch.calls(None, lambda module: self._around_any(adapter, module))
+        )
+
+    def finish(self) -> Path:
+        """End the recording with the script; give the dump.
+
+        Raises:
+            ConfigError: The script called no such model.
+            RecordError: It never updated the model, or ended before the first step to record.
+        """
+        if self._trouble is not None:
+            raise self._trouble
+        recorder = self._recorder
+        if recorder is None:
+            raise self._not_found()
+        is_whole = self._step.is_updated
+        if not is_whole and recorder.steps.number == 0:
+            raise RecordError(
+                "cannot record steps: the script called the model and never updated it by an "
+                "optimizer of the framework",
+                hint="padiff.record in the script takes any update; --phase forward takes each "
+                "call of the model for a step",
+            )
+        if is_whole:
+            self._end_step(recorder)
+        self._is_over = True
+        self._exits.close()
+        return recorder.path
+
+    # -- before the model is known
+
+    @contextmanager
+    def _around_any(self, adapter: Adapter, module: Module) -> Iterator[None]:
+        """Look at the call of a module that may be the model."""
+        nesting = self._nesting
+        is_root = nesting.depth == 0
+        nesting.depth += 1
+        try:
+            is_it = self._recorder is None and not self._is_over
+            if is_it and self._is_the_one(adapter, module, is_root=is_root):
+                with self._guarded():
+                    self._choose(adapter, module)
+                with self._around(module):
+                    yield
+            else:
+                yield
+        finally:
+            nesting.depth -= 1
+
+    def _is_the_one(self, adapter: Adapter, module: Module, *, is_root: bool) -> bool:
+        if is_root:
+            self._met.setdefault(type(module).__name__)
+        is_named = self._choice.class_name is not None or self._choice.variable is not None
+        if not (is_root or is_named) or adapter.in_backward():
+            return False
+        is_trained = self._settings.phase is Phase.FORWARD or (
+            adapter.watch.records_gradients() and bool(adapter.trainer.parameters(module))
+        )
+        return is_trained and self._choice.fits(adapter, module, sys._getframe())
+
+    def _choose(self, adapter: Adapter, module: Module) -> None:
+        """Record this model from here on, and look for no other."""
+        self._stop_searching()
+        inner = adapter.unwrap(module)
+        notes = []
+        if self._no_dropout:
+            paths = adapter.trainer.forget_dropout(inner)
+            notes = [f"dropout was switched off in {len(paths)} modules (--no-dropout)"]
+        recorder = Recorder(module, self._settings, adapter)
+        recorder.describe(**self._about, notes=notes)
+        self._adapter, self._models = adapter, (inner, module)
+        self._exits.enter_context(recorder)
+        self._recorder = recorder
+        handles = [
+            adapter.watch.updates(self._update_begins, self._update_ended),
+            adapter.watch.losses(self._backward_begins),
+            *(adapter.watch.calls(kind, self._around) for kind in {type(inner), type(module)}),
+        ]
+        for handle in handles:
+            self._exits.callback(handle.remove)
+
+    def _stop_searching(self) -> None:
+        for handle in self._searches:
+            handle.remove()
+        self._searches.clear()
+
+    def _not_found(self) -> ConfigError:
+        met = ", ".join(list(self._met)[:MOST_NAMES])
+        wanted = "" if self._settings.phase is Phase.FORWARD else " that can be trained"
+        return ConfigError(
+            f"cannot record the script: it called no module that is {self._choice}{wanted}",
+            hint=f"it called {met}" if met else "it called no module of torch or paddle",
+        )
+
+    # -- the model's calls
+
+    def _around(self, module: Module) -> AbstractContextManager[object]:
+        """Give the context of one call of a module that may be the model."""
+        is_ours = any(module is model for model in self._models)
+        if self._is_over or self._nesting.is_inside or not is_ours:
+            return nullcontext()
+        return self._around_call()
+
+    @contextmanager
+    def _around_call(self) -> Iterator[None]:
+        recorder, adapter = self._recorder, self._adapter
+        if recorder is None or adapter is None or adapter.in_backward():
+            yield
+            return
+        self._nesting.is_inside = True
+        try:
+            with self._guarded():
+                is_counted = self._begin_call(recorder, adapter)
+            with nullcontext() if is_counted else recorder.pause():
+                yield
+            if self._settings.phase is Phase.FORWARD:
+                self._step.is_updated = True
+        finally:
+            self._nesting.is_inside = False
+
+    def _begin_call(self, recorder: Recorder, adapter: Adapter) -> bool:
+        """End the step before this call if it is whole; tell whether the call belongs to one."""
+        if self._step.is_updated:
+            self._end_step(recorder)
+            if self._stop and recorder.steps.number > (self._settings.plan.last or 0):
+                raise ScriptStopped
+        if self._settings.phase is Phase.FORWARD:
+            return True
+        is_training = adapter.is_training(self._models[0])
+        if not adapter.watch.records_gradients():
+            return False
+        if not is_training and self._learns_in_training_mode:
+            return False
+        step, current = self._step, recorder.steps.current
+        only_evaluated = step.is_trained and not step.in_training_mode
+        if is_training and only_evaluated and current is not None and not current.arrived:
+            recorder.steps.restart()  # what came before in eval mode was no training
+        step.is_trained = True
+        step.in_training_mode = step.in_training_mode or is_training
+        self._learns_in_training_mode = self._learns_in_training_mode or is_training
+        return True
+
+    def _end_step(self, recorder: Recorder) -> None:
+        current, losses = recorder.steps.current, self._step.losses
+        if current is not None:
+            for number, loss in enumerate(losses):
+                slot = "" if len(losses) == 1 else f"[{number}]"
+                current.record_array(Role.LOSS, slot, loss)
+        self._step = _Step()
+        recorder.step()
+
+    # -- backward passes and updates
+
+    def _backward_begins(self, loss: Tensor) -> None:
+        recorder, adapter = self._recorder, self._adapter
+        if self._is_over or recorder is None or adapter is None or recorder.steps.current is None:
+            return
+        if self._step.is_trained and adapter.is_tensor(loss):
+            array = adapter.snapshot(loss)
+            if array.size == 1:
+                self._step.losses.append(array.reshape(()))
+
+    def _update_begins(self, optimizer: Optimizer) -> None:
+        recorder = self._recorder
+        if recorder is not None and self._is_training_it(optimizer):
+            current = recorder.steps.current
+            if current is not None:
+                with self._guarded():
+                    current.update.begins(optimizer)
+
+    def _update_ended(self, optimizer: Optimizer, is_changed: bool) -> None:
+        recorder = self._recorder
+        if recorder is not None and self._is_training_it(optimizer):
+            self._step.is_updated = True
+            current = recorder.steps.current
+            if current is not None:
+                with self._guarded():
+                    current.update.ended(optimizer, is_changed=is_changed)
+
+    def _is_training_it(self, optimizer: Optimizer) -> bool:
+        """Tell whether an optimizer changes the model, in a step in which that was called."""
+        adapter = self._adapter
+        if adapter is None or self._is_over or not self._step.is_trained:
+            return False
+        known = self._ours.get(id(optimizer))
+        if known is None:
+            own = {id(tensor) for tensor in adapter.trainer.parameters(self._models[0])}
+            trained = adapter.trainer.trained(optimizer)
+            known = optimizer, any(id(tensor) in own for tensor in trained)
+            self._ours[id(optimizer)] = known
+        return known[1]
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Let trouble of the recording end the script, whatever that catches."""
+        try:
+            yield
+        except PadiffError as error:
+            self._trouble = error
+            self._is_over = True
+            raise ScriptStopped from error
+
+
+def _values(name: str, frame: FrameType | None, others: tuple[str, ...]) -> Iterator[object]:
+    """Yield what a dotted name means in each frame from this one outwards.
+
+    Args:
+        name: Such as ``model`` or ``trainer.net``.
+        frame: The innermost.
+        others: Top-level packages whose own variables do not count.
+    """
+    first, *parts = name.split(".")
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        scopes = () if package in others else (frame.f_locals, frame.f_globals)
+        for scope in scopes:
+            value = scope.get(first)
+            for part in parts:
+                value = getattr(value, part, None)
+            if value is not None:
+                yield value
+        frame = frame.f_back
+
+
+def _is_it(adapter: Adapter, module: Module, held: object) -> bool:
+    return held is module or (
+        adapter.is_model(held) and adapter.unwrap(held) is adapter.unwrap(module)
+    )

@@ -1,0 +1,1 @@
+"""Weights from dumps and checkpoint files: read, load, convert."""

@@ -1,0 +1,87 @@
+"""Make the checkpoint of one model out of the weights of another, by the plan that pairs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError, DumpError, Role
+from padiff.pairing.result import SideName
+from padiff.pairing.weights.weight_rules import is_passive
+from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
+from padiff.pairing.weights.weight_trees import draw_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.dumper.adapter import Array
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing.side import Side
+    from padiff.pairing.weights.weight_plan import WeightPlan
+
+__all__ = ["Converted", "convert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """The entries of a checkpoint, and what happened to those that no plan pairs."""
+
+    arrays: dict[str, Array]
+    """By the names of the target's state dict; a shared module has one for each of its paths."""
+    kept: tuple[str, ...]
+    """Entries with the target's own value: counters that the source does not have."""
+    left_out: tuple[str, ...]
+    """Buffers that a constructor computes, which state dicts seldom hold."""
+
+
+def convert(
+    plan: WeightPlan, source: Side, target: Side, *, task: str, strict: bool = True
+) -> Converted:
+    """Apply a plan to all values of the source.
+
+    Args:
+        plan: Made for these two sides.
+        source: Where the values come from.
+        target: The model whose checkpoint it becomes.
+        task: How an error message begins.
+        strict: Whether anything missing or ambiguous is an error.
+
+    Raises:
+        ConfigError: Something is missing, ambiguous or does not fit; all of it is listed.
+    """
+    problems = list(problems_of(plan, source, target)) if strict else []
+    trees = draw_problems(plan, source, target) if problems else ()
+    arrays: dict[str, Array] = {}
+    left_out: list[str] = []
+    for pair in plan.pairs:
+        record = target.index.records[pair.candidate]
+        if record.role is Role.BUFFER and is_passive(record.slot):
+            left_out.append(weight_name(target, record))
+            continue
+        try:
+            parts = [source.array(source.index.records[one]) for one in pair.reference]
+            made = pair.rule.apply(parts, record.shape)
+        except (ConfigError, DumpError) as error:
+            problems.append(f"{weight_name(target, record)}: {error.message}")
+            continue
+        arrays.update(dict.fromkeys(_names(target, record), made))
+    if problems:
+        raise WeightError(task, problems, trees)
+    kept = tuple(_keep(plan, target, arrays))
+    return Converted(arrays=arrays, kept=kept, left_out=tuple(left_out))
+
+
+def _names(side: Side, record: RecordInfo) -> Iterator[str]:
+    module = side.index.modules[record.module]
+    for path in (module.path, *module.aliases):
+        yield f"{path}{record.slot}".removeprefix(".")
+
+
+def _keep(plan: WeightPlan, target: Side, arrays: dict[str, Array]) -> Iterator[str]:
+    """Take over what only the target has and a state dict must hold."""
+    for alone in plan.alone:
+        record = target.index.records[alone.record]
+        is_own = alone.side is SideName.CANDIDATE and not alone.is_missing
+        if is_own and record.role is Role.BUFFER and not is_passive(record.slot):
+            arrays.update(dict.fromkeys(_names(target, record), target.array(record)))
+            yield weight_name(target, record)

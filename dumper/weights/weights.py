@@ -1,0 +1,178 @@
+"""Load weights into a live model from a dump or a checkpoint, by the plan that pairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.dumper.adapters import find
+from padiff.dumper.recording.live import LiveSide
+from padiff.dumpfile import ConfigError, DumpError, RecordInfo
+from padiff.pairing.maps.mapfile import MapFile, read_map
+from padiff.pairing.pair import pair as pair_runs
+from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
+from padiff.pairing.weights.weight_trees import draw_problems
+
+from .checkpoint import open_source
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from padiff.dumper.adapter import Adapter, Model
+    from padiff.pairing.side import Side
+    from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
+
+Rehearsal = Callable[[], AbstractContextManager["Side"]]
+"""Runs the live model once and gives what was recorded (``rehearsal.py``)."""
+
+__all__ = ["assign_weight", "carry_over", "load_weights"]
+
+
+def load_weights(
+    model: Model,
+    adapter: Adapter,
+    source: Path | str,
+    *,
+    map_file: MapFile | Path | None = None,
+    strict: bool = True,
+    rehearsal: Rehearsal | None = None,
+) -> WeightPlan:
+    """Overwrite the parameters and buffers of a model with those of a dump or file, in place.
+
+    Dtypes and devices of the model stay, so does every tensor object: optimizers stay attached.
+
+    Args:
+        model: The live model.
+        adapter: The adapter of its framework.
+        source: A dump, or a checkpoint file (safetensors, torch's, Paddle's).
+        map_file: Pairs and rules that the user decided.
+        strict: Whether anything missing or ambiguous is an error; False loads what is paired.
+        rehearsal: Runs the model once, if more than equal names is needed to decide.
+
+    Returns:
+        The plan that was carried out.
+
+    Raises:
+        ConfigError: Something has no partner, does not fit, or cannot be decided; all of it is
+            listed, and the model is as it was.
+        DumpError: The source cannot be read.
+    """
+    entries = read_map(map_file) if isinstance(map_file, Path) else map_file
+    with ExitStack() as stack:
+        side: Side = stack.enter_context(open_source(source))
+        task = f"cannot load weights from {str(source)!r}"
+        live = LiveSide(model, adapter)
+        return carry_over(
+            side, live, task=task, map_file=entries, strict=strict, rehearsal=rehearsal
+        )
+
+
+def assign_weight(
+    reference: Model | Path | str,
+    candidate: Model,
+    map: MapFile | Path | str | None = None,  # noqa: A002 - the name that PaDiff's users know
+    *,
+    strict: bool = True,
+) -> WeightPlan:
+    """Give a live model the weights of another live model, a dump or a checkpoint, in place.
+
+    Args:
+        reference: A model of either framework, or the path of a dump or checkpoint.
+        candidate: The model to change.
+        map: A map file with pairs and rules that the user decided.
+        strict: Whether anything missing or ambiguous is an error.
+
+    Returns:
+        The plan that was carried out.
+
+    Raises:
+        ConfigError: All problems at once; the candidate is as it was.
+        DumpError: The reference cannot be read.
+    """
+    adapter = find(candidate)
+    entries = read_map(Path(map)) if isinstance(map, str | Path) else map
+    if isinstance(reference, str | Path):
+        return load_weights(candidate, adapter, reference, map_file=entries, strict=strict)
+    return carry_over(
+        LiveSide(reference, find(reference)),
+        LiveSide(candidate, adapter),
+        task="cannot assign weights",
+        map_file=entries,
+        strict=strict,
+    )
+
+
+def carry_over(
+    side: Side,
+    live: LiveSide,
+    *,
+    task: str = "cannot carry weights over",
+    map_file: MapFile | None = None,
+    strict: bool = True,
+    rehearsal: Rehearsal | None = None,
+) -> WeightPlan:
+    """Plan, check everything, and only then overwrite the live model's tensors in place.
+
+    Args:
+        side: Where the values come from.
+        live: The model to change.
+        task: How an error message begins.
+        map_file: What the user decided.
+        strict: Whether anything missing or ambiguous is an error.
+        rehearsal: As ``load_weights``.
+
+    Raises:
+        ConfigError: As ``load_weights``; the model is as it was.
+    """
+    plan = plan_weights(side, live, map_file=map_file)
+    if rehearsal is not None and side.index.calls and not plan.is_firm:
+        with rehearsal() as played:
+            modules = [
+                pair
+                for pair in pair_runs(side, played, map_file=map_file).modules
+                if not pair.alternatives  # a broken tie must not carry weights in silence
+            ]
+        played_plan = plan_weights(side, live, modules=modules, map_file=map_file)
+        tensors = {record.id: record.tensor for record in side.index.records}
+        plan = played_plan.doubted_by(plan, tensors)
+    problems = list(problems_of(plan, side, live)) if strict else []
+    ready, unreadable = _ready(plan, side, live)
+    problems += unreadable
+    if problems:
+        raise WeightError(task, problems, draw_problems(plan, side, live) if strict else ())
+    for record, array in ready:
+        live.assign(record, array)
+    return plan
+
+
+def _ready(
+    plan: WeightPlan, side: Side, live: LiveSide
+) -> tuple[list[tuple[RecordInfo, npt.NDArray[Any]]], list[str]]:
+    """Make every array before the first assignment, one for each distinct tensor."""
+    found: dict[int | None, tuple[RecordInfo, npt.NDArray[Any], WeightPair]] = {}
+    problems: list[str] = []
+    for pair in plan.pairs:
+        target = live.index.records[pair.candidate]
+        sources = [side.index.records[record] for record in pair.reference]
+        try:
+            arrays = [side.array(record) for record in sources]
+            array = pair.rule.apply(arrays, target.shape)
+        except (ConfigError, DumpError) as error:
+            problems.append(f"{weight_name(live, target)}: {error.message}")
+            continue
+        known = found.setdefault(target.tensor, (target, array, pair))
+        if known[2].reference != pair.reference and not _equal(known[1], array):
+            problems.append(
+                f"{weight_name(live, target)}: the same tensor as {weight_name(live, known[0])}, "
+                "but their partners hold different values"
+            )
+    return [(target, array) for target, array, _ in found.values()], problems
+
+
+def _equal(one: npt.NDArray[Any], two: npt.NDArray[Any]) -> bool:
+    return one.shape == two.shape and bool(np.array_equal(one, two))

@@ -1,0 +1,1 @@
+"""Which call and module of the reference is which of the candidate."""

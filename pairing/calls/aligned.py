@@ -1,0 +1,151 @@
+"""Pair anchors: align them in execution order, then find what ran in another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from padiff.pairing.result import PairedBy
+
+from .align import Gap, align_gap, ranked, uncrossed
+from .anchors import Evidence, gather
+from .untangle import untangled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.pairing.view import View
+    from padiff.pairing.weights.matching import Matching
+
+__all__ = ["align_anchors", "pair_anchors", "pair_left"]
+
+_SURE = 2.5
+"""From this score on a unique partner may split the sequences before anything else is known."""
+_MARGIN = 0.1
+"""By how much a pair that runs in another order must beat all others of its two members."""
+_MAX_LEFT = 250_000
+"""Where more pairs are possible than this among what order left alone, none is tried."""
+_SMALL = 1_000_000
+"""Gaps of more cells are split by rank before they are aligned."""
+
+
+def pair_anchors(
+    reference: View,
+    candidate: View,
+    pairs: Matching,
+    anchors: tuple[Sequence[int], Sequence[int]],
+) -> None:
+    """Pair anchors that have no partner yet, by all evidence about them."""
+    open_ = (
+        [call for call in anchors[0] if call not in pairs.ahead],
+        [call for call in anchors[1] if call not in pairs.back],
+    )
+    if not open_[0] or not open_[1]:
+        return
+    evidence = gather(reference, candidate, open_)
+    aligned = align_anchors(evidence)
+    for one, two in untangled((reference, candidate), open_, evidence, aligned):
+        by = PairedBy.STRUCTURE
+        if evidence.by_name[one] == two:
+            by = PairedBy.NAME
+        elif evidence.by_value[one] == two:
+            by = PairedBy.VALUE
+        pairs.add(open_[0][one], open_[1][two], by)
+
+
+def pair_left(
+    reference: View,
+    candidate: View,
+    pairs: Matching,
+    anchors: tuple[Sequence[int], Sequence[int]],
+) -> None:
+    """Pair anchors that ran in another order within paired containers, the clearest first."""
+    groups: tuple[dict[int, list[int]], dict[int, list[int]]] = ({}, {})
+    for call in anchors[0]:
+        if call not in pairs.ahead:
+            outer = next((o for o in reference.ancestors(call) if o in pairs.ahead), -1)
+            groups[0].setdefault(outer, []).append(call)
+    for call in anchors[1]:
+        if call not in pairs.back:
+            outer = next((o for o in candidate.ancestors(call) if o in pairs.back), -1)
+            groups[1].setdefault(pairs.back.get(outer, -1), []).append(call)
+    for outer, mine in groups[0].items():
+        theirs = groups[1].get(outer, [])
+        if not theirs or len(mine) * len(theirs) > _MAX_LEFT:
+            continue
+        evidence = gather(reference, candidate, (mine, theirs))
+        for one, two in _clearest(
+            np.stack([evidence.row(r, 0, len(theirs)) for r in range(len(mine))])
+        ):
+            pairs.add(mine[one], theirs[two], PairedBy.FLOW)
+
+
+def _clearest(scores: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Give the pairs that are the best of both their row and their column, clearly."""
+    found = []
+    for row, column in enumerate(scores.argmax(axis=1).tolist()):
+        best = scores[row, column]
+        rest = np.concatenate((np.delete(scores[row], column), np.delete(scores[:, column], row)))
+        if best > 0 and (not rest.size or best - rest.max() >= _MARGIN):
+            found.append((row, column))
+    return found
+
+
+def align_anchors(evidence: Evidence) -> list[tuple[int, int]]:
+    """Align two sequences of anchors; branches that ran in another order are found afterwards."""
+    rows, columns = evidence.shape
+    whole = Gap(0, rows, 0, columns)
+    sure = uncrossed(_sure(evidence))
+    found = list(sure)
+    for gap in whole.split(sure):
+        found.extend(_align_within(evidence, gap))
+    taken_rows, taken_columns = {one for one, _ in found}, {two for _, two in found}
+    for one, two in _sure(evidence):
+        if one not in taken_rows and two not in taken_columns:
+            found.append((one, two))
+    return sorted(found)
+
+
+def _sure(evidence: Evidence) -> list[tuple[int, int]]:
+    """List the unique partners by name or value that nothing contradicts."""
+    name, value = evidence.by_name, evidence.by_value
+    partner = np.where(value >= 0, value, name)
+    is_one = (partner >= 0) & ((name < 0) | (value < 0) | (name == value))
+    rows = np.nonzero(is_one)[0]
+    columns = partner[rows]
+    good = evidence.scores(rows, columns) >= _SURE
+    return list(zip(rows[good].tolist(), columns[good].tolist(), strict=True))
+
+
+def _align_within(evidence: Evidence, gap: Gap) -> list[tuple[int, int]]:
+    if gap.cells <= _SMALL:
+        return align_gap(evidence.row, gap)
+    keys = [evidence.groups_reference, evidence.groups_candidate]
+    numbers = _common_groups(evidence)
+    mine = [numbers[0][g] for g in keys[0].tolist()]
+    theirs = [numbers[1][g] for g in keys[1].tolist()]
+    certain = ranked(mine, theirs, gap)
+    good = evidence.scores(
+        np.array([one for one, _ in certain], np.int64),
+        np.array([two for _, two in certain], np.int64),
+    )
+    certain = [pair for pair, score in zip(certain, good.tolist(), strict=True) if score > 0]
+    steps = uncrossed(certain)
+    found = list(steps)
+    for part in gap.split(steps):
+        found.extend(align_gap(evidence.row, part))
+    return found
+
+
+def _common_groups(evidence: Evidence) -> tuple[list[int], list[int]]:
+    """Number the groups so that mutual best partners share a number."""
+    base = evidence.base
+    best, back = base.argmax(axis=1), base.argmax(axis=0)
+    reference = list(range(base.shape[0]))
+    candidate = [base.shape[0] + column for column in range(base.shape[1])]
+    for row, column in enumerate(best.tolist()):
+        if back[column] == row and base[row, column] > 0:
+            candidate[column] = row
+    return reference, candidate

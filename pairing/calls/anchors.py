@@ -1,0 +1,340 @@
+"""Anchors: calls of modules that own parameters, and what speaks for or against pairing two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from padiff.dumpfile import RecordInfo, Role
+from padiff.pairing.names import likeness, words_of
+from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
+
+from .onesided import OPAQUE
+from .places import places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from padiff.pairing.view import View
+
+__all__ = ["Evidence", "anchors_of", "gather"]
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+Token = tuple[str | None, tuple[int, ...], int]
+"""Kind, sizes of the main weight in ascending order, and length of the only vector (the bias)."""
+
+FORBIDDEN = -1e6
+"""Score of two calls that can never be partners."""
+_MAX_GROUPS = 1500
+"""More distinct (kind, shape, words) than this on one side, and words are left out."""
+_MIN_SHARE = 0.5
+"""Equal paths are trusted as names once this share of the anchors has one."""
+_AGREED, _DISPUTED = 2.0, -2.5
+"""What a unique partner by name or by value adds, and what pairing against it costs."""
+_FLOW = 0.2
+"""What a direct neighbour of the same kind adds, and what one of another kind costs."""
+_MIN_RISING = 0.9
+"""Numbers in paths are trusted as ranks if so many steps of the execution ascend."""
+_CLEAR = 0.15
+"""By how much the best group of names must beat the second to dispute other pairs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known about pairing the anchors of one side with those of the other."""
+
+    groups_reference: Places
+    groups_candidate: Places
+    base: Floats
+    """Score of each group of the reference with each of the candidate."""
+    by_value: Places
+    """For each reference anchor the only candidate with equal weights, -1 if there is none."""
+    by_name: Places
+    """For each reference anchor the candidate of equal path, -1 if there is none."""
+    backwards: tuple[Places, Places]
+    """The same two from candidate to reference."""
+    repeats: tuple[Places, Places]
+    """Call index within the module, of both sides."""
+    ranks: tuple[Places, Places]
+    """Number for the ranks of the module among numbered siblings; never equal if not trusted."""
+    rank_dispute: float
+    """What unequal ranks cost: nothing unless both sides have the same ranks."""
+    outputs: tuple[Sketches, Sketches]
+    """Statistics of what each anchor gave."""
+    around: tuple[tuple[Places, Places], tuple[Places, Places]]
+    """Of both sides, a number for what kind of anchor fed each one and for what kind it fed, with
+    nothing between; below 0 where that is not known."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Count the anchors of both sides."""
+        return len(self.groups_reference), len(self.groups_candidate)
+
+    def row(self, place: int, start: int, stop: int) -> Floats:
+        """Score one reference anchor against a range of candidate anchors; above 0 is possible."""
+        columns = np.arange(start, stop)
+        return self.scores(np.full(len(columns), place), columns)
+
+    def scores(self, rows: Places, columns: Places) -> Floats:
+        """Score reference anchors against candidate anchors, element by element."""
+        scores = self.base[self.groups_reference[rows], self.groups_candidate[columns]]
+        for ahead, back in zip((self.by_value, self.by_name), self.backwards, strict=True):
+            partner = ahead[rows]
+            agreed = columns == partner
+            disputed = ~agreed & ((back[columns] >= 0) | (partner >= 0))
+            scores = scores + _AGREED * agreed + _DISPUTED * disputed
+        reference, candidate = self.outputs
+        scores += 0.2 * (self.repeats[0][rows] == self.repeats[1][columns])
+        is_equal_rank = self.ranks[0][rows] == self.ranks[1][columns]
+        scores += np.where(is_equal_rank, 0.5, -self.rank_dispute)
+        scores += closeness(reference, rows, candidate, columns)
+        for mine, theirs in zip(*self.around, strict=True):
+            one, two = mine[rows], theirs[columns]
+            is_known = (one >= 0) & (two >= 0)
+            scores += _FLOW * np.where(one == two, 1.0, -1.0) * is_known
+        scores += 0.3 * (reference.size[rows] == candidate.size[columns])
+        total_r, total_c = self.shape
+        return scores - 1e-4 * np.abs(columns / max(total_c, 1) - rows / max(total_r, 1))
+
+
+def anchors_of(view: View, opaque: frozenset[str], within: int | None = None) -> list[int]:
+    """List the innermost calls of modules that own weights, in execution order.
+
+    Args:
+        view: The side.
+        opaque: Kinds that count as leaves, whatever runs inside.
+        within: Only calls inside this one; None for all.
+    """
+    region = range(len(view.calls)) if within is None else view.inside(within)
+    hidden: set[int] = set()
+    for call in region:
+        parent = view.calls[call].parent
+        if parent is None or parent == within:
+            continue
+        if parent in hidden or view.kind(parent) in opaque:
+            hidden.add(call)
+    found, holds = [], set()
+    for call in reversed(region):
+        info = view.calls[call]
+        is_candidate = bool(view.weights[info.module]) or view.kind(call) in opaque
+        is_anchor = is_candidate and not (call in hidden or call in holds or call in view.hidden)
+        if is_anchor:
+            found.append(call)
+        if (is_anchor or call in holds) and info.parent is not None:
+            holds.add(info.parent)
+    return found[::-1]
+
+
+def gather(
+    reference: View, candidate: View, anchors: tuple[Sequence[int], Sequence[int]]
+) -> Evidence:
+    """Collect the evidence about two lists of anchor calls."""
+    sides = list(zip((reference, candidate), anchors, strict=True))
+    tokens = [[_token(view, call) for call in calls] for view, calls in sides]
+    groups, base = _groups(sides, tokens)
+    value = _unique([[_weight_key(view, call) for call in calls] for view, calls in sides])
+    name = _unique([[(view.path(c), view.calls[c].index) for c in calls] for view, calls in sides])
+    if np.count_nonzero(name[0] >= 0) < _MIN_SHARE * max(map(len, anchors)):
+        name = (np.full_like(name[0], -1), np.full_like(name[1], -1))
+    repeats = [np.array([view.calls[c].index for c in calls], np.int64) for view, calls in sides]
+    ranks = _ranks(sides)
+    outputs = [sketches_of(view, calls, Role.OUTPUT) for view, calls in sides]
+    return Evidence(
+        groups_reference=groups[0],
+        groups_candidate=groups[1],
+        base=base,
+        by_value=value[0],
+        by_name=name[0],
+        backwards=(value[1], name[1]),
+        ranks=ranks,
+        rank_dispute=2.0 if set(ranks[0].tolist()) == set(ranks[1].tolist()) else 0.0,
+        repeats=(repeats[0], repeats[1]),
+        outputs=(outputs[0], outputs[1]),
+        around=_around(sides, tokens),
+    )
+
+
+def _around(
+    sides: Sequence[tuple[View, Sequence[int]]], tokens: Sequence[Sequence[Token]]
+) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+    """Number what feeds each anchor directly, and what it feeds, alike on both sides."""
+    table: dict[Hashable, int] = {}
+    found = []
+    for (view, calls), told in zip(sides, tokens, strict=True):
+        makers: dict[int | None, Token] = {}
+        eaters: dict[int | None, set[Token]] = {}
+        given = [_main(view, call, Role.INPUT) for call in calls]
+        made = [_main(view, call, Role.OUTPUT) for call in calls]
+        for place, token in enumerate(told):
+            makers.setdefault(made[place], token)
+            eaters.setdefault(given[place], set()).add(token)
+        before = [None if one is None else makers.get(one) for one in given]
+        after = [None if one is None else eaters.get(one) for one in made]
+        keys = before, [None if one is None else frozenset(one) for one in after]
+        numbers = [
+            [-1 if k is None else table.setdefault(k, len(table)) for k in ks] for ks in keys
+        ]
+        found.append((np.array(numbers[0], np.int64), np.array(numbers[1], np.int64)))
+    return found[0], found[1]
+
+
+def _main(view: View, call: int, role: Role) -> int | None:
+    record = view.main(call, role)
+    return None if record is None else record.value
+
+
+def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]:
+    """Number the ranks of both sides alike, if on both they mostly ascend in execution order."""
+    table: dict[tuple[int, ...], int] = {}
+    found = []
+    for place, (view, calls) in enumerate(sides):
+        owners = frozenset(view.calls[call].module for call in calls)
+        places = places_of(view.modules, owners)
+        ranks = [places[view.calls[call].module].ranks for call in calls]
+        rising = sum(one <= two for one, two in pairwise(ranks))
+        if len(set(ranks)) == 1 or rising < _MIN_RISING * (len(ranks) - 1):
+            return np.full(len(sides[0][1]), -1), np.full(len(sides[1][1]), -2)
+        found.append(
+            np.array([table.setdefault(r, len(table)) if r else -1 - place for r in ranks])
+        )
+    return found[0], found[1]
+
+
+def _subtree_weights(view: View, module: int) -> Iterable[RecordInfo]:
+    """Give the distinct weights in and below a module."""
+    todo, seen = [module], set()
+    while todo:
+        current = todo.pop()
+        todo.extend(view.children[current])
+        for record in view.weights[current]:
+            info = view.records[record]
+            if info.tensor is None or info.tensor not in seen:
+                seen.add(info.tensor)
+                yield info
+
+
+def _token(view: View, call: int) -> Token:
+    module = view.calls[call].module
+    own = view.weights[module]
+    if own and not view.children[module] and view.kinds[module] not in OPAQUE:
+        shapes = [view.records[record].shape for record in own]
+        main = max(shapes, key=lambda shape: (prod(shape), shape))
+        vectors = [shape[0] for shape in shapes if len(shape) == 1 and shape != main]
+        bias = vectors[0] if len(vectors) == 1 else 0
+        return view.kinds[module], tuple(sorted(size for size in main if size != 1)), bias
+    total = sum(prod(record.shape) for record in _subtree_weights(view, module))
+    return view.kinds[module], (total,), 0
+
+
+def _weight_key(view: View, call: int) -> Hashable | None:
+    """Give a key of the weights' content that no layout changes; None where it says nothing."""
+    module, size, low, high = view.calls[call].module, 0, np.inf, -np.inf
+    for info in _subtree_weights(view, module):
+        statistics = None if info.value is None else view.values[info.value].statistics
+        if statistics is None or statistics.minimum is None or statistics.maximum is None:
+            return None
+        size += prod(info.shape)
+        low, high = min(low, statistics.minimum), max(high, statistics.maximum)
+    if low >= high:
+        return None
+    return size, low, high, view.calls[call].index
+
+
+def _unique(keys: Sequence[Sequence[Hashable | None]]) -> tuple[Any, Any]:
+    """Pair the keys that stand exactly once on each side."""
+    places: list[dict[Hashable, int]] = []
+    for side in keys:
+        counts = Counter(side)
+        places.append(
+            {key: i for i, key in enumerate(side) if key is not None and counts[key] == 1}
+        )
+    ahead, back = (np.full(len(side), -1, np.int64) for side in keys)
+    for key, place in places[0].items():
+        other = places[1].get(key)
+        if other is not None:
+            ahead[place], back[other] = other, place
+    return ahead, back
+
+
+def _groups(
+    sides: Sequence[tuple[View, Sequence[int]]], tokens: Sequence[Sequence[Token]]
+) -> tuple[tuple[Places, Places], Floats]:
+    """Number the distinct (token, words) of each side and score all with all."""
+    words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]
+    # A word that only one side uses tells nothing.
+    shared = frozenset().union(*words[0]) & frozenset().union(*words[1])
+    for use_words in (True, False):
+        tables: list[dict[tuple[Token, frozenset[str]], int]] = [{}, {}]
+        numbers: list[Places] = []
+        for told, table, side in zip(words, tables, tokens, strict=True):
+            kept = (said & shared if use_words else frozenset() for said in told)
+            keys = zip(side, kept, strict=True)
+            numbers.append(np.array([table.setdefault(k, len(table)) for k in keys], np.int64))
+        if max(map(len, tables)) <= _MAX_GROUPS:
+            break
+    return (numbers[0], numbers[1]), _score_groups(list(tables[0]), list(tables[1]))
+
+
+def _score_groups(
+    reference: Sequence[tuple[Token, frozenset[str]]],
+    candidate: Sequence[tuple[Token, frozenset[str]]],
+) -> Floats:
+    base = np.full((len(reference), len(candidate)), FORBIDDEN)
+    alike = np.zeros_like(base)
+    fits: dict[tuple[Token, Token], float] = {}
+    for row, (token, words) in enumerate(reference):
+        for column, (other, other_words) in enumerate(candidate):
+            key = (token, other)
+            if key not in fits:
+                fits[key] = _compatibility(token, other)
+            if fits[key] > 0:
+                base[row, column] = fits[key]
+                alike[row, column] = likeness(words, other_words)
+    disputed = _disputed(np.where(base > 0, alike, -1.0))
+    return np.asarray(base + alike - disputed, np.float64)
+
+
+def _disputed(alike: Floats) -> npt.NDArray[np.bool_]:
+    """Mark the group pairs of which one has a clearly better, mutual partner elsewhere."""
+    if not alike.size:
+        return np.zeros(alike.shape, np.bool_)
+    rows, columns = _clear_best(alike), _clear_best(alike.T)
+    mutual_rows = np.array([c if c >= 0 and columns[c] == r else -1 for r, c in enumerate(rows)])
+    mutual_columns = np.array([r if r >= 0 and rows[r] == c else -1 for c, r in enumerate(columns)])
+    each_row, each_column = np.arange(len(rows))[:, None], np.arange(len(columns))[None, :]
+    wrong_row = (mutual_rows[:, None] >= 0) & (mutual_rows[:, None] != each_column)
+    wrong_column = (mutual_columns[None, :] >= 0) & (mutual_columns[None, :] != each_row)
+    return np.asarray(wrong_row | wrong_column, np.bool_)
+
+
+def _clear_best(alike: Floats) -> list[int]:
+    best = alike.argmax(axis=1)
+    top = alike.max(axis=1)
+    rest = alike.copy()
+    rest[np.arange(len(best)), best] = -1.0
+    second = np.maximum(rest.max(axis=1), 0.0)
+    return [int(b) if t - s >= _CLEAR else -1 for b, t, s in zip(best, top, second, strict=True)]
+
+
+def _compatibility(reference: Token, candidate: Token) -> float:
+    """Score kind and main weight shape; 0 if the two cannot do the same job."""
+    kind, other = reference[0], candidate[0]
+    if prod(reference[1]) != prod(candidate[1]):
+        return 0.0
+    factor = 1.0 if reference[1] == candidate[1] else 0.7
+    if kind == other and kind is not None and 0 not in (reference[2], candidate[2]):
+        # A layer from 8 to 16 features is none from 16 to 8, though their weights fit turned.
+        factor = factor if reference[2] == candidate[2] else 0.0
+    if kind == other:
+        return factor * (0.9 if kind is None else 1.0)
+    if kind is None or other is None:
+        return 0.5 * factor
+    is_product = all(any(w in k.lower() for w in ("linear", "conv")) for k in (kind, other))
+    return 0.3 * factor if is_product else 0.0

@@ -1,0 +1,132 @@
+"""Records that follow a weight or buffer and are paired as it is.
+
+Gradients, the weight after the update, and what the optimizer keeps for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.pairing.result import Absence, RecordPair, UnmatchedRecord
+from padiff.pairing.rule import IDENTITY
+from padiff.pairing.weights.optimizer_state import is_counter, is_same_state, split_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from padiff.pairing.view import View
+
+__all__ = ["Followers", "follow", "followers_of", "one_sided"]
+
+Kind = tuple[Role, Phase, str]
+"""Role, phase, and the name of an optimizer's tensor."""
+
+_OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followers:
+    """The followers of each weight and buffer of one side."""
+
+    of: Mapping[int, Mapping[Kind, int]]
+    """Record ids, by the id of the weight's record before the first call."""
+
+    def get(self, record: int) -> Mapping[Kind, int]:
+        """Give the followers of one record."""
+        return self.of.get(record, {})
+
+
+def followers_of(view: View) -> Followers:
+    """Find the followers on one side, in one pass over its records."""
+    owners: dict[tuple[int, str], int] = {}
+    for record in view.records:
+        if record.role in _OWNED and record.phase is not Phase.UPDATE:
+            owners[record.module, record.slot] = record.id
+    found: dict[int, dict[Kind, int]] = {}
+    for record in view.records:
+        kind, slot = _kind_of(record)
+        owner = None if kind is None else owners.get((record.module, slot))
+        if kind is not None and owner is not None:
+            found.setdefault(owner, {})[kind] = record.id
+    return Followers(of=found)
+
+
+def follow(
+    reference: View,
+    candidate: View,
+    sides: tuple[Followers, Followers],
+    pair: RecordPair,
+) -> Iterator[RecordPair]:
+    """Pair the followers of a pair of weights or buffers, by its rule."""
+    sources = [sides[0].get(record) for record in pair.reference]
+    for kind, follower in sides[1].get(pair.candidate).items():
+        partners = [_partner(source, kind) for source in sources]
+        known = tuple(partner for partner in partners if partner is not None)
+        if len(known) != len(sources):
+            continue
+        made = replace(pair, reference=known, candidate=follower)
+        if _has_layout(reference, candidate, pair, made):
+            yield made
+        elif len(known) == 1:  # one number for the whole weight
+            yield replace(made, rule=IDENTITY)
+
+
+def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:
+    """Explain the followers without partner of weights that have one."""
+    for kinds in sides.of.values():
+        for (role, _, name), record in kinds.items():
+            if role is not Role.OPTIMIZER_STATE or record in paired:
+                continue
+            reason = ""
+            if is_counter(name):
+                reason = "kept by one framework only"
+            elif _is_zero(view, record):
+                reason = "all zero: the optimizer does not use it"
+            if reason:
+                yield UnmatchedRecord(
+                    side=view.name, record=record, absence=Absence.SKIPPED, reason=reason
+                )
+
+
+def _kind_of(record: RecordInfo) -> tuple[Kind | None, str]:
+    if record.role is Role.OPTIMIZER_STATE:
+        slot, name = split_slot(record.slot)
+        return (record.role, record.phase, name), slot
+    is_after = record.role in _OWNED and record.phase is Phase.UPDATE
+    if is_after or record.role is Role.WEIGHT_GRAD:
+        return (record.role, record.phase, ""), record.slot
+    return None, ""
+
+
+def _partner(source: Mapping[Kind, int], kind: Kind) -> int | None:
+    if kind in source:
+        return source[kind]
+    role, phase, name = kind
+    if role is not Role.OPTIMIZER_STATE:
+        # What one side has as a weight the other may have as a buffer.
+        others = (source.get((other, phase, "")) for other in _OWNED if role in _OWNED)
+        return next((other for other in others if other is not None), None)
+    for (other, _, known), record in source.items():
+        if other is role and is_same_state(name, known):
+            return record
+    return None
+
+
+def _has_layout(reference: View, candidate: View, pair: RecordPair, made: RecordPair) -> bool:
+    """Tell whether the followers that are tensors have the shapes of what they follow."""
+    ends = (
+        *((reference, *each) for each in zip(made.reference, pair.reference, strict=True)),
+        (candidate, made.candidate, pair.candidate),
+    )
+    return all(
+        view.records[follower].value is None
+        or view.records[follower].shape == view.records[owner].shape
+        for view, follower, owner in ends
+    )
+
+
+def _is_zero(view: View, record: int) -> bool:
+    value = view.records[record].value
+    return value is not None and view.values[value].statistics.zeros == view.values[value].size

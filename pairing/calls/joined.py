@@ -1,0 +1,177 @@
+"""Pair the outputs of fused projections with those of the split ones, as their weights are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, Role
+from padiff.pairing.result import PairedBy, RecordPair
+from padiff.pairing.rule import Rule
+from padiff.pairing.steps import Step, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing.view import View
+    from padiff.pairing.weights.matching import Matching
+
+__all__ = ["pair_joined", "pair_packed"]
+
+_MATRIX = 2
+_ROLES = (Role.OUTPUT, Role.GRAD_OUTPUT)
+
+
+def pair_joined(
+    reference: View, candidate: View, calls: Matching, weights: Iterable[RecordPair]
+) -> list[RecordPair]:
+    """Pair outputs whose modules' weights are joined or cut along the output features.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        calls: The paired calls; their outputs are left as they are.
+        weights: The pairs of weights; the first word of their rule is the rule of the outputs.
+    """
+    found: list[RecordPair] = []
+    for pair in weights:
+        record = candidate.records[pair.candidate]
+        is_weight = record.role is Role.WEIGHT and record.phase is Phase.FORWARD
+        if not is_weight or not pair.rule.steps:
+            continue
+        first = pair.rule.steps[0]
+        if first.verb not in {Verb.CONCAT, Verb.INTERLEAVE, Verb.ROWS, Verb.GROUPS} or first.axis:
+            continue
+        if len(record.shape) == _MATRIX:
+            found += _outputs(reference, candidate, calls, pair)
+    uses = Counter(one.candidate for one in found)
+    return [one for one in found if uses[one.candidate] == 1]
+
+
+def pair_packed(
+    reference: View, candidate: View, calls: Matching, weights: Iterable[RecordPair]
+) -> list[RecordPair]:
+    """Pair the output of an attention with that of the projection that ends one of several layers.
+
+    torch's attention computes its projections without calling them; what comes out of it comes out
+    of another author's last projection.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        calls: The paired calls.
+        weights: The pairs of weights.
+    """
+    parts: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+    for pair in weights:
+        record = candidate.records[pair.candidate]
+        if record.role is Role.WEIGHT and record.phase is Phase.FORWARD:
+            for one in pair.reference:
+                module = reference.records[one].module
+                _gather(reference, module, record.module, parts[0])
+                _gather(candidate, record.module, module, parts[1])
+    found: list[RecordPair] = []
+    for packed, layers in parts[0].items():
+        ends = _ends(reference, packed, calls.ahead, candidate, layers, calls.back)
+        found += [
+            _same(*pair) for one, two in ends for pair in _alike(reference, one, candidate, two)
+        ]
+    for packed, layers in parts[1].items():
+        ends = _ends(candidate, packed, calls.back, reference, layers, calls.ahead)
+        found += [
+            _same(*pair) for two, one in ends for pair in _alike(reference, one, candidate, two)
+        ]
+    return found
+
+
+def _gather(view: View, module: int, other: int, parts: dict[int, set[int]]) -> None:
+    """Note a layer of the other side as a part of the attention that a module is or is in."""
+    outer: int | None = module
+    while outer is not None and view.kinds[outer] != "attention":
+        outer = view.modules[outer].parent
+    if outer is not None and view.executed[outer]:
+        parts.setdefault(outer, set()).add(other)
+
+
+def _ends(
+    view: View,
+    packed: int,
+    taken: Container[int],
+    other: View,
+    layers: set[int],
+    others_taken: Container[int],
+) -> list[tuple[int, int]]:
+    """Pair the calls of an attention with those of the layer that ran last of its parts."""
+    ran = view.executed[packed]
+    times = [other.executed[layer] for layer in layers]
+    if any(call in taken for call in ran) or {len(calls) for calls in times} != {len(ran)}:
+        return []
+    last = max(times)
+    return [] if any(call in others_taken for call in last) else list(zip(ran, last, strict=True))
+
+
+def _alike(
+    reference: View, one: int, candidate: View, two: int
+) -> Iterator[tuple[RecordInfo, RecordInfo]]:
+    for role in _ROLES:
+        mine, theirs = reference.select(one, role)[:1], candidate.select(two, role)[:1]
+        for known, found in zip(mine, theirs, strict=False):
+            is_both = known.value is not None and found.value is not None
+            if is_both and prod(known.shape) == prod(found.shape):
+                yield known, found
+
+
+def _same(known: RecordInfo, found: RecordInfo) -> RecordPair:
+    return RecordPair(
+        reference=(known.id,),
+        candidate=found.id,
+        paired_by=PairedBy.FLOW,
+        note="the last projection of a packed attention",
+    )
+
+
+def _outputs(
+    reference: View, candidate: View, calls: Matching, pair: RecordPair
+) -> Iterator[RecordPair]:
+    modules = [reference.records[record].module for record in pair.reference]
+    other = candidate.records[pair.candidate].module
+    ran = [reference.executed[module] for module in modules]
+    if {len(times) for times in ran} != {len(candidate.executed[other])}:
+        return
+    for number, call in enumerate(candidate.executed[other]):
+        sources = [times[number] for times in ran]
+        if call in calls.back or any(source in calls.ahead for source in sources):
+            continue
+        for role in _ROLES:
+            mine = [reference.select(source, role) for source in sources]
+            theirs = candidate.select(call, role)
+            if len(theirs) == 1 and all(len(records) == 1 for records in mine):
+                made = _pair([records[0] for records in mine], theirs[0], pair)
+                yield from () if made is None else (made,)
+
+
+def _pair(mine: Sequence[RecordInfo], theirs: RecordInfo, pair: RecordPair) -> RecordPair | None:
+    if theirs.value is None or any(record.value is None for record in mine) or not theirs.shape:
+        return None
+    rule = Rule((_along(pair.rule.steps[0], len(theirs.shape) - 1),))
+    if not rule.fits([record.shape for record in mine], theirs.shape):
+        return None
+    return RecordPair(
+        reference=tuple(record.id for record in mine),
+        candidate=theirs.id,
+        paired_by=pair.paired_by,
+        rule=rule,
+        note="as the weights are fused",
+    )
+
+
+def _along(step: Step, axis: int) -> Step:
+    """Give the step of the weights' rows for the last axis of the outputs."""
+    if step.verb is Verb.CONCAT:
+        return Step(Verb.CONCAT, (axis,))
+    groups = 1 if step.verb is Verb.ROWS else step.numbers[0]
+    if step.verb is Verb.INTERLEAVE:
+        return Step(Verb.INTERLEAVE, (groups, axis))
+    return Step(Verb.GROUPS, (groups, axis), step.block)

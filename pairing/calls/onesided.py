@@ -1,0 +1,177 @@
+"""Modules whose inside one side shows and the other hides."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.pairing.result import SideName
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping
+
+    from padiff.pairing.result import RecordPair
+    from padiff.pairing.view import View
+
+__all__ = ["OPAQUE", "hidden_by_weights", "hidden_reason", "stack_notes"]
+
+_MATRIX, _STACK = 2, 3
+"""Axes of the weight of one layer, and of many layers of a kind stacked in one parameter."""
+
+OPAQUE = frozenset(
+    {
+        "attention",
+        "lstm",
+        "gru",
+        "rnn",
+        "cell_runner",
+        "cell_runner2",
+        "fused_attention",
+        "fused_feedforward",
+        "fused_transformer",
+    }
+)
+"""Kinds that one framework runs as one kernel and another through child modules.
+
+torch's attention never calls ``out_proj`` as a module, Paddle's calls all four projections; the
+cells of Paddle's RNN layers run only with a projection, torch's layers have none.
+"""
+
+
+def hidden_reason(view: View, call: int, partners: Mapping[int, int], other: View) -> str | None:
+    """Say why a call may be one-sided: it runs inside a paired module that the other side hides.
+
+    Args:
+        view: The side of the call.
+        call: A call without partner.
+        partners: Partner of each paired call of this side.
+        other: The other side.
+
+    Returns:
+        None if nothing explains it.
+    """
+    for outer in view.ancestors(call):
+        if outer in partners:
+            kind = view.kind(outer)
+            partner = partners[outer]
+            if kind in OPAQUE and other.kind(partner) == kind:
+                return f"{other.path(partner) or '(root)'!r} computes this without calling a module"
+            return None
+    return None
+
+
+def hidden_by_weights(
+    view: View, other: View, partners: Container[int], weights: Iterable[RecordPair]
+) -> dict[int, str]:
+    """Find the calls whose weights the other side uses without calling a module for each.
+
+    Three projections against one packed attention, a list of experts against one stacked parameter,
+    a Linear against a parameter that a container multiplies by itself. With them goes what runs
+    between them, in a container that holds nothing else.
+
+    Args:
+        view: The side of the calls.
+        other: The other side.
+        partners: The paired calls of this side.
+        weights: The pairs of weights.
+
+    Returns:
+        Why the other side does not make the call, by call.
+    """
+    reasons = _silent(view, other, weights)
+    hidden: dict[int, str] = {}
+    open_ = [not ran or not any(call in partners for call in ran) for ran in view.executed]
+    whole: list[str | None] = [None] * len(view.modules)
+    owns = [bool(view.weights[module.id]) for module in view.modules]
+    for module in reversed(view.modules):
+        own = reasons.get(module.id) if view.weights[module.id] else ""
+        inside = [whole[child] for child in view.children[module.id] if owns[child]]
+        owns[module.id] = owns[module.id] or bool(inside)
+        known = [*inside, own] if own != "" else inside
+        if owns[module.id] and all(known) and open_[module.id] and module.parent is not None:
+            whole[module.id] = known[0]
+    for call in view.calls:
+        reason = whole[call.module] or (None if call.parent is None else hidden.get(call.parent))
+        if reason is not None:
+            hidden[call.id] = reason
+    return hidden
+
+
+def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int, str]:
+    """Say of each module why the other side calls none for it, where all its weights say so."""
+    found: dict[int, str] = {}
+    called: set[int] = set()
+    for pair in weights:
+        mine, theirs = pair.reference, (pair.candidate,)
+        if view.name is SideName.CANDIDATE:
+            mine, theirs = theirs, mine
+        first = view.records[mine[0]]
+        if first.role is not Role.WEIGHT or first.phase is not Phase.FORWARD:
+            continue
+        reason = _reason(view, first, other, other.records[theirs[0]])
+        modules = [view.records[record].module for record in mine]
+        if reason is None:
+            called.update(modules)
+        else:
+            found.update(dict.fromkeys(modules, reason))
+    return {module: reason for module, reason in found.items() if module not in called}
+
+
+def _reason(view: View, mine: RecordInfo, other: View, theirs: RecordInfo) -> str | None:
+    """Say why one weight's module is not called on the other side; None if it may be."""
+    there = "reference" if view.name is SideName.CANDIDATE else "candidate"
+    host = theirs.module
+    path = other.modules[host].path or "(root)"
+    if _is_stack_of(theirs.shape, mine.shape):
+        return f"the {there} keeps all of these in {path!r} and calls no module for each"
+    is_packed = _is_inside_opaque(view, mine.module) and not _is_inside_opaque(other, host)
+    is_called = bool(other.executed[host]) and not other.children[host]
+    if _is_stack_of(mine.shape, theirs.shape) or (is_packed and is_called):
+        return f"the {there} calls {path!r} and others, one after another"
+    if other.executed[host] and not (other.children[host] or other.kinds[host] in OPAQUE):
+        return None
+    path = other.modules[_running(other, host)].path or "(root)"
+    return f"{path!r} computes this without calling a module"
+
+
+def _is_inside_opaque(view: View, module: int) -> bool:
+    outer: int | None = module
+    while outer is not None and view.kinds[outer] not in OPAQUE:
+        outer = view.modules[outer].parent
+    return outer is not None
+
+
+def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair]) -> Iterator[str]:
+    """Say once for each stacked parameter's module which modules do its work on the other side."""
+    parts: dict[tuple[SideName, str], dict[int, str]] = {}
+    for pair in weights:
+        theirs = candidate.records[pair.candidate]
+        if theirs.role is not Role.WEIGHT or theirs.phase is not Phase.FORWARD:
+            continue
+        for mine in (reference.records[one] for one in pair.reference):
+            ends = ((reference, mine), (candidate, theirs))
+            for (view, whole), (other, part) in (ends, ends[::-1]):
+                if _is_stack_of(whole.shape, part.shape):
+                    key = view.name, view.modules[whole.module].path
+                    parts.setdefault(key, {})[part.module] = other.modules[part.module].path
+    for (side, path), modules in parts.items():
+        first, *rest = modules.values()
+        yield (
+            f"{path!r} of the {side} does at once what {first!r} and {len(rest)} more modules do "
+            "on the other side: compared by weights, their gradients, and what is around"
+        )
+
+
+def _is_stack_of(stack: tuple[int, ...], layer: tuple[int, ...]) -> bool:
+    return (len(stack), len(layer)) == (_STACK, _MATRIX) and prod(stack) > prod(layer)
+
+
+def _running(view: View, module: int) -> int:
+    """Give the nearest module around that ran, or is the root."""
+    while not view.executed[module]:
+        parent = view.modules[module].parent
+        if parent is None:
+            break
+        module = parent
+    return module

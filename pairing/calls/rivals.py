@@ -1,0 +1,185 @@
+"""Modules that could stand in for one another: of one job, fed the same, or left alone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import RecordInfo, Role, ValueInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence, Set
+
+    from padiff.pairing.view import View
+
+__all__ = ["RatedSide", "prepare"]
+
+Food = tuple[str, int | None]
+_MAX_RIVALS = 4
+"""So many on either side are looked at, in definition order."""
+_MAX_AROUND = 4
+"""So many calls around a layer are looked at for towers that are fed the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedSide:
+    """One side with the modules that could stand in for one another."""
+
+    view: View
+    outputs: tuple[RecordInfo | None, ...]
+    """The largest output of the first call of each module."""
+    foods: tuple[Food, ...]
+    """What each module was fed first."""
+    jobs: tuple[Hashable, ...]
+    """Kind and sizes of each module."""
+    eaters: dict[Hashable, list[int]]
+    """Modules by job and what they are fed, or by job and parent where they never ran."""
+    towers: dict[int, list[Hashable]]
+    """Keys in ``eaters`` of each module by what the calls around its first call are fed."""
+    spare: dict[Hashable, list[int]]
+    """Modules none of whose calls has a partner, by job and paired surroundings."""
+    around: tuple[int | None, ...]
+    """The nearest paired module around each module."""
+    values: dict[str, int]
+    """Value by digest."""
+    fed_to: tuple[Hashable | None, ...]
+    """The jobs of the layers that take what each layer gives as it is; None where not known."""
+
+    def rivals(self, module: int, partner: int, other_side: RatedSide) -> Iterator[int]:
+        """Give the modules that structure and data flow cannot tell from this one.
+
+        Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
+        """
+        job = self.jobs[module]
+        found = _nearest(self.eaters.get((job, self.foods[module]), []), module)
+        given = other_side.fed(partner)
+        same = None if given is None else self.values.get(given.digest)
+        if same is not None:
+            found |= _nearest(self.eaters.get((job, ("fed", same)), []), module)
+        found |= _nearest(self.spare.get((job, self.around[module]), []), module)
+        for key in self.towers.get(module, ()):
+            found |= _nearest(self.eaters[key], module)
+        mine = self.outputs[module]
+        for other in sorted(found - {module}):
+            theirs = self.outputs[other]
+            is_same = mine is not None and theirs is not None and mine.value == theirs.value
+            if not is_same or mine is None or mine.value is None:
+                yield other
+
+    def fed(self, module: int) -> ValueInfo | None:
+        """Give what went into a module first, None where nothing did."""
+        food = self.foods[module]
+        return self.view.values[food[1]] if food[0] == "fed" and food[1] is not None else None
+
+
+def _nearest(modules: Sequence[int], module: int) -> set[int]:
+    """Give the few of an ascending list that stand next to a module."""
+    place = bisect_left(modules, module)
+    return set(modules[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1])
+
+
+def prepare(view: View, paired: Set[int], paired_calls: Set[int]) -> RatedSide:
+    """Prepare one side, in a few passes over its modules and calls."""
+    around: list[int | None] = []
+    for module in view.modules:
+        outer = module.parent
+        is_paired = outer is None or outer in paired
+        around.append(outer if is_paired or outer is None else around[outer])
+    eaters: dict[Hashable, list[int]] = defaultdict(list)
+    spare: dict[Hashable, list[int]] = defaultdict(list)
+    outputs = tuple(_output(view, module.id) for module in view.modules)
+    jobs = tuple(_job(view, module, output) for module, output in enumerate(outputs))
+    foods = tuple(_food(view, module.id) for module in view.modules)
+    for module in view.modules:
+        if view.children[module.id]:
+            continue
+        job = jobs[module.id]
+        eaters[job, foods[module.id]].append(module.id)
+        if module.id not in paired and paired_calls.isdisjoint(view.executed[module.id]):
+            spare[job, around[module.id]].append(module.id)
+    towers = _towers(view, jobs, foods)
+    for place in sorted(towers):
+        for key in towers[place]:
+            eaters[key].append(place)
+    values = {value.digest: value.id for value in view.values}
+    return RatedSide(
+        view=view,
+        outputs=outputs,
+        foods=foods,
+        jobs=jobs,
+        eaters=eaters,
+        towers=towers,
+        spare=spare,
+        around=tuple(around),
+        values=values,
+        fed_to=_fed_to(view, jobs, foods, outputs),
+    )
+
+
+def _fed_to(
+    view: View,
+    jobs: Sequence[Hashable],
+    foods: Sequence[Food],
+    outputs: Sequence[RecordInfo | None],
+) -> tuple[Hashable | None, ...]:
+    """Give the jobs of the layers that each layer feeds directly, with nothing between."""
+    takers: dict[Food, set[Hashable]] = defaultdict(set)
+    for module, food in enumerate(foods):
+        if view.weights[module] and not view.children[module]:
+            takers[food].add(jobs[module])
+    found: list[Hashable | None] = []
+    for output in outputs:
+        taken = (
+            None if output is None or output.value is None else takers.get(("fed", output.value))
+        )
+        found.append(frozenset(taken) if taken else None)
+    return tuple(found)
+
+
+def _towers(
+    view: View, jobs: Sequence[Hashable], foods: Sequence[Food]
+) -> dict[int, list[Hashable]]:
+    """Give for each layer its job, its rank among those alike in each call around it, and its food.
+
+    The k-th layers of a kind in towers that are fed the same tensor are alike, even where a
+    function comes first.
+    """
+    counts: dict[Hashable, int] = defaultdict(int)
+    found: dict[int, list[Hashable]] = {}
+    for module in sorted(range(len(view.modules)), key=lambda one: view.executed[one][:1]):
+        if view.children[module] or not view.executed[module]:
+            continue
+        keys: list[Hashable] = []
+        for outer, _ in zip(
+            view.ancestors(view.executed[module][0]), range(_MAX_AROUND), strict=False
+        ):
+            counts[jobs[module], outer] += 1
+            keys.append(
+                (jobs[module], counts[jobs[module], outer], foods[view.calls[outer].module])
+            )
+        found[module] = keys
+    return found
+
+
+def _job(view: View, module: int, output: RecordInfo | None) -> Hashable:
+    """Give kind and sizes of a module's weights, and whether it ran."""
+    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
+    size = None if output is None else prod(output.shape)
+    return view.kinds[module], tuple(sizes), bool(view.executed[module]), size
+
+
+def _food(view: View, module: int) -> Food:
+    """Give the largest tensor that went into a module first; its parent if it never ran."""
+    ran = view.executed[module]
+    if not ran:
+        return "inside", view.modules[module].parent
+    main = view.main(ran[0], Role.INPUT)
+    return ("alone", module) if main is None or main.value is None else ("fed", main.value)
+
+
+def _output(view: View, module: int) -> RecordInfo | None:
+    ran = view.executed[module]
+    return view.main(ran[0], Role.OUTPUT) if ran else None

@@ -1,0 +1,1 @@
+"""The user's word on pairs: map files, read, applied and written."""

@@ -1,0 +1,267 @@
+"""Map files: what the user says about which module, weight or layout is which.
+
+A map file is TOML with any number of these tables; see docs/map.md::
+
+    [[pair]]
+    reference = "encoder.layer.{i}.attention.self.query"
+    candidate = "layers.{i}.self_attn.q_proj"
+    children = true
+
+    [[layout]]
+    reference = "backbone.**"
+    output = "NCHW->NHWC"
+
+    [[ignore]]
+    reference = "**.dropout"
+    reason = "inactive"
+
+    [[weight]]
+    reference = "fc.weight"
+    candidate = "head.weight"
+    rule = "transpose"
+
+    [[rule]]
+    class = "mylib.layers.PackedLinear"
+    kind = "linear"
+    weight = "weight | transpose"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from padiff.dumpfile import ConfigError
+from padiff.pairing.rule import Rule
+from padiff.pairing.weights.class_rule import ClassRule
+
+from .pattern import PathPattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+T = TypeVar("T")
+
+__all__ = ["IgnoreEntry", "LayoutEntry", "MapFile", "PairEntry", "WeightEntry", "read_map"]
+
+_KEYS = {
+    "pair": {"reference", "candidate", "children"},
+    "layout": {"reference", "input", "output"},
+    "ignore": {"reference", "candidate", "reason"},
+    "weight": {"reference", "candidate", "rule"},
+    "rule": {"class", "kind"},
+}
+_FREE_KEYS = frozenset({"rule"})
+"""Tables whose further keys are names of the user's own."""
+_MAX_BYTES = 16 * 2**20
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairEntry:
+    """Two modules, or two families of modules, that do the same job."""
+
+    reference: PathPattern
+    candidate: PathPattern
+    children: bool = True
+    """Whether what is inside is paired, too."""
+    name: str = "[[pair]]"
+    """Table and number in the file, for messages: ``[[pair]] 3``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutEntry:
+    """How tensors of some modules lie on the candidate."""
+
+    reference: PathPattern
+    input: Rule | None = None
+    output: Rule | None = None
+    name: str = "[[layout]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoreEntry:
+    """Modules of one side, or of both, that are not compared, nor is what is inside."""
+
+    reference: PathPattern | None = None
+    candidate: PathPattern | None = None
+    reason: str = "ignored by the map file"
+    name: str = "[[ignore]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightEntry:
+    """A parameter of the candidate, and what it is made of."""
+
+    reference: tuple[PathPattern, ...]
+    candidate: PathPattern
+    rule: Rule | None = None
+    """None lets the tables of weight rules decide."""
+    name: str = "[[weight]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapFile:
+    """A whole map file."""
+
+    source: str = ""
+    """Where it was read, for messages."""
+    pairs: tuple[PairEntry, ...] = ()
+    layouts: tuple[LayoutEntry, ...] = ()
+    ignores: tuple[IgnoreEntry, ...] = ()
+    weights: tuple[WeightEntry, ...] = ()
+    rules: tuple[ClassRule, ...] = ()
+    """How classes of the user's own lay out their parameters."""
+
+    @classmethod
+    def parse(cls, text: str, source: str = "map") -> MapFile:
+        """Read a map from TOML.
+
+        Raises:
+            ConfigError: No TOML, an unknown table or key, or a wrong value.
+        """
+        try:
+            tables = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"cannot read map file {source!r}: {error}") from None
+        _check_tables(tables, source)
+        problems: list[str] = []
+        made = cls(
+            source=source,
+            pairs=tuple(_entries(tables, "pair", _pair, problems)),
+            layouts=tuple(_entries(tables, "layout", _layout, problems)),
+            ignores=tuple(_entries(tables, "ignore", _ignore, problems)),
+            weights=tuple(_entries(tables, "weight", _weight, problems)),
+            rules=tuple(_entries(tables, "rule", _class_rule, problems)),
+        )
+        if problems:
+            raise ConfigError(f"cannot read map file {source!r}", details=tuple(problems))
+        return made
+
+
+def read_map(path: Path) -> MapFile:
+    """Read a map file.
+
+    Raises:
+        ConfigError: It cannot be read, or is no map file.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ConfigError(f"cannot read map file {str(path)!r}: larger than {_MAX_BYTES} bytes")
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read map file {str(path)!r}: {error}") from None
+    return MapFile.parse(text, str(path))
+
+
+def _check_tables(tables: Mapping[str, Any], source: str) -> None:
+    for table, entries in tables.items():
+        if table not in _KEYS:
+            raise ConfigError(
+                f"cannot read map file {source!r}: unknown table {table!r}",
+                hint=f"known tables: {', '.join(f'[[{key}]]' for key in _KEYS)}",
+            )
+        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+            raise ConfigError(
+                f"cannot read map file {source!r}: write [[{table}]], with two brackets"
+            )
+
+
+def _entries(
+    tables: Mapping[str, Any],
+    table: str,
+    read: Callable[[Mapping[str, Any], str], T],
+    problems: list[str],
+) -> Iterator[T]:
+    """Read all entries of a table; what is wrong with which goes into ``problems``."""
+    for number, entry in enumerate(tables.get(table, ()), start=1):
+        name = f"[[{table}]] {number}"
+        unknown = sorted(set(entry) - _KEYS[table])
+        if unknown and table not in _FREE_KEYS:
+            known = ", ".join(sorted(_KEYS[table]))
+            problems.append(f"{name}: unknown key {unknown[0]!r}, expected one of {known}")
+            continue
+        try:
+            yield read(entry, name)
+        except ConfigError as error:
+            problems.append(f"{name}: {error.message}")
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str):
+        found = "nothing" if key not in entry else repr(value)
+        raise ConfigError(f"expected a text as {key!r}, found {found}")
+    return value
+
+
+def _pair(entry: Mapping[str, Any], name: str) -> PairEntry:
+    reference, candidate = (
+        PathPattern.parse(_text(entry, key)) for key in ("reference", "candidate")
+    )
+    if reference.captures != candidate.captures:
+        raise ConfigError(
+            f"expected the same captures on both sides, found {reference.text!r} and "
+            f"{candidate.text!r}"
+        )
+    children = entry.get("children", True)
+    if not isinstance(children, bool):
+        raise ConfigError(f"expected true or false as 'children', found {children!r}")
+    return PairEntry(reference=reference, candidate=candidate, children=children, name=name)
+
+
+def _layout(entry: Mapping[str, Any], name: str) -> LayoutEntry:
+    rules = {key: layout_rule(_text(entry, key)) for key in ("input", "output") if key in entry}
+    if not rules:
+        raise ConfigError("expected 'input' or 'output', found neither")
+    return LayoutEntry(reference=PathPattern.parse(_text(entry, "reference")), name=name, **rules)
+
+
+def layout_rule(text: str) -> Rule:
+    """Read a layout: ``NCHW->NHWC``, or the text of a rule.
+
+    >>> str(layout_rule("NCHW->NHWC"))
+    'permute 0 2 3 1'
+    """
+    if "->" not in text:
+        return Rule.parse(text)
+    before, _, after = (part.strip() for part in text.partition("->"))
+    if sorted(before) != sorted(after) or len(set(before)) != len(before) or not before:
+        raise ConfigError(f"cannot read the layout {text!r}: name each axis once on both sides")
+    return Rule.parse("permute " + " ".join(str(before.index(axis)) for axis in after))
+
+
+def _ignore(entry: Mapping[str, Any], name: str) -> IgnoreEntry:
+    patterns = {
+        key: PathPattern.parse(_text(entry, key))
+        for key in ("reference", "candidate")
+        if key in entry
+    }
+    if not patterns:
+        raise ConfigError("expected 'reference' or 'candidate', found neither")
+    reason = _text(entry, "reason") if "reason" in entry else "ignored by the map file"
+    return IgnoreEntry(reason=reason, name=name, **patterns)
+
+
+def _weight(entry: Mapping[str, Any], name: str) -> WeightEntry:
+    reference = entry.get("reference")
+    names = [reference] if isinstance(reference, str) else reference
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        found = "nothing" if "reference" not in entry else repr(reference)
+        raise ConfigError(f"expected a name or a list of names as 'reference', found {found}")
+    return WeightEntry(
+        reference=tuple(map(PathPattern.parse, names)),
+        candidate=PathPattern.parse(_text(entry, "candidate")),
+        rule=Rule.parse(_text(entry, "rule")) if "rule" in entry else None,
+        name=name,
+    )
+
+
+def _class_rule(entry: Mapping[str, Any], name: str) -> ClassRule:
+    weights = {key: _text(entry, key) for key in entry if key not in _KEYS["rule"]}
+    kind = _text(entry, "kind") if "kind" in entry else None
+    return ClassRule.parse(_text(entry, "class"), weights, kind=kind, name=name)

@@ -1,0 +1,1 @@
+"""Which tensor of two paired calls is which, and in what layout."""

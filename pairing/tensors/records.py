@@ -1,0 +1,213 @@
+"""Pair the records of paired calls and modules, and say of all others why they stayed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
+from padiff.pairing.calls.activated import output_call, values_before
+from padiff.pairing.calls.onesided import hidden_reason
+from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
+
+from .sketch import alikeness
+from .slots import pair_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from padiff.pairing.calls.calls import CallPairs
+    from padiff.pairing.view import View
+
+__all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
+
+_OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
+_SAME = 0.9
+"""Values whose statistics are this near count as the same, where structure leaves it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """What is known of the calls of one side."""
+
+    of: Mapping[int, int]
+    """Partner of each paired call."""
+    hidden: Mapping[int, str]
+    """Why the other side does not make a call, for calls that its weights explain."""
+
+
+def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> list[RecordPair]:
+    """Pair inputs, outputs and their gradients of all paired calls.
+
+    The records of two containers are paired if both do the same with the same content; where one
+    holds more than the other (a projection, a residual addition), a record is paired only if its
+    statistics say that it is the same value. What stays out is judged at the calls inside.
+    """
+    found: list[RecordPair] = []
+    near: list[RecordPair] = []
+    for one, two in calls:
+        is_same_job = _is_same_job(reference, one, candidate, two, calls)
+        outputs = (
+            output_call(reference, one, candidate, two, calls.ahead),
+            output_call(candidate, two, reference, one, calls.back),
+        )
+        for role in sorted(CALL_ROLES):
+            sources = outputs if role in _OUTPUTS else (one, two)
+            if sources[0] is None or sources[1] is None:
+                continue
+            mine, theirs = reference.select(sources[0], role), candidate.select(sources[1], role)
+            for first, second in pair_slots(reference, mine, candidate, theirs):
+                pair = RecordPair(reference=(first,), candidate=second, paired_by=calls.by[one])
+                records = reference.records[first], candidate.records[second]
+                if is_same_job:
+                    found.append(pair)
+                elif _is_near(reference, records[0], candidate, records[1]):
+                    near.append(pair)
+    # A value that is judged anyway needs no second pair, which a fault could take away again.
+    judged = (
+        {reference.records[pair.reference[0]].value for pair in found},
+        {candidate.records[pair.candidate].value for pair in found},
+    )
+    for pair in near:
+        values = (
+            reference.records[pair.reference[0]].value,
+            candidate.records[pair.candidate].value,
+        )
+        if values[0] not in judged[0] or values[1] not in judged[1]:
+            found.append(replace(pair, paired_by=PairedBy.VALUE))
+    return found
+
+
+def pair_root_records(reference: View, candidate: View) -> list[RecordPair]:
+    """Pair what belongs to the step: losses, learning rates, values that the user named."""
+    found = []
+    for role in (Role.LOSS, Role.LR, Role.NAMED):
+        mine = [record for record in reference.records if record.role is role]
+        theirs = {record.slot: record for record in candidate.records if record.role is role}
+        for record in mine:
+            other = theirs.get(record.slot)
+            if other is None and len(mine) == len(theirs) == 1:
+                other = next(iter(theirs.values()))
+            if other is not None:
+                found.append(
+                    RecordPair(reference=(record.id,), candidate=other.id, paired_by=PairedBy.NAME)
+                )
+    return found
+
+
+def unmatched_records(
+    view: View,
+    other: View,
+    paired: set[int],
+    partners: Partners,
+    explained: dict[int, UnmatchedRecord],
+) -> Iterator[UnmatchedRecord]:
+    """Say of each record without pair why it has none.
+
+    Args:
+        view: The side.
+        other: The other side.
+        paired: Record ids of this side that have a pair.
+        partners: What is known of the calls of this side.
+        explained: What is known already, by record id.
+    """
+    judged = _judged(view, paired)
+    before = values_before(view, other, partners.of)
+    for record in view.records:
+        if record.id in paired:
+            continue
+        if record.id in explained:
+            yield explained[record.id]
+            continue
+        absence, reason = _explain(view, other, record, judged, partners)
+        is_inner = record.call is not None and view.calls[record.call].parent is not None
+        if absence is Absence.MISSING and is_inner and record.value in before:
+            absence, reason = Absence.SKIPPED, before[record.value]
+        yield UnmatchedRecord(side=view.name, record=record.id, absence=absence, reason=reason)
+
+
+def _judged(view: View, paired: Iterable[int]) -> dict[int, int]:
+    """Give for each judged value of calls the first record at which it is judged."""
+    found: dict[int, int] = {}
+    for record in sorted(paired):
+        value = view.records[record].value
+        if value is not None and view.records[record].role in CALL_ROLES:
+            found.setdefault(value, record)
+    return found
+
+
+def _explain(
+    view: View,
+    other: View,
+    record: RecordInfo,
+    judged: dict[int, int],
+    partners: Partners,
+) -> tuple[Absence, str]:
+    there = "reference" if view.name is SideName.CANDIDATE else "candidate"
+    if record.call is None:
+        path = view.modules[record.module].path or "(root)"
+        return Absence.MISSING, f"no counterpart of {path + record.slot!r} on the {there}"
+    if record.value is None:
+        return Absence.SKIPPED, "it holds no tensor"
+    is_root = view.calls[record.call].parent is None
+    if record.value in judged and not (is_root and record.role is Role.OUTPUT):
+        return Absence.COVERED, f"value judged at {view.name_of(judged[record.value])}"
+    partner = partners.of.get(record.call)
+    known = hidden_reason(view, record.call, partners.of, other) or partners.hidden.get(record.call)
+    if partner is not None and not is_root and _is_none(other, partner, record):
+        known = f"None on the {there}"
+    if known is not None:
+        return Absence.SKIPPED, known
+    path = view.path(record.call) or "(root)"
+    what = f"no call of {path!r}" if partner is None else f"no such {record.role}"
+    return Absence.MISSING, f"{what} on the {there}"
+
+
+def _is_none(other: View, call: int, record: RecordInfo) -> bool:
+    """Tell whether the other side's call has None where this one has the record's tensor.
+
+    One attention hands a mask to its kernel where another needs none, and one returns its weights.
+    Whether that changes anything shows in what the call returns.
+    """
+    forward = str(record.role).removeprefix("grad_")
+    literals = other.calls[call].literals
+    place = f"{forward}{record.slot}"
+    return place in literals and literals[place] is None
+
+
+def _is_near(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -> bool:
+    near = alikeness(reference, one, candidate, two)
+    return near is not None and near >= _SAME and prod(one.shape) == prod(two.shape)
+
+
+def _is_same_job(reference: View, one: int, candidate: View, two: int, calls: CallPairs) -> bool:
+    """Tell whether two paired calls do the same with the same content."""
+    if one not in calls.share or calls.by[one] is PairedBy.MAP:
+        return True
+    if _is_root(reference, one) and _is_root(candidate, two):
+        return True
+    mine, theirs = reference.inner[one], candidate.inner[two]
+    if len(mine) == len(theirs) and all(calls.ahead.get(a) in theirs for a in mine):
+        return True
+    if calls.share[one] < 1.0:
+        return False
+    handed = (
+        {calls.ahead.get(call) for call in _handed_on(reference, one)} - {None},
+        {call for call in _handed_on(candidate, two) if call in calls.back},
+    )
+    return bool(handed[0] & handed[1]) or not (handed[0] or handed[1])
+
+
+def _is_root(view: View, call: int) -> bool:
+    return view.calls[call].module == 0
+
+
+def _handed_on(view: View, call: int) -> list[int]:
+    """Give the calls inside whose output is also an output of this one."""
+    outputs = {record.value for record in view.select(call, Role.OUTPUT)}
+    return [
+        inner
+        for inner in view.inside(call)
+        if any(record.value in outputs for record in view.select(inner, Role.OUTPUT))
+    ]

@@ -1,0 +1,72 @@
+"""Pair weights, buffers and all that follows them, by the weight plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.pairing.calls.followers import follow, followers_of, one_sided
+from padiff.pairing.result import Absence, ModulePair, RecordPair, SideName, UnmatchedRecord
+
+from .plan import plan_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.pairing.maps.mapfile import MapFile
+    from padiff.pairing.view import View
+
+    from .weight_plan import WeightPair
+
+__all__ = ["Owned", "pair_owned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """The pairs of records that belong to modules, and what stayed alone."""
+
+    pairs: tuple[RecordPair, ...]
+    alone: tuple[UnmatchedRecord, ...]
+    notes: tuple[str, ...]
+
+
+def pair_owned(
+    reference: View,
+    candidate: View,
+    modules: Sequence[ModulePair],
+    map_file: MapFile | None = None,
+) -> Owned:
+    """Pair all records that belong to modules.
+
+    What belongs to a weight (its gradient, what is left of it after the update, what the optimizer
+    keeps for it) follows it, rule included.
+    """
+    plan = plan_weights(reference.side, candidate.side, modules=modules, map_file=map_file)
+    sides = followers_of(reference), followers_of(candidate)
+    pairs: list[RecordPair] = []
+    for found in plan.pairs:
+        made = _pair(found)
+        pairs += [made, *follow(reference, candidate, sides, made)]
+    alone: list[UnmatchedRecord] = []
+    for one in plan.alone:
+        followers = sides[one.side is SideName.CANDIDATE].get(one.record).values()
+        absence = Absence.MISSING if one.is_missing else Absence.SKIPPED
+        alone.extend(
+            UnmatchedRecord(side=one.side, record=record, absence=absence, reason=one.reason)
+            for record in (one.record, *followers)
+        )
+    known = frozenset(record for pair in pairs for record in pair.reference)
+    alone += one_sided(reference, sides[0], known)
+    alone += one_sided(candidate, sides[1], frozenset(pair.candidate for pair in pairs))
+    return Owned(pairs=tuple(pairs), alone=tuple(alone), notes=plan.notes)
+
+
+def _pair(found: WeightPair) -> RecordPair:
+    note = "ambiguous" if found.is_ambiguous else ""
+    return RecordPair(
+        reference=found.reference,
+        candidate=found.candidate,
+        paired_by=found.paired_by,
+        rule=found.rule,
+        note=": ".join(filter(None, (note, found.note))),
+    )

@@ -1,0 +1,169 @@
+"""Plan which parameter of the candidate is made of which of the reference, by which rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.pairing.names import likeness, words_of
+from padiff.pairing.result import ModulePair, SideName
+
+from .class_rule import registered_classes, unused_rules
+from .entry_pairs import pair_entries
+from .fused import pair_fused
+from .inventory import Entry, Inventory, UnitPair, inventory_of
+from .spectral import with_vectors_apart
+from .stacked import pair_stacked
+from .ties import tie_notes
+from .unit_pairs import UnitSearch
+from .weight_map import MappedWeights, apply_weight_map, without
+from .weight_norm import is_magnitude
+from .weight_plan import SURE, WeightAlone, WeightPair, WeightPlan
+from .weight_rules import is_passive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from padiff.pairing.maps.mapfile import MapFile
+    from padiff.pairing.side import Side
+
+__all__ = ["plan_weights"]
+
+_MAX_CLOSEST = 3
+
+
+def plan_weights(
+    reference: Side,
+    candidate: Side,
+    *,
+    modules: Sequence[ModulePair] | None = None,
+    map_file: MapFile | None = None,
+) -> WeightPlan:
+    """Pair the parameters and buffers of two sides.
+
+    Works on dumps and on bare inventories (a live model that has not run, a checkpoint file): only
+    module tables and records of roles ``weight`` and ``buffer`` are read, and values where both
+    sides have them.
+
+    Args:
+        reference: Where the values come from.
+        candidate: What should hold them.
+        modules: Modules that are known to be partners, from the pairing of the runs.
+        map_file: What the user decided; it comes before everything else.
+
+    Returns:
+        Every parameter and buffer of both sides, paired or with the reason why not.
+
+    Raises:
+        ConfigError: Entries of the map file match nothing, or their rules do not fit.
+    """
+    stated = () if map_file is None else map_file.rules
+    rules = (*stated, *registered_classes())
+    sides = (
+        inventory_of(reference, SideName.REFERENCE, rules),
+        inventory_of(candidate, SideName.CANDIDATE, rules),
+    )
+    mapped = MappedWeights() if map_file is None else apply_weight_map(sides, map_file)
+    used = frozenset(record for pair in mapped.pairs for record in pair.reference)
+    made = frozenset(pair.candidate for pair in mapped.pairs)
+    search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
+    firm = [pair for pair in modules or () if pair.confidence >= SURE]
+    search.know((*mapped.modules, *firm))
+    search.find()
+    search.explode()
+    search.find()
+    joined = [*pair_stacked(search), *pair_fused(search)]
+    search.find()
+    search.tell_apart()
+    search.suppose([pair for pair in modules or () if pair.confidence < SURE])
+    search.guess()
+    pairs = [*mapped.pairs, *joined, *_entries_of(sides, search.pairs)]
+    pairs = _with_tied(sides, pairs)
+    return WeightPlan(
+        pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),
+        alone=tuple(_alone(sides, pairs, mapped)),
+        notes=(
+            *mapped.notes,
+            *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
+            *tie_notes(reference, candidate, pairs),
+        ),
+    )
+
+
+def _entries_of(
+    sides: tuple[Inventory, Inventory], found: Iterable[UnitPair]
+) -> Iterable[WeightPair]:
+    for pair in found:
+        yield from pair_entries(*sides, pair)
+
+
+def _entries(side: Inventory) -> list[Entry]:
+    return [entry for unit in side.units for entry in unit.entries]
+
+
+def _with_tied(sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]) -> list[WeightPair]:
+    """Give further names of a paired candidate tensor the same partner."""
+    by_record = {pair.candidate: pair for pair in pairs}
+    entries = _entries(sides[1])
+    by_tensor = {
+        entry.record.tensor: by_record[entry.record.id]
+        for entry in entries
+        if entry.record.tensor is not None and entry.record.id in by_record
+    }
+    found = list(pairs)
+    for entry in entries:
+        tensor = entry.record.tensor
+        same = None if tensor is None else by_tensor.get(tensor)
+        if entry.record.id not in by_record and same is not None:
+            found.append(replace(same, candidate=entry.record.id, note="tied"))
+    return found
+
+
+def _alone(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair], mapped: MappedWeights
+) -> Iterable[WeightAlone]:
+    used = (
+        {record for pair in pairs for record in pair.reference},
+        {pair.candidate for pair in pairs},
+    )
+    for place, side in enumerate(sides):
+        entries = _entries(side)
+        tensors = {entry.record.tensor for entry in entries if entry.record.id in used[place]}
+        rest = [entry for entry in entries if entry.record.id not in used[place]]
+        others = [e for e in _entries(sides[1 - place]) if e.record.id not in used[1 - place]]
+        kinds = {entry.record.id: unit.kind for unit in side.units for entry in unit.entries}
+        for entry in sorted(rest, key=lambda entry: entry.record.id):
+            is_tied = entry.record.tensor is not None and entry.record.tensor in tensors
+            reason, is_missing = _reason(entry, kinds[entry.record.id], is_tied=is_tied)
+            ignored = mapped.ignored[place].get(entry.record.module)
+            if ignored is not None:
+                reason, is_missing = ignored, False
+            yield WeightAlone(
+                side=side.name,
+                record=entry.record.id,
+                is_missing=is_missing,
+                reason=reason,
+                closest=_closest(entry, others) if is_missing else (),
+            )
+
+
+def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool]:
+    if is_tied or entry.is_alias:
+        return "another name of a tensor that is paired", False
+    if entry.may_stay_alone:
+        return f"the other side keeps no {entry.atoms[0].rpartition('.')[2]}", False
+    if entry.is_buffer and (kind is None or is_passive(entry.local)):
+        return "a buffer that the other side does not have", False
+    if is_magnitude(entry):
+        return "no partner along the same axis of weight_norm: another function", True
+    return "no partner of this kind and shape", True
+
+
+def _closest(entry: Entry, others: Sequence[Entry]) -> tuple[int, ...]:
+    words = words_of(entry.name)
+
+    def distance(other: Entry) -> tuple[bool, float]:
+        fits = sorted(other.neutral_shape) == sorted(entry.neutral_shape)
+        return not fits, -likeness(words, words_of(other.name))
+
+    return tuple(other.record.id for other in sorted(others, key=distance)[:_MAX_CLOSEST])

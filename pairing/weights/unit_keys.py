@@ -1,0 +1,147 @@
+"""Keys under which units of both sides meet: what two units must have in common to be partners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import prod
+
+from padiff.pairing.result import SideName
+
+from .inventory import Entry, Inventory, Unit
+
+__all__ = [
+    "Key",
+    "by_path",
+    "by_scope",
+    "by_value",
+    "loose",
+    "nearest",
+    "strict",
+    "trim",
+    "value_key",
+]
+
+Key = Callable[[Inventory, Unit], Hashable | None]
+
+_FLATTENED = frozenset({"layer_norm", "bilinear"})
+"""Kinds whose parameters one framework keeps flat."""
+
+
+def value_key(inventory: Inventory, entry: Entry) -> Hashable | None:
+    """Give a key of the content that no change of layout moves; None where it says nothing."""
+    value = inventory.value(entry)
+    if value is None or value.statistics.minimum == value.statistics.maximum:
+        return None
+    statistics = value.statistics
+    return value.size, value.dtype, statistics.minimum, statistics.maximum, statistics.zeros
+
+
+def trim(paths: Sequence[str]) -> int:
+    """Count the leading components that all paths share: wrappers."""
+    split = [path.split(".") for path in paths]
+    shortest = min(map(len, split), default=0)
+    for depth in range(shortest):
+        if len({parts[depth] for parts in split}) > 1:
+            return depth
+    return max(shortest - 1, 0)
+
+
+def strict(_: Inventory, unit: Unit) -> Hashable | None:
+    """Same kind, same parameters, same shapes in the neutral layout."""
+    if unit.kind is None:
+        shapes = sorted(tuple(sorted(entry.neutral_shape)) for entry in unit.needed)
+        return (None, tuple(shapes)) if shapes else None
+    needed = unit.needed or unit.entries
+    shapes_by_atom: dict[str, tuple[int, ...]] = {}
+    for entry in needed:
+        size = entry.neutral_shape
+        for atom in entry.atoms:
+            if unit.kind in _FLATTENED or atom.endswith(":g"):
+                shapes_by_atom[atom] = (prod(size),)
+            else:
+                share = (size[0] // len(entry.atoms),) if size else ()
+                shapes_by_atom[atom] = (*share, *size[1:])
+    return unit.kind, tuple(sorted(shapes_by_atom.items()))
+
+
+def loose(_: Inventory, unit: Unit) -> Hashable | None:
+    """Same sizes of the largest parameter, whatever the class."""
+    main = unit.main
+    if len(main.atoms) > 1:
+        return None
+    return tuple(sorted(length for length in main.shape if length != 1))
+
+
+def remembered(key: Key) -> Key:
+    """Work a key out once for each unit."""
+    known: dict[int, tuple[Unit, Hashable | None]] = {}
+
+    def from_memory(inventory: Inventory, unit: Unit) -> Hashable | None:
+        if id(unit) not in known:
+            known[id(unit)] = unit, key(inventory, unit)
+        return known[id(unit)][1]
+
+    return from_memory
+
+
+def by_value(key: Key) -> Key:
+    """Ask for equal extremes and zeros of the values too, which no layout changes."""
+
+    def with_value(inventory: Inventory, unit: Unit) -> Hashable | None:
+        base, values = key(inventory, unit), None
+        if unit.kind == "attention":
+            # Packed on one side only: the extremes of all parts together are still the same.
+            return None if base is None else _extremes(inventory, unit, base)
+        values = value_key(inventory, unit.main)
+        return None if base is None or values is None else (base, values)
+
+    return with_value
+
+
+def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | None:
+    values = [inventory.value(entry) for entry in unit.entries]
+    known = [value.statistics for value in values if value is not None]
+    low = [statistics.minimum for statistics in known if statistics.minimum is not None]
+    high = [statistics.maximum for statistics in known if statistics.maximum is not None]
+    if len(known) != len(unit.entries) or not low or not high or min(low) == max(high):
+        return None
+    return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
+
+
+def by_path(key: Key, trims: tuple[int, int]) -> Key:
+    """Ask for the same path too, below the wrappers of each side."""
+
+    def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
+        base = key(inventory, unit)
+        trim = trims[0 if inventory.name == "reference" else 1]
+        return None if base is None else (base, ".".join(unit.path.split(".")[trim:]))
+
+    return with_path
+
+
+def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> Key:
+    """Ask for the same scope too: the nearest module around whose content is paired already.
+
+    Args:
+        key: What else must be equal.
+        scopes: Number of the scope of each module of the reference, and of the candidate.
+    """
+
+    def with_scope(inventory: Inventory, unit: Unit) -> Hashable | None:
+        base = key(inventory, unit)
+        table = scopes[0 if inventory.name is SideName.REFERENCE else 1]
+        scope = nearest(inventory, unit, table)
+        return None if base is None or scope is None else (base, scope)
+
+    return with_scope
+
+
+def nearest(inventory: Inventory, unit: Unit, table: Mapping[int, int]) -> int | None:
+    """Give the number of the innermost scope around a unit, None outside all of them."""
+    modules = inventory.side.index.modules
+    current = unit.module.id if unit.is_part else unit.module.parent
+    while current is not None:
+        if current in table:
+            return table[current]
+        current = modules[current].parent
+    return None

@@ -1,0 +1,335 @@
+"""Which unit of the reference is which of the candidate: by values, names, places, words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from padiff.pairing.names import likeness, places_in
+from padiff.pairing.result import ModulePair, PairedBy
+
+from .crossing import by_stride, stride_of, told_strides, without_crossing
+from .inventory import UnitPair, exploded
+from .unit_keys import Key, by_path, by_scope, by_value, loose, remembered, strict, trim
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from .inventory import Inventory, Unit
+
+__all__ = ["UnitSearch"]
+
+_MARGIN = 0.1
+"""By how much the best partner by words must beat the second."""
+_TOLD, _ORDERED, _LIKELY, _GUESS = 0.9, 0.7, 0.6, 0.3
+_PRODUCTS = ("linear", "conv1d", "conv2d", "conv3d")
+_ALIKE = (
+    _PRODUCTS,
+    ("embedding", "embedding_bag"),
+    ("layer_norm", "group_norm", "instance_norm", "rms_norm"),
+    ("lstm", "gru", "rnn", "cell_runner", "cell_runner2"),
+    *((f"conv{n}d", f"conv_transpose{n}d") for n in (1, 2, 3)),
+)
+"""Kinds that can stand in for each other, or that names and shapes alone do not tell apart."""
+
+
+class UnitSearch:
+    """The units that are still alone, and the pairs found so far; each unit is paired once."""
+
+    def __init__(self, reference: Inventory, candidate: Inventory) -> None:
+        """Start with all units of both sides alone."""
+        self.sides = (reference, candidate)
+        self.left: list[Unit] = list(reference.units)
+        self.right: list[Unit] = list(candidate.units)
+        self.pairs: list[UnitPair] = []
+        self._same = remembered(strict)
+        self._strides = told_strides(self.sides, self._same)
+        self._known: list[tuple[int, int]] = []
+        self._trims = (
+            trim([unit.path for unit in reference.units]),
+            trim([unit.path for unit in candidate.units]),
+        )
+
+    def know(self, modules: Sequence[ModulePair]) -> None:
+        """Pair the units of modules that are known to be partners."""
+        self._known = [(pair.reference, pair.candidate) for pair in modules]
+        found = _from_modules(self.left, self.right, modules)
+        self.pairs = found
+        scopes = self.scopes()
+        self.pairs = []
+        self.take(without_crossing(self.sides, found, scopes, self._same))
+
+    def suppose(self, modules: Sequence[ModulePair]) -> None:
+        """Pair what is left as modules are paired that are not known for sure to be partners."""
+        self.take(_from_modules(self.left, self.right, modules))
+
+    def find(self) -> None:
+        """Pair what values, names, places and words single out."""
+        same = self._same
+        self._meet(by_value(same), PairedBy.VALUE)
+        self._meet(by_value(loose), PairedBy.VALUE, is_strict=False)
+        self._meet(by_path(same, self._trims), PairedBy.NAME)
+        self._meet(same, PairedBy.STRUCTURE)
+        self._meet(by_path(loose, self._trims), PairedBy.NAME, is_strict=False)
+        for key, is_strict in ((same, True), (same, True), (loose, False)):
+            if self.left and self.right:
+                scoped = by_scope(key, self.scopes())
+                self._meet(scoped, PairedBy.STRUCTURE, is_strict=is_strict)
+
+    def tell_apart(self) -> None:
+        """Pair what strides tell apart, where both sides have as many units of each stride."""
+        found: list[UnitPair] = []
+        sides = [(self.sides[0], self.left), (self.sides[1], self.right)]
+        for ours, theirs in _buckets(sides, self._same):
+            groups = by_stride(ours), by_stride(theirs)
+            sizes = [{stride: len(units) for stride, units in side.items()} for side in groups]
+            if sizes[0] != sizes[1] or len(sizes[0]) == 1:
+                continue
+            for stride, units in groups[0].items():
+                other = groups[1][stride]
+                found += _resolve(units, other, PairedBy.STRUCTURE, is_strict=True, is_last=False)
+        if found:
+            self.take(found)
+            self.find()
+
+    def guess(self) -> None:
+        """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
+        self._meet(self._same, PairedBy.STRUCTURE, is_last=True)
+        self._meet(loose, PairedBy.STRUCTURE, is_strict=False, is_last=True)
+
+    def explode(self) -> None:
+        """Take lone attention units apart into their projections."""
+        first = max((unit.id for side in self.sides for unit in side.units), default=0) + 1
+        self.left = [part for unit in self.left for part in exploded(unit, first + 100 * unit.id)]
+        self.right = [part for unit in self.right for part in exploded(unit, first + 100 * unit.id)]
+
+    def take(self, pairs: Iterable[UnitPair]) -> None:
+        """Add pairs, and take their units out of the search."""
+        self.pairs += pairs
+        done = {id(unit) for pair in self.pairs for unit in (pair.reference, pair.candidate)}
+        self.left = [unit for unit in self.left if id(unit) not in done]
+        self.right = [unit for unit in self.right if id(unit) not in done]
+
+    def _meet(
+        self, key: Key, paired_by: PairedBy, *, is_strict: bool = True, is_last: bool = False
+    ) -> None:
+        """Pair the units that have the same key, as far as anything tells them apart."""
+        buckets = _buckets([(self.sides[0], self.left), (self.sides[1], self.right)], key)
+        found: list[UnitPair] = []
+        for ours, theirs in buckets:
+            found += _resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
+        self.take(pair for pair in found if self._is_possible(pair))
+
+    def _is_possible(self, pair: UnitPair) -> bool:
+        is_told = self._same(self.sides[0], pair.reference) in self._strides
+        return not is_told or stride_of(pair.reference) == stride_of(pair.candidate)
+
+    def drop(self, units: Iterable[Unit]) -> None:
+        """Take units out that were paired in another way."""
+        done = {id(unit) for unit in units}
+        self.left = [unit for unit in self.left if id(unit) not in done]
+        self.right = [unit for unit in self.right if id(unit) not in done]
+
+    def scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Give partner modules around paired units a common number."""
+        votes: Counter[tuple[int, int]] = Counter(dict.fromkeys(self._known, 1))
+        for pair in self.pairs:
+            ours = _around(self.sides[0], pair.reference)
+            theirs = _around(self.sides[1], pair.candidate)
+            votes.update((one, two) for one in ours for two in theirs)
+        best = (_best(votes), _best(Counter({(b, a): n for (a, b), n in votes.items()})))
+        mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
+        return mutual, {two: two for two in mutual.values()}
+
+
+def _around(inventory: Inventory, unit: Unit) -> list[int]:
+    modules = inventory.side.index.modules
+    current = unit.module.id if unit.is_part else unit.module.parent
+    found: list[int] = []
+    while current is not None:
+        found.append(current)
+        current = modules[current].parent
+    return found
+
+
+def _best(votes: Counter[tuple[int, int]]) -> dict[int, int]:
+    """Give each module the partner that shares the largest part of its paired content."""
+    totals: Counter[int] = Counter()
+    for (_, other), count in votes.items():
+        totals[other] = max(totals[other], count)
+    best: dict[int, tuple[float, int]] = {}
+    for (one, other), count in sorted(votes.items()):
+        score = count + count / (totals[other] + 1)
+        if one not in best or score > best[one][0]:
+            best[one] = score, other
+    return {one: other for one, (_, other) in best.items()}
+
+
+def _from_modules(
+    left: Sequence[Unit], right: Sequence[Unit], modules: Sequence[ModulePair]
+) -> list[UnitPair]:
+    ours = {unit.module.id: unit for unit in left}
+    theirs = {unit.module.id: unit for unit in right}
+    return [
+        UnitPair(
+            reference=ours[pair.reference],
+            candidate=theirs[pair.candidate],
+            paired_by=pair.paired_by,
+            confidence=pair.confidence,
+        )
+        for pair in modules
+        if pair.reference in ours and pair.candidate in theirs
+    ]
+
+
+def _buckets(
+    sides: Sequence[tuple[Inventory, Sequence[Unit]]], key: Key
+) -> list[tuple[list[Unit], list[Unit]]]:
+    tables: list[dict[Hashable, list[Unit]]] = [{}, {}]
+    for table, (inventory, units) in zip(tables, sides, strict=True):
+        for unit in units:
+            found = key(inventory, unit)
+            if found is not None:
+                table.setdefault(found, []).append(unit)
+    return [(ours, tables[1][found]) for found, ours in tables[0].items() if found in tables[1]]
+
+
+def _can_be(reference: Unit, candidate: Unit) -> bool:
+    """Tell whether two kinds can do the same job; a user's own class can do any."""
+    one, two = reference.kind, candidate.kind
+    if one == two or one is None or two is None:
+        return True
+    return any(one in group and two in group for group in _ALIKE)
+
+
+def _resolve(
+    ours: Sequence[Unit],
+    theirs: Sequence[Unit],
+    paired_by: PairedBy,
+    *,
+    is_strict: bool,
+    is_last: bool,
+) -> list[UnitPair]:
+    """Pair within a bucket: alone on both sides, then by place and words, at last by order."""
+    if not is_strict:
+        ours = [unit for unit in ours if any(_can_be(unit, other) for other in theirs)]
+        theirs = [unit for unit in theirs if any(_can_be(other, unit) for other in ours)]
+        if not ours or not theirs:
+            return []
+    if len(ours) == len(theirs) == 1:
+        sure = 1.0 if paired_by is not PairedBy.STRUCTURE else _TOLD if is_strict else _LIKELY
+        return [_pair(ours[0], theirs[0], paired_by, sure)]
+    pairs: list[UnitPair] = []
+    groups = _levels(ours, theirs)
+    is_same = groups[0].keys() == groups[1].keys()
+    for one, two in zip(sorted(groups[0]), sorted(groups[1]), strict=True):
+        sure = _TOLD if is_same else _ORDERED
+        pairs += _by_words(groups[0][one], groups[1][two], paired_by, sure)
+    return [*pairs, *_by_order((ours, theirs), pairs)] if is_last else pairs
+
+
+def _levels(
+    ours: Sequence[Unit], theirs: Sequence[Unit]
+) -> tuple[Mapping[tuple[int, ...], list[Unit]], Mapping[tuple[int, ...], list[Unit]]]:
+    """Group both sides by the deepest ranks that give as many groups on each.
+
+    Only the order of the ranks counts, not the numbers: ``layer.3`` of one author may be
+    ``features.5`` of the other. Groups of equal sizes are preferred. A unit that stands outside the
+    numbered ones of one side, while all of the other's are numbered, has no place in their order.
+    """
+    depth = max(len(unit.place.ranks) for unit in (*ours, *theirs))
+    found = None
+    for level in range(depth, -1, -1):
+        groups = _grouped(ours, level), _grouped(theirs, level)
+        depths = [[len(ranks) for ranks in sorted(side)] for side in groups]
+        if depths[0] != depths[1]:
+            continue
+        sizes = [[len(group) for _, group in sorted(side.items())] for side in groups]
+        if sizes[0] == sizes[1]:
+            return groups
+        found = found or groups
+    return found or (_grouped(ours, 0), _grouped(theirs, 0))
+
+
+def _grouped(units: Iterable[Unit], level: int) -> Mapping[tuple[int, ...], list[Unit]]:
+    groups: dict[tuple[int, ...], list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(unit.place.ranks[:level], []).append(unit)
+    return groups
+
+
+def _by_words(
+    ours: Sequence[Unit], theirs: Sequence[Unit], paired_by: PairedBy, sure: float
+) -> list[UnitPair]:
+    """Pair the units whose words single each other out, the clearest first."""
+    if len(ours) == len(theirs) == 1:
+        return [_pair(ours[0], theirs[0], paired_by, sure)]
+    common = frozenset.intersection(*(unit.place.words for unit in (*ours, *theirs)))
+    words = [[unit.place.words - common for unit in side] for side in (ours, theirs)]
+    scores = [
+        [
+            likeness(one, two) * _is_comparable(first, second)
+            for two, second in zip(words[1], theirs, strict=True)
+        ]
+        for one, first in zip(words[0], ours, strict=True)
+    ]
+    pairs: list[UnitPair] = []
+    rows, columns = set(range(len(ours))), set(range(len(theirs)))
+    while rows and columns:
+        best = _clearest(scores, rows, columns)
+        if best is None:
+            break
+        by = PairedBy.VALUE if paired_by is PairedBy.VALUE else PairedBy.NAME
+        pairs.append(_pair(ours[best[0]], theirs[best[1]], by, sure - 0.1))
+        rows.discard(best[0])
+        columns.discard(best[1])
+    if len(rows) == len(columns) == 1 and len(ours) == len(theirs):
+        pairs.append(_pair(ours[rows.pop()], theirs[columns.pop()], paired_by, sure - 0.1))
+    return pairs
+
+
+def _is_comparable(one: Unit, two: Unit) -> bool:
+    """Tell whether words say anything: of norms, only if they say alike where they stand."""
+    words = one.place.words, two.place.words
+    is_norm = any(word.endswith("norm") or word == "bn" for word in words[0] | words[1])
+    return not is_norm or places_in(words[0]) == places_in(words[1])
+
+
+def _clearest(
+    scores: Sequence[Sequence[float]], rows: set[int], columns: set[int]
+) -> tuple[int, int] | None:
+    best: tuple[float, int, int] | None = None
+    for row in rows:
+        column = max(columns, key=lambda place: scores[row][place])
+        score = scores[row][column]
+        others = [scores[row][place] for place in columns if place != column]
+        others += [scores[place][column] for place in rows if place != row]
+        if score >= max(others, default=0.0) + _MARGIN and (best is None or score > best[0]):
+            best = score, row, column
+    return None if best is None else best[1:]
+
+
+def _by_order(
+    rest: tuple[Sequence[Unit], Sequence[Unit]], pairs: Sequence[UnitPair]
+) -> list[UnitPair]:
+    """Pair what nothing tells apart in definition order, as a guess that names the others."""
+    done = {id(unit) for pair in pairs for unit in (pair.reference, pair.candidate)}
+    ours = [unit for unit in rest[0] if id(unit) not in done]
+    theirs = [unit for unit in rest[1] if id(unit) not in done]
+    if len(ours) != len(theirs):
+        return []
+    return [
+        UnitPair(
+            reference=one,
+            candidate=two,
+            paired_by=PairedBy.POSITION,
+            confidence=_GUESS,
+            alternatives=tuple(unit for unit in ours[:9] if unit is not one)[:8],
+        )
+        for one, two in zip(ours, theirs, strict=True)
+        if _can_be(one, two)
+    ]
+
+
+def _pair(reference: Unit, candidate: Unit, by: PairedBy, confidence: float) -> UnitPair:
+    return UnitPair(reference=reference, candidate=candidate, paired_by=by, confidence=confidence)

@@ -1,0 +1,186 @@
+"""Which atom each parameter of a framework class holds, read from the table of weight rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from padiff.pairing.kinds import expand, known_class
+from padiff.pairing.rule import IDENTITY, Rule
+
+from .weight_table import CHILD_NAMES, PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from padiff.dumpfile import ModuleInfo
+
+__all__ = ["Form", "Held", "form_of", "is_passive", "neutral_child"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one parameter holds, in the neutral form of its kind."""
+
+    atoms: tuple[str, ...]
+    """Neutral names; several where the class packs them into one."""
+    rule: Rule = IDENTITY
+    """Makes the parameter of its atoms."""
+    may_stay_alone: bool = False
+    """Whether the other side may lack it."""
+    is_alias: bool = False
+    """Whether it is only another name of a parameter that is listed too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How one class names and lays out its parameters."""
+
+    class_name: str
+    """Public full name."""
+    exact: Mapping[str, Held]
+    """By local name."""
+    patterns: tuple[tuple[re.Pattern[str], Held], ...] = ()
+    """For names with numbers in them; atoms are templates."""
+
+    @property
+    def is_nested(self) -> bool:
+        """Tell whether parameters of child modules belong to the form."""
+        return any("." in name for name in self.exact) or any(
+            r"\." in pattern.pattern for pattern, _ in self.patterns
+        )
+
+    def find(self, local: str, siblings: Collection[str]) -> Held | None:
+        """Say what a parameter holds.
+
+        Args:
+            local: Name below the module: ``weight``, ``out_proj.bias``,
+                ``parametrizations.weight.original0``.
+            siblings: All names below the module, which tell reparametrisations apart.
+
+        Returns:
+            None if the form has no line for it, which then only a direct parameter of the module
+            itself holds as it is.
+        """
+        part = _part_of(local, siblings)
+        if part is not None:
+            return self._find_part(*part)
+        return self._find_plain(local)
+
+    def _find_plain(self, local: str) -> Held | None:
+        if local in self.exact:
+            return self.exact[local]
+        for pattern, held in self.patterns:
+            match = pattern.fullmatch(local)
+            if match:
+                atoms = tuple(atom.format_map(match.groupdict()) for atom in held.atoms)
+                return Held(
+                    atoms=atoms,
+                    rule=held.rule,
+                    may_stay_alone=held.may_stay_alone,
+                    is_alias=held.is_alias,
+                )
+        return None if "." in local else Held(atoms=(local,))
+
+    def _find_part(self, base: str, part: str) -> Held | None:
+        held = self._find_plain(base)
+        if held is None:
+            return None
+        atoms = tuple(f"{atom}:{part}" for atom in held.atoms)
+        if part == "g":
+            return Held(atoms=atoms, rule=Rule.parse("reshape"))
+        return Held(atoms=atoms, rule=IDENTITY if part in {"u", "v"} else held.rule)
+
+
+def form_of(module: ModuleInfo) -> Form | None:
+    """Give the form of the framework class that a module is or derives from.
+
+    Returns:
+        None for a class of the user's own: its parameters' layout is not known from the class.
+    """
+    name = known_class(module)
+    if name is None:
+        return None
+    switch, other = SWITCHED.get(name, ("", ""))
+    if switch and module.attributes.get(switch):
+        name = other
+    return _forms().get(name, Form(class_name=name, exact={}))
+
+
+def neutral_child(module: ModuleInfo, name: str) -> str:
+    """Give a child's name as torch's class of the same kind has it."""
+    known = known_class(module)
+    return name if known is None else _child_names().get(known, {}).get(name, name)
+
+
+def is_passive(local: str) -> bool:
+    """Tell whether a buffer of this name holds what a constructor computed."""
+    return local.rpartition(".")[2] in PASSIVE_BUFFERS
+
+
+_PARTS = (
+    ("_g", "_v", "g"),
+    ("_v", "_g", "direction"),
+    ("_orig", "_u", "direction"),
+    ("_u", "_orig", "u"),
+    ("_v", "_orig", "v"),
+)
+"""Suffix of a reparametrised name, suffix that a sibling must have, part."""
+_PARAMETRISED = re.compile(r"parametrizations\.(\w+)\.(original[01]?|0\._[uv])")
+
+
+def _part_of(local: str, siblings: Collection[str]) -> tuple[str, str] | None:
+    """Take a reparametrised name apart: (base name, part)."""
+    match = _PARAMETRISED.fullmatch(local)
+    if match:
+        part = {"original0": "g", "original1": "direction", "original": "direction"}
+        return match[1], part.get(match[2], match[2][-1])
+    for suffix, other, part_name in _PARTS:
+        base = local.removesuffix(suffix)
+        if base != local and base + other in siblings:
+            return base, part_name
+    return None
+
+
+@cache
+def _forms() -> Mapping[str, Form]:
+    exact: dict[str, dict[str, Held]] = {}
+    patterns: dict[str, list[tuple[re.Pattern[str], Held]]] = {}
+    for line in TABLE.splitlines():
+        if not line:
+            continue
+        class_name, local, held = _read(line)
+        if "{" in local:
+            pattern = re.sub(r"\\{(\w)\\}", r"(?P<\1>\\d+)", re.escape(local))
+            patterns.setdefault(class_name, []).append((re.compile(pattern), held))
+        else:
+            exact.setdefault(class_name, {})[local] = held
+    forms: dict[str, Form] = {}
+    for name in {**exact, **patterns}:
+        for alias in (name, *SAME_FORM.get(name, "").split()):
+            forms[expand(alias)] = Form(
+                class_name=expand(alias),
+                exact=exact.get(name, {}),
+                patterns=tuple(patterns.get(name, ())),
+            )
+    return forms
+
+
+@cache
+def _child_names() -> Mapping[str, Mapping[str, str]]:
+    return {expand(name): children for name, children in CHILD_NAMES.items()}
+
+
+def _read(line: str) -> tuple[str, str, Held]:
+    left, _, right = line.partition(" = ")
+    class_name, local = left.split()
+    atoms, _, rule = right.partition(" | ")
+    held = Held(
+        atoms=() if atoms.strip() == "!" else tuple(atoms.replace(",", " ").split()),
+        rule=Rule.parse(rule),
+        may_stay_alone=local.startswith("~"),
+        is_alias=atoms.strip() == "!",
+    )
+    return class_name, local.removeprefix("~"), held

@@ -1,0 +1,129 @@
+"""A weight plan as text: names, problems, and the editable map file that says the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ConfigError, RecordInfo
+from padiff.pairing.maps.tomltext import comment, quoted
+from padiff.pairing.result import SideName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.pairing.side import Side
+
+    from .weight_plan import WeightAlone, WeightPair, WeightPlan
+
+__all__ = [
+    "WeightError",
+    "closest_of",
+    "names_of",
+    "options_of",
+    "plan_to_toml",
+    "problems_of",
+    "weight_name",
+]
+
+
+class WeightError(ConfigError):
+    """Weights cannot be paired or do not fit; everything that is wrong is listed."""
+
+    def __init__(self, task: str, problems: Sequence[str], trees: Sequence[str] = ()) -> None:
+        """Say what was being done and all that stands in the way.
+
+        Args:
+            task: How the message begins: ``cannot load weights from 'a.pth'``.
+            problems: One line for each.
+            trees: Where in the two models they are, from ``draw_problems``.
+        """
+        count = f"{len(problems)} problem" + ("s" if len(problems) != 1 else "")
+        super().__init__(
+            f"{task}: {count}",
+            details=(*problems, *trees),
+            hint="write the pairs in a map file (padiff weights plan -o writes one to edit), or "
+            "load what fits with --no-weights-strict",
+        )
+        self.problems = tuple(problems)
+
+
+def weight_name(side: Side, record: RecordInfo) -> str:
+    """Give a parameter's full dotted name."""
+    return f"{side.index.modules[record.module].path}{record.slot}".removeprefix(".")
+
+
+def names_of(side: Side, records: Sequence[int]) -> str:
+    """Give the names of several records, joined."""
+    return " + ".join(weight_name(side, side.index.records[record]) for record in records)
+
+
+def problems_of(plan: WeightPlan, reference: Side, candidate: Side) -> Iterator[str]:
+    """Say in one line each what is missing and what is ambiguous."""
+    for alone in plan.missing:
+        is_reference = alone.side is SideName.REFERENCE
+        own, other = (reference, candidate) if is_reference else (candidate, reference)
+        record = own.index.records[alone.record]
+        yield (
+            f"{alone.side} {weight_name(own, record)} {record.shape}: {alone.reason}"
+            f"{closest_of(alone, other)}"
+        )
+    for pair in plan.ambiguous:
+        name = weight_name(candidate, candidate.index.records[pair.candidate])
+        reason = f" ({pair.note})" if pair.note else ""
+        yield f"candidate {name} is ambiguous{reason}: {options_of(pair, reference)}"
+
+
+def plan_to_toml(plan: WeightPlan, reference: Side, candidate: Side) -> str:
+    """Write the plan as a map file that a user can edit.
+
+    What is missing or ambiguous stands in comments beside what it concerns.
+    """
+    lines = ["# Written by padiff weights plan; edit, and pass it with --map."]
+    for pair in plan.pairs:
+        name = weight_name(candidate, candidate.index.records[pair.candidate])
+        sources = [weight_name(reference, reference.index.records[r]) for r in pair.reference]
+        shown = quoted(sources[0])
+        if len(sources) > 1:
+            shown = f"[{', '.join(map(quoted, sources))}]"
+        lines += ["", "[[weight]]"]
+        if pair.is_ambiguous:
+            lines.append(comment(f"ambiguous: {options_of(pair, reference, at_most=9)}"))
+        lines += [
+            f"reference = {shown}",
+            f"candidate = {quoted(name)}",
+            f"rule = {quoted(str(pair.rule))}",
+        ]
+    for alone in plan.alone:
+        own = reference if alone.side is SideName.REFERENCE else candidate
+        name = weight_name(own, own.index.records[alone.record])
+        word = "missing" if alone.is_missing else "dropped"
+        lines += ["", comment(f"{word}: {alone.side} {name}: {alone.reason}")]
+    return "\n".join(lines) + "\n"
+
+
+def options_of(pair: WeightPair, reference: Side, *, at_most: int = 3) -> str:
+    """Say what an ambiguous parameter could be made of, the plan's choice first."""
+    options = [(pair.reference, pair.rule), *((o.reference, o.rule) for o in pair.alternatives)]
+    shown = [f"{_compact(reference, records)} ({rule})" for records, rule in options[:at_most]]
+    more = len(options) - len(shown)
+    return " or ".join(shown) + (f" or {more} other ways" if more else "")
+
+
+def _compact(side: Side, records: Sequence[int]) -> str:
+    """Write what several names have in common once: ``attn.(q + k + v).weight``."""
+    names = [weight_name(side, side.index.records[record]).split(".") for record in records]
+    if len(names) == 1:
+        return ".".join(names[0])
+    least = min(map(len, names)) - 1
+    before = next((at for at in range(least) if len({name[at] for name in names}) > 1), least)
+    room = least - before
+    after = next((at for at in range(room) if len({name[-1 - at] for name in names}) > 1), room)
+    middle = " + ".join(".".join(name[before : len(name) - after]) for name in names)
+    return ".".join((*names[0][:before], f"({middle})", *names[0][len(names[0]) - after :]))
+
+
+def closest_of(alone: WeightAlone, other: Side) -> str:
+    """Name what comes nearest on the other side; empty if nothing does."""
+    records = [other.index.records[record] for record in alone.closest]
+    shown = ", ".join(f"{weight_name(other, record)} {record.shape}" for record in records)
+    return f"; closest: {shown}" if shown else ""
