@@ -15,7 +15,7 @@ import click
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError, Keep, Phase, RecordError, open_dump
 
-from .dump_script import check_options, script_options, script_settings
+from .dump_script import check_options, is_given, script_options, script_settings
 from .dump_training import step_plan, train_settings, training_options
 
 if TYPE_CHECKING:
@@ -84,7 +84,12 @@ KIBI = 1024
     help="Training flag of the model.  [default: --eval]",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seeds Python, numpy and the framework."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seeds Python, numpy and the framework. One that is given also asks for deterministic "
+    "kernels; the default leaves them as users have them.",
 )
 @click.option("--dtype", metavar="DTYPE", help="Cast the model: float32, float64, bfloat16 …")
 @click.option("--keep-dtype", is_flag=True, help="Feed floating inputs in their own dtype.")
@@ -224,6 +229,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
         train=train_settings(options),
         feed_phase=FeedPhase(options["feed_phase"]),
         repeat=_repeat_settings(options),
+        deterministic=is_given("seed"),
         **{
             key: options[key]
             for key in (

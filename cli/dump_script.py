@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.runs.script import ScriptSettings
 
-__all__ = ["DEFAULT_STEPS", "check_options", "script_options", "script_settings"]
+__all__ = ["DEFAULT_STEPS", "check_options", "is_given", "script_options", "script_settings"]
 
 DEFAULT_STEPS = "0,1"
 """Two iterations show a wrong update and a gradient that was not cleared."""
@@ -61,6 +61,12 @@ def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def is_given(name: str) -> bool:
+    """Tell whether an option stands on the command line, rather than having its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
 def check_options(options: dict[str, Any]) -> None:
     """Refuse options that belong to the other way of running a model.
 
@@ -68,10 +74,7 @@ def check_options(options: dict[str, Any]) -> None:
         click.UsageError: One of them was given, or neither a model nor a script.
     """
     context = click.get_current_context()
-    given = {
-        name for name in options
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }  # fmt: skip
+    given = {name for name in options if is_given(name)}
     is_script = options["script"] is not None
     if not is_script and options["model"] is None:
         raise click.UsageError("Missing option '--model' (or '--script').", context)
@@ -102,14 +105,13 @@ def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSe
 
     if options["model_class"] is not None and options["variable"] is not None:
         raise ConfigError("cannot use --model-class with --model-variable: give one of them")
-    source = click.get_current_context().get_parameter_source("seed")
     return ScriptSettings(
         script=options["script"],
         arguments=options["script_arguments"],
         record=record,
         choice=Choice(class_name=options["model_class"], variable=options["variable"]),
         stop=options["stop"],
-        seed=options["seed"] if source is ParameterSource.COMMANDLINE else None,
+        seed=options["seed"] if is_given("seed") else None,
         no_dropout=options["no_dropout"],
         command=("padiff", *sys.argv[1:]),
     )

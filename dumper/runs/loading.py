@@ -41,6 +41,8 @@ def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
             f"one of {adapter.name}",
             hint=f"drop --framework, or use --framework {adapter.name}",
         )
+    if settings.deterministic:
+        adapter.trainer.make_deterministic()
     notes = []
     if adapter.name not in seeded and model is not found:
         notes.append(

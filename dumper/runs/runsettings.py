@@ -78,6 +78,8 @@ class RunSettings:
     """Cast floating parameters and buffers; None leaves them."""
     training: bool = False
     seed: int = 0
+    deterministic: bool = False
+    """Ask the framework for kernels that give the same result each time, for the whole process."""
     keep_dtype: bool = False
     """Feed floating inputs in their own dtype instead of the model's."""
     weights_from: Path | None = None

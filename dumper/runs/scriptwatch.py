@@ -113,7 +113,7 @@ class ScriptWatch:
             settings: What to record; its plan's steps are counted from 0 by updates.
             choice: Which model.
             stop: Whether to leave the script after the last recorded step.
-            seed: For each framework when it is imported.
+            seed: For each framework when it is imported, with deterministic kernels.
             no_dropout: Whether to switch the model's dropout off.
         """
         self._settings, self._choice = settings, choice
@@ -156,6 +156,7 @@ class ScriptWatch:
         adapter = adapters.load(name)
         if self._seed is not None:
             adapter.seed(self._seed)
+            adapter.trainer.make_deterministic()
         self._searches.append(
             adapter.watch.calls(None, lambda module: self._around_any(adapter, module))
         )

@@ -22,12 +22,14 @@ import time
 import torch
 from torch import nn
 Base = nn.Module
+is_deterministic = torch.are_deterministic_algorithms_enabled
 """
 PADDLE = """
 import time
 import paddle
 from paddle import nn
 Base = nn.Layer
+is_deterministic = None  # only builds with CUDA have such flags
 """
 MODELS = """
 class Net(Base):
@@ -37,6 +39,11 @@ class Net(Base):
 
     def forward(self, x):
         return self.second(self.first(x))
+
+class Deterministic(Net):
+    def forward(self, x):
+        print("deterministic:", is_deterministic(), flush=True)
+        return super().forward(x)
 
 class Slow(Net):
     def forward(self, x):
@@ -186,3 +193,15 @@ def test_progress_is_drawn_on_a_terminal_alone(any_folder: Path) -> None:
     assert process.returncode == 0, seen
     assert b"forward: 1 calls" in seen
     assert b"dump at padiff_dump/Slow" in seen
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), False), (("--seed", "3"), True)])
+def test_a_seed_that_is_given_asks_for_deterministic_kernels(
+    tmp_path: Path, words: tuple[str, ...], expected: bool
+) -> None:
+    folder = fill(tmp_path, "torch")
+    model = "--model", "net.py:Deterministic", "--framework", "torch"
+
+    done = run_padiff("dump", *model, "--inputs", "x.npy", *words, cwd=folder)
+
+    assert f"deterministic: {expected}" in done.stdout + done.stderr
