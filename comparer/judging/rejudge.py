@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from .storedpair import StoredPair, as_list, as_mapping, optional_number, read_p
 from .tolerance import TolerancePolicy, ToleranceRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from padiff.dumpfile import JSON
 
@@ -27,6 +27,7 @@ __all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
+SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
 
 
 class Outcome(StrEnum):
@@ -107,7 +108,7 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     rows = [read_pair(row) for row in as_list(top.get("pairs"))]
     rejudger = _Rejudger(as_mapping(top.get("settings", {})), atol, rtol)
     judged = [row for row in rows if row.rests_on in JUDGED]
-    pairs = tuple(map(rejudger.pair, judged))
+    pairs = _open_shared(judged, tuple(map(rejudger.pair, judged)))
     reasons = [
         str(reason) for reason in as_list(top.get("reasons")) if not str(reason).endswith(DIVERGED)
     ]
@@ -122,6 +123,34 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     if bad:
         reasons.insert(0, f"{bad} of {len(pairs)} judged records diverged")
     return Rejudgement(pairs=pairs, reasons=tuple(reasons), notes=tuple(_notes(judged)))
+
+
+def _open_shared(rows: Sequence[StoredPair], pairs: tuple[Rejudged, ...]) -> tuple[Rejudged, ...]:
+    """Leave open what comparing again may excuse: see ``locating/sharing.py``.
+
+    Whether the sides share a tensor differently, so that its gradient may differ, is told by what
+    else diverged. Where that changes, the report does not say whose excuse goes or comes.
+    """
+    others = [place for place, row in enumerate(rows) if not _may_be_shared(row)]
+    is_same = all(
+        (pairs[place].outcome == DIVERGED) is (rows[place].verdict == DIVERGED) for place in others
+    )
+
+    def is_open(row: StoredPair, pair: Rejudged) -> bool:
+        if not _may_be_shared(row) or pair.outcome is Outcome.MATCH:
+            return False
+        return not is_same or (pair.outcome == DIVERGED and row.verdict != DIVERGED)
+
+    return tuple(
+        replace(pair, outcome=Outcome.UNDECIDED, why=SHARED) if is_open(row, pair) else pair
+        for row, pair in zip(rows, pairs, strict=True)
+    )
+
+
+def _may_be_shared(row: StoredPair) -> bool:
+    """Tell whether it is an input gradient of a module inside, finite where the other is."""
+    is_inner = bool(row.reference.module)
+    return is_inner and row.reference.role is Role.GRAD_INPUT and not row.nonfinite
 
 
 def _notes(rows: list[StoredPair]) -> list[str]:
