@@ -20,7 +20,8 @@ from padiff.dumpfile import SourceLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+_OWN_FOLDERS = tuple(str(path.parents[1]) for path in (Path(__file__), Path(__file__).resolve()))
+"""Where this package is imported from, and where it lies: an editable install may link to it."""
 
 
 class Sources:
@@ -63,7 +64,7 @@ class Sources:
             file = code.co_filename
             if self._is_user(file):
                 return self._line(code, frame.f_lineno)
-            if file.startswith(_OWN_FOLDER):
+            if file.startswith(_OWN_FOLDERS):
                 return None
             frame = frame.f_back
         return None
@@ -73,7 +74,7 @@ class Sources:
         if known is None:
             standard = file.startswith(self._standard) and "-packages" not in file
             made = file.startswith("<") and not file.startswith("<ipython")
-            known = not (standard or made or file.startswith((*self._skipped, _OWN_FOLDER)))
+            known = not (standard or made or file.startswith((*self._skipped, *_OWN_FOLDERS)))
             self._is_user_file[file] = known
         return known
 
