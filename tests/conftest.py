@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
 
 # A slow machine is no wrong result: how long an example takes is never judged.
@@ -10,3 +12,12 @@ hypothesis.settings.register_profile(
 )
 if hypothesis.settings.get_current_profile_name() == "default":
     hypothesis.settings.load_profile("untimed")
+
+# A runner in the background or under nohup ignores these, and so would the commands that the tests
+# start and signal.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)

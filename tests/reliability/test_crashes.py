@@ -32,7 +32,7 @@ def kept(folder: Path) -> Dump:
         ("torch", "segfault", "inside last#0: the process was killed by SIGSEGV"),
         ("torch", "leave", "ended the process with status 0"),
         ("torch", "error", "ValueError: no more"),
-        ("paddle", "rnn", "inside last#0: the process was killed by SIGSEGV"),
+        ("paddle", "rnn", "the process was killed by SIG"),  # it writes anywhere: which is chance
         ("paddle", "abort", "inside last#0: the process was killed by SIGABRT"),
     ],
 )
