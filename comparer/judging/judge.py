@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.comparer.result import Endpoint, JudgedPair, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
-from padiff.dumpfile import CompareError, Content, Index, RecordInfo, Role
+from padiff.dumpfile import CompareError, Content, Index, Phase, RecordInfo, Role
 from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
@@ -16,7 +16,7 @@ from .basis import Bases
 from .decision import Counted, agrees, by_errors
 from .measured import Measurements, Request
 from .partly import Partial, is_reordered, judge_partly
-from .tolerance import EXACT, TolerancePolicy, default_of
+from .tolerance import EXACT, STATE_ROLES, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -290,8 +290,16 @@ class _Judger:
         return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
 
     def _errors(self, judged: JudgedPair) -> GoldenErrors | None:
-        """Give the errors of both sides against the golden run; of integers there are none."""
+        """Give the errors of both sides against the golden run.
+
+        Of integers there are none. Weights that a run began with were not computed: what is off
+        in them is their dtype, or another weight, and the rule of elements tells those apart.
+        """
         if self._threeway is None or judged.reference is None or judged.candidate is None:
+            return None
+        address = judged.reference.address
+        is_first = address.step == 0 and address.phase is not Phase.UPDATE
+        if address.role in STATE_ROLES and is_first:
             return None
         dtypes = judged.reference.dtype, judged.candidate.dtype
         if not all(default_of(dtype).rtol for dtype in dtypes):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXACT",
+    "STATE_ROLES",
     "ChosenTolerance",
     "TolerancePolicy",
     "ToleranceRule",

@@ -177,3 +177,24 @@ def test_nan_on_one_side_is_no_question_of_errors(tmp_path: Path) -> None:
     )
 
     assert judged(found, Role.OUTPUT).verdict is Verdict.DIVERGED
+
+
+def test_weights_that_were_rounded_to_the_candidates_dtype_agree(tmp_path: Path) -> None:
+    golden, known = written(tmp_path / "golden", FLOAT64), written(tmp_path / "known")
+    found = written(tmp_path / "found", BFLOAT16)
+
+    result = compare(known, found, CompareSettings(golden=golden))
+
+    weight = judged(result, Role.WEIGHT)
+    assert (weight.verdict, weight.errors) == (Verdict.MATCH, None)
+
+
+def test_another_weight_diverges_beside_a_golden_run(tmp_path: Path) -> None:
+    golden, known = written(tmp_path / "golden", FLOAT64), written(tmp_path / "known")
+    other = DumpBuilder(framework="torch").module("", "Net").module("fc", "Linear")
+    other.tensor("fc", "weight", (W * 1.5).astype(np.float32))
+    other.enter("", inputs=[X.astype(np.float32)]).leave(outputs=[X.astype(np.float32)])
+
+    result = compare(known, other.write(tmp_path / "other"), CompareSettings(golden=golden))
+
+    assert judged(result, Role.WEIGHT).verdict is Verdict.DIVERGED
