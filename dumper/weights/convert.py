@@ -80,8 +80,9 @@ def _names(side: Side, record: RecordInfo) -> Iterator[str]:
 def _keep(plan: WeightPlan, target: Side, arrays: dict[str, Array]) -> Iterator[str]:
     """Take over what only the target has and a state dict must hold."""
     for alone in plan.alone:
+        if alone.side is not SideName.CANDIDATE or alone.is_missing:
+            continue
         record = target.index.records[alone.record]
-        is_own = alone.side is SideName.CANDIDATE and not alone.is_missing
-        if is_own and record.role is Role.BUFFER and not is_passive(record.slot):
+        if record.role is Role.BUFFER and not is_passive(record.slot):
             arrays.update(dict.fromkeys(_names(target, record), target.array(record)))
             yield weight_name(target, record)

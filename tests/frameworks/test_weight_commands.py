@@ -183,3 +183,21 @@ def test_wrong_direction_of_a_users_rule_names_rule_shapes_and_weight(
     assert code == 2
     shown = capsys.readouterr().err
     assert all(text in shown for text in ("permute 3 2 1 0", "(3, 3, 3, 4)", "(4, 3, 3, 3)"))
+
+
+def test_what_only_the_source_counts_is_left_out_wherever_it_stands(tmp_path: Path) -> None:
+    norms = "torch.nn.Sequential(*[torch.nn.BatchNorm2d(2 + place) for place in range(3)])"
+    (tmp_path / "a.py").write_text(f"import torch\ndef build():\n    return {norms}\n")
+    other = norms.replace("torch", "paddle").replace("BatchNorm2d", "BatchNorm2D")
+    (tmp_path / "b.py").write_text(f"import paddle\ndef build():\n    return {other}\n")
+    common = ["dump", "--no-run", "--out", str(tmp_path)]
+    for name in ("a", "b"):
+        assert main([*common, "--model", f"{tmp_path / name}.py:build", "--name", name]) == 0
+    made = tmp_path / "made.safetensors"
+    sides = [str(tmp_path / "a"), "--like", str(tmp_path / "b")]
+
+    code = main(["weights", "convert", *sides, "--to", str(made)])
+
+    assert code == 0
+    arrays, _ = read_arrays(made)
+    assert len(arrays) == 12
