@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ from padiff.pairing import read_map
 from .arrays import as_dumps
 from .formats import Format, Wanted, file_options
 from .further import commands_to_look_further
-from .judging import judging, judging_options
+from .judging import judging_options
 from .output import render_to_text
 
 if TYPE_CHECKING:
@@ -39,23 +39,7 @@ __all__ = ["compare"]
 @click.option(
     "--rank", type=click.IntRange(min=0), multiple=True, help="Only this rank; may repeat."
 )
-@click.option("--atol", type=float, help="Absolute tolerance. [default: by dtype]")
-@click.option("--rtol", type=float, help="Relative tolerance. [default: by dtype]")
-@click.option(
-    "--mode",
-    metavar="strict|mean|quantile=SHARE",
-    help="Judge every element, the mean absolute difference, or a share such as quantile=0.999 of "
-    "the elements.  [default: strict]",
-)
 @judging_options
-@click.option(
-    "--rule",
-    "rules",
-    multiple=True,
-    metavar="PATTERN:OPTIONS",
-    help="Tolerances for some modules, as '*.norm:atol=1e-3,rtol=0,role=output'; may repeat, "
-    "later ones win.",
-)
 @click.option(
     "--phase",
     "phases",
@@ -128,16 +112,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     *,
     step: tuple[int, ...],
     rank: tuple[int, ...],
-    atol: float | None,
-    rtol: float | None,
-    mode: str | None,
-    rules: tuple[str, ...],
-    max_mismatched: str | None,
-    policy: Path | None,
-    floor: str | None,
-    floor_factor: float,
-    golden: Path | None,
-    jobs: int | None,
+    judged_by: dict[str, Any],
     phases: tuple[str, ...],
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -160,18 +135,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     no framework. Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
     """
     settings = CompareSettings(
-        **judging(
-            mode=mode,
-            atol=atol,
-            rtol=rtol,
-            rules=rules,
-            max_mismatched=max_mismatched,
-            policy_path=policy,
-            floor=floor,
-            floor_factor=floor_factor,
-            golden=golden,
-            jobs=jobs,
-        ),
+        **judged_by,
         steps=step or None,
         ranks=rank or None,
         phases=tuple(map(Phase, phases)) or None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,14 @@ MOST_JOBS = 4
 """More threads than that wait for memory, not for each other."""
 
 _OPTIONS = (
+    click.option("--atol", type=float, help="Absolute tolerance. [default: by dtype]"),
+    click.option("--rtol", type=float, help="Relative tolerance. [default: by dtype]"),
+    click.option(
+        "--mode",
+        metavar="strict|mean|quantile=SHARE",
+        help="Judge every element, the mean absolute difference, or a share such as quantile=0.999 "
+        "of the elements.  [default: strict]",
+    ),
     click.option(
         "--max-mismatched",
         metavar="SHARE",
@@ -28,6 +38,7 @@ _OPTIONS = (
     ),
     click.option(
         "--policy",
+        "policy_path",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Tolerances and rules from a TOML file; options and --rule here win over it.",
@@ -36,6 +47,13 @@ _OPTIONS = (
         "--floor",
         type=click.Choice([str(side) for side in FloorSide]),
         help="Judge against the noise floor that `padiff dump --repeat` measured on this side.",
+    ),
+    click.option(
+        "--floor-factor",
+        type=click.FloatRange(min=0),
+        default=DEFAULT_FACTOR,
+        show_default=True,
+        help="Times the noise floor is what a record may differ by.",
     ),
     click.option(
         "--golden",
@@ -51,20 +69,29 @@ _OPTIONS = (
         f"[default: the processor's cores, at most {MOST_JOBS}]",
     ),
     click.option(
-        "--floor-factor",
-        type=click.FloatRange(min=0),
-        default=DEFAULT_FACTOR,
-        show_default=True,
-        help="Times the noise floor is what a record may differ by.",
+        "--rule",
+        "rules",
+        multiple=True,
+        metavar="PATTERN:OPTIONS",
+        help="Tolerances for some modules, as '*.norm:atol=1e-3,rtol=0,role=output'; may repeat, "
+        "later ones win.",
     ),
 )
 
 
-def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
+def judging_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options to a command, which gets what ``judging`` makes of them as ``judged_by``."""
+    names = inspect.signature(judging).parameters
+
+    @functools.wraps(command)
+    def with_judging(**options: Any) -> int:  # noqa: ANN401 -- whatever click hands on
+        own = {name: options.pop(name) for name in names}
+        return command(judged_by=judging(**own), **options)
+
+    decorated: Callable[..., int] = with_judging
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
 def judging(  # noqa: PLR0913 -- one parameter per option

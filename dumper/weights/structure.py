@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from padiff.dumper.recording.description import Description
 from padiff.dumper.recording.live import LiveSide
 from padiff.dumper.recording.select import ModuleName, Selection
-from padiff.dumpfile import DumpWriter, Manifest, Phase
+from padiff.dumpfile import DumpWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from padiff.dumpfile import StepWriter, Stored
 
 __all__ = ["record_structure"]
+
+_NOT_RUN = "the model did not run: structure, weights and buffers only"
 
 
 def record_structure(
@@ -59,33 +59,12 @@ def record_structure(
         for module in side.index.modules
     ]
     selected = selection.select(names)
-    kind = type(model)
-    manifest = Manifest(
-        name=settings.name or kind.__name__,
-        framework=adapter.name,
-        framework_version=adapter.version(),
-        padiff_version=version("padiff"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        files=(),
-        model=origin,
-        model_class=f"{kind.__module__}.{kind.__qualname__}",
-        device=adapter.model_device(model),
-        dtype=adapter.model_dtype(model),
-        seed=seed,
-        training=adapter.is_training(model),
-        phase=Phase.FORWARD,
-        command=tuple(command),
-        python=platform.python_version(),
-        platform=platform.platform(),
-        settings={
-            "run": False,
-            "include": list(settings.include),
-            "exclude": list(settings.exclude),
-            "depth": settings.depth,
-        },
-        notes=(*notes, "the model did not run: structure, weights and buffers only"),
+    about = Description(model, adapter, settings)
+    about.state(
+        model=origin, seed=seed, command=command, notes=(*notes, _NOT_RUN), settings={"run": False}
     )
-    directory = settings.out / manifest.name
+    about.observe({})
+    directory = settings.out / about.name
     with DumpWriter(
         directory,
         overwrite=settings.overwrite,
@@ -96,7 +75,7 @@ def record_structure(
             step.add_modules(side.index.modules)
             _write_weights(side, step, selected)
             step.close()
-        return writer.commit(manifest)
+        return writer.commit(about.as_begun())
 
 
 def _write_weights(side: LiveSide, step: StepWriter, selected: frozenset[str]) -> None:
