@@ -1,27 +1,25 @@
-"""Plant faults at every depth, look at every pair in every way, and count."""
+"""Look at every pair in every way, and count."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure
 
-from .faults import FAULTS, Fault
-from .models import LAYERS
-from .parts import STYLES
+from .corpus import DTYPES, Trial, trials
 from .trial import WAYS, Found, look, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-DTYPES = ("float32", "bfloat16")
 TOP = 3
-SEEDS = (0, 1, 2)
-"""Of weights, for the clean corpus."""
 EPSILONS = {"float32": 2.0**-23, "bfloat16": 2.0**-7}
 
 
@@ -45,77 +43,96 @@ class Tally:
     """Trials whose effect in float32 is larger than the dtype's epsilon."""
     visible_first: int = 0
     missed: list[str] = field(default_factory=list)
+    alarmed: list[str] = field(default_factory=list)
+    """Clean pairs that alarmed, and what they named first."""
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
-    """Run all trials and give the shares, in per cent."""
+def figures(*, quick: bool, only: str = "*", keep: Path | None = None) -> Iterator[Figure]:
+    """Run the trials, saying on stderr what came of each, and give the shares in per cent.
+
+    Args:
+        quick: Only the middle block and the first seed.
+        only: Glob over ``<dtype> <name>`` of the trials.
+        keep: Folder in which the dumps stay; those that are there already are not recorded again.
+    """
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
-    effects: dict[tuple[str, str, int], float] = {}
+    effects: dict[str, float] = {}
+    chosen = [one for one in trials(quick=quick) if fnmatch(f"{one.dtype} {one.name}", only)]
     with tempfile.TemporaryDirectory() as folder:
-        for kind in FAULTS:
-            for dtype in DTYPES:
-                _trials(kind, dtype, Path(folder), tallies, effects, quick=quick)
+        started = time.monotonic()
+        for number, trial in enumerate(chosen, start=1):
+            out = keep or Path(folder)
+            reference = record(trial.kind, trial.dtype, out, is_kept=True, **trial.reference)
+            candidate = record(
+                trial.kind, trial.dtype, out, is_kept=keep is not None, **trial.candidate
+            )
+            seen = look(reference, candidate, trial.dtype)
+            _count_all(trial, seen, tallies, effects)
+            spent = time.monotonic() - started
+            line = f"{number}/{len(chosen)} {spent:.0f} s  {trial.dtype} {trial.name}: "
+            print(line + _said(trial, seen), file=sys.stderr, flush=True)
     for dtype in DTYPES:
         for way in WAYS:
             yield from _shares(way, dtype, tallies[way, dtype])
 
 
-def _trials(
-    kind: str,
-    dtype: str,
-    folder: Path,
+def _said(trial: Trial, seen: Mapping[str, Found]) -> str:
+    """Say what came of our own ways."""
+    words = []
+    for way in WAYS[:2]:
+        found = seen[way]
+        is_right = found.named[:1] == (trial.expected,) if trial.fault else not found.alarm
+        named = ", ".join(found.named[:TOP]) or "nothing"
+        word = "right" if is_right else f"WRONG, names {named}"
+        wrong = [name for name in found.causes if trial.fault and name not in trial.planted.hints]
+        words.append(f"{way} {word}" + (f", false hint {', '.join(wrong)}" if wrong else ""))
+    return "; ".join(words)
+
+
+def _count_all(
+    trial: Trial,
+    seen: Mapping[str, Found],
     tallies: dict[tuple[str, str], Tally],
-    effects: dict[tuple[str, str, int], float],
-    *,
-    quick: bool,
+    effects: dict[str, float],
 ) -> None:
-    for seed in (0,) if quick else SEEDS:
-        _clean(kind, dtype, folder, tallies, seed)
-    reference = record(kind, dtype, folder, style="")
-    depths = (LAYERS // 2,) if quick else (0, LAYERS // 2, LAYERS - 1)
-    for name, fault in FAULTS[kind].items():
-        for depth in depths:
-            candidate = record(kind, dtype, folder, fault=name, depth=depth)
-            expected = f"blocks.{depth}.{fault.where}".rstrip(".")
-            seen = look(reference, candidate, dtype)
-            if dtype == DTYPES[0]:
-                effects[kind, name, depth] = dict(seen[WAYS[0]].effects).get(expected, 0.0)
-            is_visible = effects[kind, name, depth] > EPSILONS[dtype]
-            for way, found in seen.items():
-                tally = tallies[way, dtype]
-                _count(tally, found, expected, fault, f"{kind} {name} {depth}")
-                tally.visible += is_visible
-                tally.visible_first += is_visible and found.named[:1] == (expected,)
+    """Count one pair for every way.
+
+    Args:
+        trial: The pair.
+        seen: What each way said of it.
+        tallies: By way and dtype; added to.
+        effects: Of the faults in the first dtype, by name of the trial; added to.
+    """
+    if trial.fault and trial.dtype == DTYPES[0]:
+        effects[trial.name] = dict(seen[WAYS[0]].effects).get(trial.expected, 0.0)
+    is_visible = effects.get(trial.name, 0.0) > EPSILONS[trial.dtype]
+    for way, found in seen.items():
+        tally = tallies[way, trial.dtype]
+        if trial.fault:
+            _count(tally, found, trial)
+            tally.visible += is_visible
+            tally.visible_first += is_visible and found.named[:1] == (trial.expected,)
+            continue
+        tally.clean += 1
+        tally.alarms += found.alarm
+        if found.alarm:
+            tally.alarmed.append(f"{trial.name}: {found.named[:1]}")
 
 
-def _clean(
-    kind: str, dtype: str, folder: Path, tallies: dict[tuple[str, str], Tally], seed: int
-) -> None:
-    """Compare other correct forms of a model, which must not alarm."""
-    reference = record(kind, dtype, folder, style="", seed=seed)
-    for style in STYLES:
-        candidate = record(kind, dtype, folder, style=style, seed=seed)
-        for way, found in look(reference, candidate, dtype).items():
-            tallies[way, dtype].clean += 1
-            tallies[way, dtype].alarms += found.alarm
-            if found.alarm:
-                name = f"{kind} {style} {seed}: alarm at {found.named[:1]}"
-                tallies[way, dtype].missed.append(name)
-
-
-def _count(tally: Tally, found: Found, expected: str, fault: Fault, name: str) -> None:
-    is_first = found.named[:1] == (expected,)
+def _count(tally: Tally, found: Found, trial: Trial) -> None:
+    is_first = found.named[:1] == (trial.expected,)
     tally.trials += 1
     tally.first += is_first
-    tally.among_three += expected in found.named[:TOP]
+    tally.among_three += trial.expected in found.named[:TOP]
     if not is_first:
-        tally.missed.append(f"{name}: {found.named[:1] or 'nothing'}")
+        tally.missed.append(f"{trial.name}: {found.named[:1] or 'nothing'}")
+    fault = trial.planted
     wrong = [name for name in found.causes if name not in fault.hints]
     tally.hinted += is_first and bool(found.causes)
     if is_first and wrong:
-        tally.misled.append(f"{name}: {', '.join(wrong)}")
+        tally.misled.append(f"{trial.name}: {', '.join(wrong)}")
     if is_first and fault.cause and fault.cause not in found.evidence:
-        tally.unnamed.append(name)
+        tally.unnamed.append(trial.name)
     if fault.cause:
         tally.causes += 1
         tally.caused += is_first and fault.cause in found.evidence
@@ -149,7 +166,8 @@ def _shares(way: str, dtype: str, tally: Tally) -> Iterator[Figure]:
         value=share(tally.alarms, tally.clean),
         unit="%",
         at_most=0.0 if "floor" in way else None,
-        detail=f"{tally.alarms} of {tally.clean} clean pairs",
+        detail=f"{tally.alarms} of {tally.clean} clean pairs"
+        + (f": {'; '.join(tally.alarmed)}" if is_ours and tally.alarmed else ""),
     )
     if is_ours:
         yield Figure(

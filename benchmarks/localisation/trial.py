@@ -45,23 +45,27 @@ class Found:
     """By module: largest difference of its outputs and gradients over their largest element."""
 
 
-def record(kind: str, dtype: str, out: Path, **model: str | int) -> Path:
+def record(kind: str, dtype: str, out: Path, *, is_kept: bool = False, **model: str | int) -> Path:
     """Dump one form of a model, with its noise floor.
 
     Args:
         kind: ``cnn``, ``transformer`` or ``rnn``.
         dtype: ``float32`` or ``bfloat16``.
         out: Folder of dumps.
+        is_kept: Take the dump that is there already, if one is.
         model: Fault, depth, style, seed.
     """
     inputs = out / f"{kind}.npy"
     if not inputs.exists():
         np.save(inputs, np.random.default_rng(1).standard_normal(SHAPES[kind]).astype(np.float32))
     words = "-".join(str(value).replace(" ", "_") for value in model.values())
+    name = f"{kind}-{dtype}-{words}"
+    if is_kept and (out / name / "manifest.json").exists():
+        return out / name
     return run(
         RunSettings(
             model=Target(place=str(MODELS), attribute="build", arguments={"kind": kind, **model}),
-            record=RecordSettings(out=out, name=f"{kind}-{dtype}-{words}", overwrite=True),
+            record=RecordSettings(out=out, name=name, overwrite=True),
             inputs=(InputFile(path=inputs),),
             framework="torch",
             dtype=dtype,

@@ -261,16 +261,18 @@ class _Writer:
         return own[:1] or inside, (where,)
 
     def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
-        """Find the pair of a call, or of what its code made for the calls inside, most off."""
+        """Find the pair of a call most off; without one, of what its code made for calls inside."""
         tree = self._tree
         inside = [
             found
             for child in tree.children.get(call, ())
             for found in tree.of_call(child, roles[0])
         ]
-        leaving = list(tree.of_call(call, roles[1]))
-        known = [(place, pair) for place, pair in (*leaving, *inside) if pair.metrics is not None]
-        return [max(known, key=lambda found: relative_error(found[1]))[0]] if known else []
+        for pairs in (list(tree.of_call(call, roles[1])), inside):
+            known = [(place, pair) for place, pair in pairs if pair.metrics is not None]
+            if known:
+                return [max(known, key=lambda found: relative_error(found[1]))[0]]
+        return []
 
     def _agreement(self, call: int, entry: Role) -> bool | None:
         pairs = [

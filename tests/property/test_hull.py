@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Array = npt.NDArray[Any]
 
 DYADIC = st.integers(-64, 64).map(lambda number: number / 8)
 """Few bits, so that sums and products are exact and ties are ties."""
+SPECIAL = st.one_of(DYADIC, DYADIC, st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0]))
 PLAIN = st.floats(-1e6, 1e6, width=32)
 
 
@@ -44,6 +46,32 @@ def test_ties_and_zeros_are_decided_exactly(
     hull = measure(*pair, Tolerance(atol=0.0, rtol=0.0)).hull
 
     assert passes(hull, tolerance) is directly(*pair, tolerance)
+
+
+@given(arrays(SPECIAL), st.integers(0, 59), DYADIC.map(abs), DYADIC.map(abs))
+def test_nan_and_inf_among_the_elements_are_decided_as_by_hand(
+    pair: tuple[Array, Array], equal: int, atol: float, rtol: float
+) -> None:
+    """One by one: nan agrees with nan, inf with the same inf, a number with what is near."""
+    reference, candidate = pair
+    candidate[:equal] = reference[:equal]
+    tolerance = Tolerance(atol=atol, rtol=rtol)
+
+    found = measure(reference, candidate, tolerance)
+
+    agreeing = [
+        (math.isnan(one) and math.isnan(other))
+        or one == other
+        or (
+            math.isfinite(one)
+            and math.isfinite(other)
+            and abs(other - one) <= atol + rtol * abs(one)
+        )
+        for one, other in zip(reference.tolist(), candidate.tolist(), strict=True)
+    ]
+    decided = passes(found.hull, tolerance) and not found.nonfinite_mismatched
+    assert decided is all(agreeing)
+    assert found.mismatched == agreeing.count(False)
 
 
 @given(arrays(PLAIN), st.floats(0, 1e3), st.floats(0, 10))

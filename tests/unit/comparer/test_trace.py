@@ -73,3 +73,24 @@ def test_a_small_wrong_gradient_is_named_and_not_its_larger_consequence(tmp_path
     assert origins(found) == ["box0.leaf8"]
     assert found.origins[0].phase is Phase.BACKWARD
     assert any("begins here: relative 0.5 out of 0" in line for line in found.origins[0].evidence)
+
+
+def glued(error: float) -> DumpBuilder:
+    """A container whose own code is off between two small tensors; a later call enlarges them."""
+    built = DumpBuilder().module("", "Net").module("box", "Box")
+    for path in ("box.first", "box.second", "last"):
+        built.module(path, "Layer")
+    small = (X * 1e-6).astype(np.float32)
+    wrong = (small * np.where(X > 1.5, 1 + error, 1 - error)).astype(np.float32)
+    large = (wrong * 1e6).astype(np.float32)
+    built.enter("", inputs=[X]).enter("box", inputs=[X])
+    built.call("box.first", inputs=[X], outputs=[small])
+    built.call("box.second", inputs=[wrong], outputs=[wrong * 2]).leave(outputs=[wrong * 3])
+    return built.call("last", inputs=[wrong * 3], outputs=[large]).leave(outputs=[large])
+
+
+def test_what_is_named_is_the_module_whose_code_began_it(tmp_path: Path) -> None:
+    found = compared(glued(0), glued(0.1), tmp_path)
+
+    assert origins(found) == ["box"]
+    assert "begins here: relative 0.1 out of 0" in found.origins[0].evidence[0]

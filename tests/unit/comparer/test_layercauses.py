@@ -1,0 +1,111 @@
+"""What a layer is known to do wrong, from its inputs, weights and attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer import CompareSettings, compare
+from tests.support.dumps import DumpBuilder
+from tests.support.layer_pairs import IMAGE, SQUARE, TOKENS, Array, names, normal, origin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_weight_that_belongs_elsewhere_is_recognised(tmp_path: Path) -> None:
+    first, second = normal(5, 5, seed=1), normal(5, 5, seed=2)
+    paths = []
+    for side, weights in enumerate(((first, second), (second, first))):
+        built = DumpBuilder().module("", "Net")
+        for name, weight in zip(("query", "key"), weights, strict=True):
+            built.module(name, "Linear").tensor(name, "weight", weight)
+        built.enter("", inputs=[SQUARE])
+        for name, weight in zip(("query", "key"), weights, strict=True):
+            built.call(name, inputs=[SQUARE], outputs=[weight * 2])
+        paths.append(built.leave(outputs=[SQUARE]).write(tmp_path / str(side)))
+
+    result = compare(paths[0], paths[1], CompareSettings()).origins[0]
+
+    said = "weight 'weight': it holds what is 'key.weight' on the reference"
+    assert any(said in line for line in result.evidence)
+
+
+def test_a_bias_left_out_is_recognised(tmp_path: Path) -> None:
+    bias = normal(8, seed=4)
+
+    result = origin(TOKENS + bias, TOKENS, tmp_path, states={"bias": (bias, bias)})
+
+    assert any("bias, left out" in line for line in result.evidence)
+
+
+def test_only_some_heads(tmp_path: Path) -> None:
+    found = TOKENS.copy()
+    found[:, :, 4:6] = normal(2, 6, 2, seed=8)
+
+    result = origin(TOKENS, found, tmp_path, attributes={"num_heads": 4})
+
+    assert "heads" in names(result)
+    assert any("head 2 of 4" in line for line in result.evidence)
+
+
+def test_batch_norm_in_the_other_mode(tmp_path: Path) -> None:
+    mean, variance = normal(4, seed=6), np.abs(normal(4, seed=7)) + 1
+    shape = (1, 4, 1, 1)
+
+    def normalised(mean: Array, variance: Array) -> Array:
+        given = (IMAGE - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + np.float32(1e-5))
+        result: Array = given.astype(np.float32)
+        return result
+
+    result = origin(
+        normalised(mean, variance),
+        normalised(IMAGE.mean((0, 2, 3)), IMAGE.var((0, 2, 3))),
+        tmp_path,
+        kind="BatchNorm2d",
+        source=IMAGE,
+        states={"running_mean": (mean, mean), "running_var": (variance, variance)},
+        attributes={"eps": 1e-5},
+    )
+
+    assert names(result) == ["batch_statistics"]
+    assert any("in training mode" in line for line in result.evidence)
+
+
+def test_dropout_on_one_side(tmp_path: Path) -> None:
+    keep = np.random.default_rng(0).random(IMAGE.shape) > 0.25
+
+    result = origin(IMAGE, (IMAGE * keep / np.float32(0.75)).astype(np.float32), tmp_path)
+
+    assert names(result) == ["dropout"]
+
+
+def test_a_transposed_square_weight(tmp_path: Path) -> None:
+    weight, source = normal(5, 5, seed=8), normal(3, 5, seed=9)
+
+    result = origin(
+        source @ weight.T,
+        source @ weight,
+        tmp_path,
+        kind="Linear",
+        source=source,
+        states={"weight": (weight, weight)},
+    )
+
+    assert names(result) == ["transposed_weight"]
+
+
+def test_a_weight_that_was_loaded_transposed(tmp_path: Path) -> None:
+    weight, source = normal(5, 5, seed=8), normal(3, 5, seed=9)
+
+    result = origin(
+        source @ weight.T,
+        source @ weight,
+        tmp_path,
+        kind="Layer",
+        source=source,
+        states={"weight": (weight, weight.T.copy())},
+    )
+
+    assert any("weight 'weight': equal after transposing" in line for line in result.evidence)
