@@ -50,11 +50,16 @@ STATE_ATOL = 3e-5
 SCALAR_RTOL = {Role.LR: 1e-6, Role.NAMED: 1e-4}
 """Learning rates come from equal formulas in double precision, norms from single ones."""
 
+PASSED_ON = 2.0
+"""How much more than what an update is made of the update itself may be off, relatively: a moment
+over the root of the other, each off by as much, is off by 1.5."""
+
 DRIFT_FACTOR = 4.0
 """How much more than its weights a module's outputs and gradients may be apart."""
 
 DRIFTED = "within what rounding in earlier updates explains"
 NOISE = "differs only where the gradient is rounding noise, which the optimizer scales up"
+PASSED = "differs no more than the gradient and what the optimizer keeps, which agree, explain"
 AS_BEFORE = "as after the update of an earlier step, where it was judged"
 
 
@@ -83,7 +88,9 @@ class TrainingJudge:
         step = _Step(reference, candidate, pairing)
         pairs = list(judgement.pairs)
         drift = self._drift
-        for place, pair in enumerate(pairing.records):
+        # Weights after the rest: they are judged by what they were made of, too.
+        places = enumerate(pairing.records)
+        for place, pair in sorted(places, key=lambda one: step.is_new_weight(one[1])):
             judged = pairs[place]
             address = None if judged.reference is None else judged.reference.address
             if address is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
@@ -99,6 +106,8 @@ class TrainingJudge:
                 reason = self._variances.explain(step, pair, judged)
                 judged = judged if reason is None else _matching(judged, reason)
             judged = _within(judged, drift)
+            if judged.verdict is Verdict.DIVERGED:
+                step.diverged.add(pair.candidate)
             if address.phase is Phase.UPDATE and judged.verdict is Verdict.MATCH:
                 self._accepted.add(step.digests(pair))
                 if address.role is Role.WEIGHT:
@@ -146,6 +155,9 @@ class _Step:
             if record.role is Role.WEIGHT and record.phase is not Phase.UPDATE
         }
         self._gradients: dict[tuple[int, str], RecordInfo] = {}
+        self._made_of: dict[tuple[int, str], dict[str, RecordPair]] | None = None
+        self.diverged: set[int] = set()
+        """Records of the candidate."""
         self._states: dict[str, float] = {}
         self.largest_gradient = 0.0
         for record in reference.index.records:
@@ -162,6 +174,11 @@ class _Step:
     def known(self, record: int) -> RecordInfo:
         """Give a record of the reference."""
         return self.reference.index.records[record]
+
+    def is_new_weight(self, pair: RecordPair) -> bool:
+        """Tell whether a pair is of weights after the update."""
+        record = self.candidate.index.records[pair.candidate]
+        return record.role is Role.WEIGHT and record.phase is Phase.UPDATE
 
     def largest_state(self, name: str) -> float:
         """Give the largest element that the reference's optimizer keeps under a name."""
@@ -224,6 +241,43 @@ class _Step:
     def gradients(self, pair: RecordPair) -> list[Array] | None:
         """Give the gradients that the reference's update took, None if one is not known."""
         return self._arrays(self._gradients, pair)
+
+    def differs_by(self, pair: RecordPair) -> Array:
+        """Give how far the gradient and the optimizer's tensors of a weight are apart.
+
+        Returns:
+            Shaped as the candidate's weight: the largest relative difference, in [0, 2]; 0 if one
+            of them diverged.
+        """
+        record = self.candidate.index.records[pair.candidate]
+        found = np.zeros(record.shape)
+        made_of = self._ingredients().get((record.module, record.slot), {}).values()
+        if any(other.candidate in self.diverged for other in made_of):
+            return found
+        for other in made_of:
+            known, had = self.expected(other), self.found(other)
+            if had.shape == record.shape and self.has_elements(other):
+                size = np.maximum(np.abs(known), np.abs(had)).astype(np.float64)
+                distance = np.abs(had.astype(np.float64) - known)
+                found = np.fmax(found, np.divide(distance, size, where=size > 0, out=0 * size))
+        return found
+
+    def _ingredients(self) -> dict[tuple[int, str], dict[str, RecordPair]]:
+        """Give what each weight's update is made of, by the candidate's module and slot."""
+        if self._made_of is None:
+            self._made_of = {}
+            for pair in self.pairing.records:
+                record = self.candidate.index.records[pair.candidate]
+                slot, name = record.slot, ""
+                if record.role is Role.OPTIMIZER_STATE:
+                    slot, name = split_slot(record.slot)
+                elif record.role is not Role.WEIGHT_GRAD:
+                    continue
+                if record.value is not None and all(
+                    self.known(one).value is not None for one in pair.reference
+                ):
+                    self._made_of.setdefault((record.module, slot), {})[name] = pair
+        return self._made_of
 
     def judged(
         self,
@@ -295,10 +349,13 @@ def _judge_weight(step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPa
     share = min(LARGEST_SHARE, SHARE_OF_EPSILON * epsilon)
     atol = max(ULPS * epsilon * float(np.abs(expected).max()), share * largest_move)
     judged = step.judged(pair, judged, Tolerance(atol=atol, rtol=0.0), expected=expected)
-    is_bad = judged.verdict is Verdict.DIVERGED
-    if is_bad and _is_noise(step, pair, expected, atol, largest_move):
+    if judged.verdict is not Verdict.DIVERGED:
+        return judged
+    if _is_noise(step, pair, expected, atol, largest_move):
         return _matching(judged, NOISE)
-    return judged
+    distance = np.abs(step.found(pair).astype(np.float64) - expected)
+    passed_on = PASSED_ON * step.differs_by(pair) * np.abs(moved)
+    return _matching(judged, PASSED) if (distance <= atol + passed_on).all() else judged
 
 
 def _is_noise(step: _Step, pair: RecordPair, after: Array, atol: float, moved: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Divergence, JudgedPair, Kind
+from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .calltree import CallTree, is_bad
@@ -73,10 +73,15 @@ def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
 
 
 def _count(tree: CallTree, role: Role, noun: str, where: str = "") -> str:
-    pairs = [tree.pairs[place] for place in tree.updates if _role(tree.pairs[place]) is role]
+    every = [tree.pairs[place] for place in tree.updates if _role(tree.pairs[place]) is role]
+    pairs = [pair for pair in every if None not in (pair.reference, pair.candidate)]
+    if not pairs:
+        side = "candidate" if every and every[0].candidate is None else "reference"
+        return f"the {side} recorded no {noun} {where}".rstrip() if every else ""
     agreeing = sum(not is_bad(pair) for pair in pairs)
-    what = noun if len(pairs) == 1 else f"{noun}s"
-    return f"{agreeing} of {len(pairs)} {what} agree {where}".rstrip() if pairs else ""
+    if len(every) == 1:
+        return f"the {noun} {'agrees' if agreeing else 'differs'} {where}".rstrip()
+    return f"{agreeing} of {len(every)} {noun}s agree {where}".rstrip()
 
 
 def _states(tree: CallTree) -> str:
@@ -86,7 +91,7 @@ def _states(tree: CallTree) -> str:
         pair = tree.pairs[place]
         if _role(pair) is Role.OPTIMIZER_STATE and pair.reference is not None:
             name = pair.reference.address.slot.rpartition("[")[2].strip("']\"")
-            if pair.verdict != "skipped":
+            if pair.verdict != Verdict.SKIPPED and pair.candidate is not None:
                 names[name] = names.get(name, True) and not is_bad(pair)
     words = [f"{name} {'agrees' if agrees else 'differs'}" for name, agrees in names.items()]
     return f"optimizer state: {', '.join(words)}" if words else ""

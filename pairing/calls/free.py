@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import PairedBy
 
 from .align import align_items
-from .likeness import score_free
+from .likeness import has_same_size, score_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Sequence
@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["pair_free"]
 
 Place = tuple[int | None, int | None, int | None]
-_ROUNDS: tuple[Callable[[Place], Hashable], ...] = (
+_NEAR: tuple[Callable[[Place], Hashable], ...] = (
     lambda place: place,
     lambda place: ("between", place[0], place[1]),
+)
+"""Between the same two calls; there a fault may have made the output of one larger."""
+_FAR: tuple[Callable[[Place], Hashable], ...] = (
     lambda place: ("after", place[0], place[2]),
     lambda place: ("before", place[1], place[2]),
     lambda place: ("after", place[0]),
     lambda place: ("before", place[1]),
     lambda place: ("inside", place[2]),
 )
+"""Farther apart, only outputs of equal size are of one job."""
 
 
 def pair_free(
@@ -50,7 +54,16 @@ def pair_free(
         _places(reference, pairs.ahead, free[0], regions[0], {}),
         _places(candidate, pairs.back, free[1], regions[1], pairs.back),
     )
-    for choose in _ROUNDS:
+
+    def near(one: int, two: int) -> float:
+        return score_free(reference, one, candidate, two)
+
+    def far(one: int, two: int) -> float:
+        is_likely = has_same_size(reference, one, candidate, two)
+        return near(one, two) if is_likely else -1.0
+
+    for choose in (*_NEAR, *_FAR):
+        score = near if choose in _NEAR else far
         groups: list[dict[Hashable, list[int]]] = [defaultdict(list), defaultdict(list)]
         for side in (0, 1):
             taken = pairs.ahead if side == 0 else pairs.back
@@ -59,9 +72,7 @@ def pair_free(
                     groups[side][choose(places[side][call])].append(call)
         for key, mine in groups[0].items():
             theirs = groups[1].get(key, [])
-            for one, two in align_items(
-                mine, theirs, lambda a, b: score_free(reference, a, candidate, b)
-            ):
+            for one, two in align_items(mine, theirs, score):
                 pairs.add(one, two, PairedBy.POSITION)
 
 

@@ -12,7 +12,7 @@ from padiff.pairing.tensors.sketch import alikeness
 if TYPE_CHECKING:
     from padiff.pairing.view import View
 
-__all__ = ["score_containers", "score_free"]
+__all__ = ["has_same_size", "score_containers", "score_free"]
 
 
 def score_free(reference: View, one: int, candidate: View, two: int) -> float:
@@ -40,6 +40,11 @@ def score_containers(reference: View, one: int, candidate: View, two: int) -> fl
     score += 1.0 if kinds[0] == kinds[1] and kinds[0] is not None else 0.0
     score += _class_likeness(reference, one, candidate, two)
     return score + _path_likeness(reference, one, candidate, two)
+
+
+def has_same_size(reference: View, one: int, candidate: View, two: int) -> bool:
+    """Tell whether the largest outputs of two calls have as many elements."""
+    return _compare_outputs(reference, one, candidate, two)[1]
 
 
 def _compare_outputs(reference: View, one: int, candidate: View, two: int) -> tuple[float, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from padiff.dumpfile import Role
 from padiff.pairing import Absence, PairedBy, Pairing, SideName, pair
@@ -90,6 +91,37 @@ def test_one_shared_activation_is_paired_with_three_instances_in_order() -> None
 
     assert [(p.reference, p.candidate) for p in found.calls] == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert not found.same_structure
+
+
+def one_activation(framework: str, *, after: str, width: int) -> MemorySide:
+    built = DumpBuilder(framework=framework).module("", "Net")
+    for number, path in enumerate("abc"):
+        weight = floats(4, 4, seed=number)
+        built.module(path, "Linear")
+        built.tensor(path, "weight", weight if framework == "torch" else weight.T.copy())
+    built.module("relu", "ReLU").enter("", inputs=[floats(3, 4)])
+    for number, path in enumerate("abc"):
+        built.call(
+            path, inputs=[floats(3, 4, seed=number)], outputs=[floats(3, 4, seed=number + 1)]
+        )
+        if path == after:
+            data = floats(3, width, seed=7)
+            built.call("relu", inputs=[data], outputs=[np.maximum(data, 0)])
+    return built.leave(outputs=[floats(3, 4, seed=9)]).side()
+
+
+@pytest.mark.parametrize(("after", "width", "is_paired"), [("a", 2, True), ("c", 2, False)])
+def test_calls_of_another_size_are_partners_only_between_the_same_calls(
+    after: str, width: int, *, is_paired: bool
+) -> None:
+    reference = one_activation("torch", after="a", width=4)
+
+    found = pair(reference, one_activation("paddle", after=after, width=width))
+
+    names = {
+        reference.index.modules[reference.index.calls[p.reference].module].path for p in found.calls
+    }
+    assert ("relu" in names) == is_paired
 
 
 def outputs(framework: str, *slots: str) -> MemorySide:
