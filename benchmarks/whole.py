@@ -27,6 +27,7 @@ from padiff.dumpfile import (
 
 from .figure import Figure
 from .memory import peak_bytes
+from .smallnet import RECORDS_PER_BLOCK, write_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,15 +44,30 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         for name, noise in (("reference", 0.0), ("same", 0.0), ("close", 2e-7)):
             _write(folder / name, tensors, elements, noise=noise)
         yield from _large(folder, size_bytes=tensors * elements * 4)
-        calls = 2_000 if quick else 20_000
-        for name, noise in (("small reference", 0.0), ("small close", 2e-7)):
-            _write(folder / name, calls, 256, noise=noise)
-        small = _compare(folder, "small reference", "small close")
+        yield from _small(folder, records=20_000 if quick else 100_000)
+
+
+def _small(folder: Path, *, records: int) -> Iterator[Figure]:
+    """Compare dumps of many records of 1 KiB: the same tree, another tree, a module for each."""
+    blocks = records // RECORDS_PER_BLOCK
+    write_small(folder / "small", blocks, noise=0.0)
+    write_small(folder / "small close", blocks, noise=2e-7)
+    write_small(folder / "small port", blocks, noise=2e-7, is_port=True)
+    for name, noise in (("flat", 0.0), ("flat close", 2e-7)):
+        _write(folder / name, records // 5, 256, noise=noise)
+    for label, names, count in (
+        ("small pairs, equal trees", ("small", "small close"), records),
+        ("small pairs, a port with another tree", ("small", "small port"), records),
+        ("small pairs, a module for each", ("flat", "flat close"), records // 5),
+    ):
+        found = _compare(folder, *names)
         yield Figure(
-            name=f"{calls} small pairs: pairs per second",
-            value=calls / small["cpu"],
+            name=f"{label}: per second",
+            value=count / found["cpu"],
             unit="1/s",
-            detail=f"256 float32 each; processor time {small['cpu']:.1f} s, pairing included",
+            at_least=20_000,
+            detail=f"{count} of 1 KiB each; processor time {found['cpu']:.1f} s, all included; "
+            f"peak memory {found['peak'] / _MIB:.0f} MiB",
         )
 
 

@@ -166,5 +166,5 @@ def compare(  # noqa: PLR0913 -- one parameter per option
         )
 
     further = commands_to_look_further(result, click.get_current_context())
-    wanted.write(to_json(result, more), lambda: render_to_text(draw) + further, quiet=quiet)
+    wanted.write(lambda: to_json(result, more), lambda: render_to_text(draw) + further, quiet=quiet)
     return 0 if result.verdict is Verdict.MATCH else 1

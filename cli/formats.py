@@ -76,15 +76,20 @@ class Wanted:
         return "html" in self.files
 
     def write(
-        self, data: dict[str, JSON], text: Callable[[], str] | None, *, quiet: bool = False
+        self,
+        make: Callable[[], dict[str, JSON]],
+        text: Callable[[], str] | None,
+        *,
+        quiet: bool = False,
     ) -> None:
         """Write all files, then stdout.
 
         Args:
-            data: The result as JSON.
+            make: Makes JSON of the result, which all but the text is written from.
             text: Draws the report for a terminal; None where there is none.
             quiet: Whether stdout gets only what was asked for by name.
         """
+        data = make() if self.files or self.github or self.format is not Format.TEXT else {}
         report = None
         if self.github or self.format is Format.MARKDOWN or set(self.files) - {"json", "html"}:
             report = read_report(data)

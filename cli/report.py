@@ -72,7 +72,7 @@ def report(
         )
 
     wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
-    wanted.write(data, (lambda: render_to_text(draw)) if wants_text else None)
+    wanted.write(lambda: data, (lambda: render_to_text(draw)) if wants_text else None)
     return 0 if found.verdict == "match" else 1
 
 

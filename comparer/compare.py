@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
+from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
 from .causes.causes import explain
@@ -74,14 +75,18 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
         ConfigError: The settings select nothing.
         CompareError: The dumps have nothing in common.
     """
-    known, found = open_dump(reference), open_dump(candidate)
+    with collector_paused():
+        return _compare(open_dump(reference), open_dump(candidate), settings)
+
+
+def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
     places = _places(known, settings), _places(found, settings)
     common = sorted(places[0] & places[1])
     _check_common(places, common, settings)
     training = TrainingJudge(settings=settings)
     threeway = None
     if settings.golden is not None:
-        threeway = measure_golden((settings.golden, reference, candidate), settings, compare)
+        threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
     results = [

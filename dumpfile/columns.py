@@ -115,6 +115,10 @@ def strings(name: str) -> Column:
         name=name,
         expected="list of strings",
         accepts=lambda cell: type(cell) is list and all(type(item) is str for item in cell),
+        accepts_all=lambda cells: (
+            {list}.issuperset(map(type, cells))
+            and {str}.issuperset(map(type, chain.from_iterable(cells)))
+        ),
     )
 
 
@@ -126,7 +130,13 @@ def mapping(name: str, *, of: type | None = None) -> Column:
             return False
         return of is None or all(type(item) is of for item in cell.values())
 
-    return Column(name=name, expected="object", accepts=accepts)
+    def accepts_all(cells: Cells) -> bool:
+        if not {dict}.issuperset(map(type, cells)):
+            return False
+        kinds = set(map(type, chain.from_iterable(map(dict.values, cells))))
+        return kinds <= ({int, bool, str, type(None)} if of is None else {of})
+
+    return Column(name=name, expected="object", accepts=accepts, accepts_all=accepts_all)
 
 
 def source(name: str) -> Column:
@@ -140,4 +150,16 @@ def source(name: str) -> Column:
         line: int = cell[1]
         return 0 <= line < INT_LIMIT
 
-    return Column(name=name, expected="[file, line, function] or null", accepts=accepts)
+    def accepts_all(cells: Cells) -> bool:
+        lines = [cell for cell in cells if cell is not None]
+        if not ({list}.issuperset(map(type, lines)) and {3}.issuperset(map(len, lines))):
+            return False
+        files, numbers, functions = zip(*lines, strict=True) if lines else ((), (), ())
+        return (
+            {str}.issuperset(map(type, files + functions))
+            and {int}.issuperset(map(type, numbers))
+            and (not numbers or (min(numbers) >= 0 and max(numbers) < INT_LIMIT))
+        )
+
+    words = "[file, line, function] or null"
+    return Column(name=name, expected=words, accepts=accepts, accepts_all=accepts_all)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from .bulk import collector_paused
 from .indexrows import build_index, call_row, module_row, sample_rows, value_row
 from .indextables import (
     COLUMNS,
@@ -20,7 +19,7 @@ from .problem import Problem, ProblemKind
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from .schema import JSON, CallInfo, Index, ModuleInfo, ValueInfo
 
@@ -67,7 +66,7 @@ def decode_index(data: bytes) -> tuple[Index | None, list[Problem]]:
         The index, None if there are problems, and the problems; ``loc`` is like
         ``records[12].shape``.
     """
-    with _collector_paused():
+    with collector_paused():
         problems: list[Problem] = []
         index = _decode(data, problems)
         return index, problems
@@ -91,16 +90,3 @@ def _decode(data: bytes, problems: list[Problem]) -> Index | None:
         check_references(tables, problems)
         check_samples(tables["samples"], tables["values"], problems)
     return None if problems else build_index(head, tables)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # Hundreds of thousands of small objects are made and none is garbage: the cycle collector
-    # would walk all of them again and again and double the time.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

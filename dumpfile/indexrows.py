@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from .address import Phase, Role
+from .bulk import build_all
 from .schema import (
     CallInfo,
     Content,
@@ -20,7 +21,7 @@ from .schema import (
 from .strictjson import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .indextables import Row, Table
 
@@ -105,48 +106,66 @@ def build_index(head: tuple[int, int], tables: dict[str, Table]) -> Index:
     )
 
 
-def _line(cell: Row | None) -> SourceLine | None:
-    return None if cell is None else SourceLine(file=cell[0], line=cell[1], function=cell[2])
+def _lines(cells: Sequence[Row | None]) -> list[SourceLine | None]:
+    """Make source lines; those of one place are one object."""
+    known: dict[tuple[Any, ...], SourceLine] = {}
+    found: list[SourceLine | None] = []
+    for cell in cells:
+        if cell is None:
+            found.append(None)
+            continue
+        key = tuple(cell)
+        line = known.get(key)
+        if line is None:
+            line = known[key] = SourceLine(file=key[0], line=key[1], function=key[2])
+        found.append(line)
+    return found
 
 
 def _modules(table: Table) -> tuple[ModuleInfo, ...]:
+    count = len(table[0])
     return tuple(
-        ModuleInfo(
-            id=position,
-            path=row[0],
-            class_name=row[1],
-            class_path=row[2],
-            bases=tuple(row[3]),
-            parent=row[4],
-            aliases=tuple(row[5]),
-            training=row[6],
-            attributes=row[7],
-            source=_line(row[8]),
+        build_all(
+            ModuleInfo,
+            count,
+            id=range(count),
+            path=table[0],
+            class_name=table[1],
+            class_path=table[2],
+            bases=list(map(tuple, table[3])),
+            parent=table[4],
+            aliases=list(map(tuple, table[5])),
+            training=table[6],
+            attributes=table[7],
+            source=_lines(table[8]),
         )
-        for position, row in enumerate(zip(*table, strict=True))
     )
 
 
 def _calls(table: Table) -> tuple[CallInfo, ...]:
+    count = len(table[0])
     return tuple(
-        CallInfo(
-            id=position,
-            module=row[0],
-            index=row[1],
-            parent=row[2],
-            start=row[3],
-            end=row[4],
-            training=row[5],
-            site=_line(row[6]),
-            literals=row[7],
-            containers=row[8],
+        build_all(
+            CallInfo,
+            count,
+            id=range(count),
+            module=table[0],
+            index=table[1],
+            parent=table[2],
+            start=table[3],
+            end=table[4],
+            training=table[5],
+            site=_lines(table[6]),
+            literals=table[7],
+            containers=table[8],
         )
-        for position, row in enumerate(zip(*table, strict=True))
     )
 
 
-def _number(cell: float | str | None) -> float | None:
-    return None if cell is None else float(cell)
+def _numbers(cells: Sequence[float | str | None]) -> Sequence[float | None]:
+    if {float}.issuperset(map(type, cells)):
+        return cast("Sequence[float]", cells)
+    return [None if cell is None else float(cell) for cell in cells]
 
 
 def _samples(table: Table) -> dict[int, Sample]:
@@ -154,54 +173,55 @@ def _samples(table: Table) -> dict[int, Sample]:
 
 
 def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...]:
+    count = len(table[0])
     contents = {content.value: content for content in Content}
-    table[3:7] = [
-        cells
-        if float in (kinds := set(map(type, cells))) and kinds == {float}
-        else [_number(cell) for cell in cells]
-        for cells in table[3:7]
-    ]
+    statistics = build_all(
+        Statistics,
+        count,
+        minimum=_numbers(table[3]),
+        maximum=_numbers(table[4]),
+        mean=_numbers(table[5]),
+        l2=_numbers(table[6]),
+        nan=table[7],
+        posinf=table[8],
+        neginf=table[9],
+        zeros=table[10],
+    )
     return tuple(
-        ValueInfo(
-            id=position,
-            digest=row[0],
-            dtype=row[1],
-            size=row[2],
-            statistics=Statistics(
-                minimum=row[3],
-                maximum=row[4],
-                mean=row[5],
-                l2=row[6],
-                nan=row[7],
-                posinf=row[8],
-                neginf=row[9],
-                zeros=row[10],
-            ),
-            content=contents[row[11]],
-            dataset=row[12],
-            offset=row[13],
-            sample=samples.get(position),
+        build_all(
+            ValueInfo,
+            count,
+            id=range(count),
+            digest=table[0],
+            dtype=table[1],
+            size=table[2],
+            statistics=statistics,
+            content=list(map(contents.__getitem__, table[11])),
+            dataset=table[12],
+            offset=table[13],
+            sample=list(map(samples.get, range(count))),
         )
-        for position, row in enumerate(zip(*table, strict=True))
     )
 
 
 def _records(table: Table) -> tuple[RecordInfo, ...]:
+    count = len(table[0])
     phases = {phase.value: phase for phase in Phase}
     roles = {role.value: role for role in Role}
     return tuple(
-        RecordInfo(
-            id=position,
-            module=row[0],
-            call=row[1],
-            phase=phases[row[2]],
-            role=roles[row[3]],
-            slot=row[4],
-            order=row[5],
-            shape=tuple(row[6]),
-            value=row[7],
-            requires_grad=row[8],
-            tensor=row[9],
+        build_all(
+            RecordInfo,
+            count,
+            id=range(count),
+            module=table[0],
+            call=table[1],
+            phase=list(map(phases.__getitem__, table[2])),
+            role=list(map(roles.__getitem__, table[3])),
+            slot=table[4],
+            order=table[5],
+            shape=list(map(tuple, table[6])),
+            value=table[7],
+            requires_grad=table[8],
+            tensor=table[9],
         )
-        for position, row in enumerate(zip(*table, strict=True))
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from padiff.dumpfile.bulk import collector_paused
 
 from .calls.calls import CallPairs, pair_around, pair_calls
 from .calls.confidence import rate, rate_calls
@@ -29,7 +29,7 @@ from .view import View, view_of
 from .weights.owned import pair_owned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .side import Side
     from .weights.matching import Matching
@@ -52,23 +52,8 @@ def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -
     Raises:
         ConfigError: An entry of the map file matches nothing.
     """
-    with _uncollected():
+    with collector_paused():
         return _pair(reference, candidate, map_file or MapFile())
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from walking both dumps again and again: a quarter of the time.
-
-    Pairing makes some hundred thousand small objects, and no cycles among them.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:

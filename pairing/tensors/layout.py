@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache
@@ -114,6 +115,8 @@ class _Judge:
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
         self._witnesses: dict[Rule, set[int]] = defaultdict(set)
         self._reordered: dict[tuple[int, int], Rule] = {}
+        self._in_order: set[tuple[int, int, Shape]] = set()
+        """Pairs of values of a shape that were looked at and are not reordered."""
         self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
 
     def settle(self, pair: RecordPair) -> RecordPair:
@@ -235,6 +238,9 @@ class _Judge:
         options = _same_shape_orders(one.shape)
         if mine.digest == theirs.digest or not options or key in self._reordered:
             return
+        if (*key, one.shape) in self._in_order:
+            return
+        self._in_order.add((*key, one.shape))
         low, high = mine.statistics.minimum, mine.statistics.maximum
         other_low, other_high = theirs.statistics.minimum, theirs.statistics.maximum
         if low is None or high is None or other_low is None or other_high is None or low == high:
@@ -306,13 +312,12 @@ def _squeezed(shape: Sequence[int]) -> Shape:
 def _starts_alike(one: Elements, two: Elements) -> bool:
     if one.positions is not None or two.positions is not None:
         return False
-    heads = [side.values[:_SAMPLE].astype(np.float64) for side in (one, two)]
-    return bool(np.allclose(heads[0], heads[1], rtol=1e-3, atol=1e-3 * _scale(heads[0])))
-
-
-def _scale(array: npt.NDArray[np.float64]) -> float:
-    finite = array[np.isfinite(array)]
-    return float(np.abs(finite).max()) if finite.size else 0.0
+    head, other = (side.values[:_SAMPLE].astype(np.float64) for side in (one, two))
+    size = np.abs(head)
+    largest = float(size.max(initial=0.0))
+    if not math.isfinite(largest):
+        return False
+    return bool((np.abs(other - head) <= 1e-3 * (size + largest)).all())
 
 
 def distance(rule: Rule, one: Elements, two: Elements) -> float:

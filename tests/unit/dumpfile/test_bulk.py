@@ -1,0 +1,65 @@
+"""Objects made column by column are those that the constructor makes."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from padiff.dumpfile import Phase, RecordInfo, Role, SourceLine
+from padiff.dumpfile.bulk import build_all, collector_paused
+
+
+def test_objects_equal_those_of_the_constructor() -> None:
+    made = build_all(
+        RecordInfo,
+        2,
+        same={"phase": Phase.FORWARD, "role": Role.INPUT, "slot": ""},
+        id=range(2),
+        module=[0, 1],
+        call=[3, 4],
+        order=[5, 6],
+        shape=[(1,), ()],
+        value=[None, 7],
+    )
+
+    assert made[1] == RecordInfo(
+        id=1,
+        module=1,
+        call=4,
+        phase=Phase.FORWARD,
+        role=Role.INPUT,
+        slot="",
+        order=6,
+        shape=(),
+        value=7,
+    )
+    assert hash(made[0]) != hash(made[1])
+
+
+def test_nothing_is_made_of_no_rows() -> None:
+    assert build_all(SourceLine, 0, file=[], line=[]) == []
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"file": ["a.py", "b.py"], "line": [1]},
+        {"file": ["a.py", "b.py"]},
+        {"file": ["a.py", "b.py"], "line": [1, 2], "column": [1, 2]},
+    ],
+    ids=["short column", "missing field", "unknown field"],
+)
+def test_columns_that_do_not_fit_are_refused(columns: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        build_all(SourceLine, 2, **columns)
+
+
+def test_collector_is_as_before_after_a_pause() -> None:
+    was_enabled = gc.isenabled()
+
+    with collector_paused(), collector_paused():
+        assert not gc.isenabled()
+
+    assert gc.isenabled() is was_enabled
