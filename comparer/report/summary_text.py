@@ -215,37 +215,26 @@ def _draw_left_out(canvas: Canvas, comparison: Comparison, pairs: list[JudgedPai
     _list(canvas, phases)
     if missing:
         canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
-        canvas.table(
-            ["only on", "what", "reason"],
-            [
-                [
-                    _only(p),
-                    f"{canvas.safe(names(p))} {_what(canvas, p)}",
-                    canvas.safe(p.reason),
-                ]
-                for p in missing
-            ],
-            wrapping=("what", "reason"),
-        )
+        _draw_alone(canvas, "only on", missing)
     _draw_skipped(canvas, skipped)
+
+
+def _draw_alone(canvas: Canvas, side: str, pairs: list[JudgedPair]) -> None:
+    canvas.table(
+        [side, "what", "reason"],
+        [
+            [_only(p), f"{canvas.safe(names(p))} {_what(canvas, p)}", canvas.safe(p.reason)]
+            for p in pairs
+        ],
+        wrapping=("what", "reason"),
+    )
 
 
 def _draw_skipped(canvas: Canvas, skipped: list[JudgedPair]) -> None:
     """Count what was skipped by side and reason; list it only when asked."""
     if canvas.verbose and skipped:
         canvas.line(f"  {plural(len(skipped), 'record')} skipped:")
-        canvas.table(
-            ["side", "what", "reason"],
-            [
-                [
-                    _only(p),
-                    f"{canvas.safe(names(p))} {_what(canvas, p)}",
-                    canvas.safe(p.reason),
-                ]
-                for p in skipped
-            ],
-            wrapping=("what", "reason"),
-        )
+        _draw_alone(canvas, "side", skipped)
         return
     counts = Counter((_only(pair), pair.reason) for pair in skipped)
     _list(
