@@ -13,6 +13,7 @@ from padiff.pairing import pair
 from .causes.causes import explain
 from .judging.coverage import count_coverage
 from .judging.judge import judge
+from .judging.kinks import excuse_kinks, kink_notes
 from .judging.noise import Noise, read_noise
 from .judging.threeway import ThreeWay, count_more_precise, measure_golden
 from .judging.tolerance import TolerancePolicy
@@ -195,6 +196,7 @@ def _compare_files(
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = training.settle(judgement, pairing, known, found)
+    judgement = excuse_kinks(judgement, known, found, settings)
     judgement = excuse_shared(judgement, known.index, found.index)
     tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
     located = locate(tree, (known.framework, found.framework))
@@ -212,6 +214,7 @@ def _compare_files(
         notes=(
             *pairing.notes,
             *known_notes(located.pairs),
+            *kink_notes(located.pairs),
             *random_notes(located.divergences, (known.index, found.index)),
         ),
         pairing=_pairing(pairing, known, found),

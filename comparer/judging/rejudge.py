@@ -13,6 +13,7 @@ from padiff.dumpfile import ConfigError, Phase, Role
 from .bystatistics import disagreement
 from .decision import Counted, agrees, by_errors
 from .hull import passes
+from .kinks import KINKS
 from .noise import DEFAULT_FACTOR
 from .storedpair import StoredPair, as_list, as_mapping, optional_number, read_pair
 from .tolerance import TolerancePolicy, ToleranceRule
@@ -222,8 +223,9 @@ class _Rejudger:
             return "judged by how the update moved it"
         if pair.verdict not in {Outcome.MATCH, Outcome.DIVERGED}:
             return "excused by other records"
-        if pair.tolerance is None:
-            return ""
+        is_bare = self._given != (None, None)
+        if pair.tolerance is None or (is_bare and pair.reason.startswith(KINKS)):
+            return ""  # kinks excuse nothing at a tolerance that was given
         own = self._decide(pair, pair.tolerance, mismatched=pair.mismatched)
         is_other = own is not None and own is not (pair.verdict == Outcome.MATCH)
         return "decided by other records" if is_other else ""

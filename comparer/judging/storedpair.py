@@ -49,6 +49,8 @@ class StoredPair:
     reference_mean_abs: float | None
     is_exact: bool
     """Whether its elements are integers or booleans."""
+    reason: str
+    """Why it was not decided by its tolerance alone; empty if it was."""
 
 
 def read_pair(data: JSON) -> StoredPair:
@@ -86,6 +88,7 @@ def read_pair(data: JSON) -> StoredPair:
         mean_abs=optional_number(metrics.get("mean_abs")),
         reference_mean_abs=optional_number(metrics.get("reference_mean_abs")),
         is_exact=not str(ends[0].get("dtype")).startswith(("float", "bfloat", "complex")),
+        reason=str(row.get("reason", "")),
     )
 
 
