@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from padiff.comparer.judging.rejudge import Outcome, rejudge
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.strictjson import StrictJSONError, from_json
 
 from .output import emit
 
@@ -53,12 +53,10 @@ def judge(
 
 def _read(path: Path) -> JSON:
     try:
-        data: JSON = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"cannot read the report {str(path)!r}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the report {str(path)!r}: {error}") from None
-    return data
+        return from_json(path.read_bytes())
+    except (OSError, StrictJSONError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"cannot read the report {str(path)!r}: {reason}") from None
 
 
 def _text(result: Rejudgement, limit: int) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 from rich.table import Table
 
 from padiff.comparer.report.escape import printable
+from padiff.dumpfile import statistics_of
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.result import SideName
 from padiff.pairing.weights.weight_text import names_of, weight_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -29,6 +30,8 @@ __all__ = ["draw_comparison", "draw_conversion", "draw_plan", "draw_statistics"]
 
 _UNLIKELY = 6.0
 """Standard errors beyond which two samples of one distribution are not expected to differ."""
+_BLOCK = 1 << 16
+"""Elements that are looked at at a time."""
 _HINTS = {
     "linear": "defaults differ: torch.nn.Linear draws weight and bias from U(+-1/sqrt(in)), "
     "paddle.nn.Linear the weight by Xavier uniform, and the bias is 0",
@@ -177,18 +180,23 @@ def _unlikely(one: _Shape | None, two: _Shape | None) -> float:
 
 
 def _shape_of(array: Any) -> _Shape | None:  # noqa: ANN401 - any dtype of a dump
-    wide = np.asarray(array).astype(np.float64, copy=False)
-    finite = wide[np.isfinite(wide)]
-    if not finite.size:
+    flat = np.asarray(array).reshape(-1)
+    numbers = statistics_of(flat)
+    mean, low, high, norm = numbers.mean, numbers.minimum, numbers.maximum, numbers.l2
+    if mean is None or low is None or high is None or norm is None:
         return None
-    return _Shape(
-        count=int(finite.size),
-        mean=float(finite.mean()),
-        std=float(finite.std()),
-        low=float(finite.min()),
-        high=float(finite.max()),
-        norm=float(np.linalg.norm(finite)),
-    )
+    count = flat.size - numbers.nan - numbers.posinf - numbers.neginf
+    std = math.sqrt(math.fsum(_deviations(flat, mean)) / count)
+    return _Shape(count=count, mean=mean, std=std, low=low, high=high, norm=norm)
+
+
+def _deviations(flat: Any, mean: float) -> Iterator[float]:  # noqa: ANN401 - any dtype of a dump
+    """Give sums of squared deviations of the finite elements, in float64, block by block."""
+    for first in range(0, flat.size, _BLOCK):
+        block = flat[first : first + _BLOCK]
+        wide = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        away = wide[np.isfinite(wide)] - mean
+        yield float(away @ away)
 
 
 def _draw_alone(console: Console, plan: WeightPlan, reference: Side, candidate: Side) -> None:

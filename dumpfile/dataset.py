@@ -125,18 +125,28 @@ def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> 
         return Found(dataset=dataset, size=size, offset_bytes=offset)
     if layout != h5d.CHUNKED or path == "/index":
         raise _refusal(path, "its storage is neither contiguous nor chunked")
-    _check_chunks(dataset, creation, path, size_bytes)
+    _check_chunks(dataset, creation, path, size_bytes, file_bytes=file_bytes)
     return Found(dataset=dataset, size=size, offset_bytes=None)
 
 
 def _check_chunks(
-    dataset: h5d.DatasetID, creation: h5py.h5p.PropDCID, path: str, size_bytes: int
+    dataset: h5d.DatasetID,
+    creation: h5py.h5p.PropDCID,
+    path: str,
+    size_bytes: int,
+    *,
+    file_bytes: int,
 ) -> None:
     for position in range(creation.get_nfilters()):
         code = creation.get_filter(position)[0]
         if code not in _FILTERS:
             raise _refusal(path, f"filter {code} is not among deflate, shuffle and fletcher32")
     chunk_bytes = creation.get_chunk()[0] * dataset.get_type().get_size()
-    stored_bytes = dataset.get_storage_size()
-    if chunk_bytes > _CHUNK_LIMIT_BYTES or size_bytes > stored_bytes * _DEFLATE_RATIO:
+    stored_bytes = dataset.get_storage_size()  # a sum of what the file says of its chunks
+    if stored_bytes > file_bytes:
+        raise _refusal(path, f"a file of {file_bytes} bytes cannot store {stored_bytes} bytes")
+    if chunk_bytes > _CHUNK_LIMIT_BYTES:
+        limit = _CHUNK_LIMIT_BYTES
+        raise _refusal(path, f"a chunk of {chunk_bytes} bytes, where {limit} are allowed")
+    if size_bytes > stored_bytes * _DEFLATE_RATIO:
         raise _refusal(path, f"{stored_bytes} stored bytes cannot hold {size_bytes} bytes")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import DumpFormatError
+from .plainfile import check_plain_file
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ __all__ = ["FLOOR_NAME", "Floor", "RecordFloor", "read_floor", "write_floor"]
 FLOOR_NAME = "floor.json"
 FLOOR_FORMAT = "padiff-floor"
 FLOOR_VERSION = 1
+_TOO_LARGE = 2**1024
+"""The first power of two that is no float64; an infinite number is written as text."""
 MOST_BYTES = 1 << 28
 """A larger file is refused: it would be that of millions of records."""
 
@@ -84,8 +87,9 @@ def read_floor(directory: Path) -> Floor | None:
         DumpFormatError: The file is no floor.
     """
     path = directory / FLOOR_NAME
+    check_plain_file(path)
     try:
-        if not path.is_file():
+        if not path.exists():
             return None
         if path.stat().st_size > MOST_BYTES:
             raise _refuse(path, f"at most {MOST_BYTES} bytes", f"{path.stat().st_size}")
@@ -124,7 +128,7 @@ def _row(path: Path, row: JSON) -> RecordFloor | None:
     numbers = [
         float(cell)
         for cell in cells
-        if isinstance(cell, int | float) and not isinstance(cell, bool) and cell >= 0
+        if isinstance(cell, int | float) and not isinstance(cell, bool) and 0 <= cell < _TOO_LARGE
     ]
     if len(cells) != 2 or len(numbers) != 2:  # noqa: PLR2004
         raise _refuse(path, "two numbers >= 0", repr(row))

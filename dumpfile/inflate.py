@@ -19,6 +19,8 @@ from h5py import h5s
 from .errors import DumpFormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import h5py
 
     from .dataset import Found
@@ -52,10 +54,9 @@ def inflate(found: Found, *, offset: int, size: int, kind: h5py.h5t.TypeID) -> A
         return _block(found, offset, size, kind)
     with tempfile.TemporaryFile(prefix="padiff") as file:
         room = shutil.disk_usage(tempfile.gettempdir()).free - _SPARE_BYTES
-        step = _BLOCK_BYTES // width
         written = 0
-        for first in range(0, size, step):
-            block = _block(found, offset + first, min(step, size - first), kind).view(np.uint8)
+        for first, length in _portions(found, offset, size, _BLOCK_BYTES // width):
+            block = _block(found, offset + first, length, kind).view(np.uint8)
             if not block.any():
                 continue
             written += block.nbytes
@@ -71,6 +72,17 @@ def inflate(found: Found, *, offset: int, size: int, kind: h5py.h5t.TypeID) -> A
         file.flush()
         mapped = mmap.mmap(file.fileno(), size * width, access=mmap.ACCESS_READ)
     return np.frombuffer(mapped, dtype=f"V{width}")
+
+
+def _portions(found: Found, offset: int, size: int, length: int) -> Iterator[tuple[int, int]]:
+    """Give portions of about that length that end where chunks do: none is unpacked twice."""
+    chunk = found.dataset.get_create_plist().get_chunk()[0]
+    step = max(length // chunk, 1) * chunk
+    first = 0
+    while first < size:
+        stop = min(((offset + first) // step + 1) * step - offset, size)
+        yield first, stop - first
+        first = stop
 
 
 def _block(found: Found, offset: int, size: int, kind: h5py.h5t.TypeID) -> Array:

@@ -66,7 +66,7 @@ def pack(
     """
     opened = open_dump(dump)
     names = [MANIFEST_NAME, *(info.path for info in opened.files)]
-    if (dump / FLOOR_NAME).is_file():
+    if os.path.lexists(dump / FLOOR_NAME):
         names.append(FLOOR_NAME)
     if not target.name.endswith(PACKED_SUFFIX):
         raise DumpWriteError(
@@ -87,6 +87,7 @@ def pack(
 
 
 def _add(archive: zipfile.ZipFile, source: Path, name: str) -> None:
+    check_plain_file(source)
     member = zipfile.ZipInfo(name, date_time=_TIME)
     member.compress_type = zipfile.ZIP_DEFLATED
     member.file_size = source.stat().st_size  # zip64 where it is needed

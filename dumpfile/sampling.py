@@ -36,6 +36,10 @@ MOST_ORDERS = 120
 FLAT_STREAM = 64
 """Number of the stream that draws from the flat order; axes count from 0."""
 
+_BLOCK = 1 << 20
+"""Positions that are drawn at a time, so that memory is bounded whatever a dump asks for."""
+_CACHED_SAMPLE = 1 << 14
+"""Larger samples are not kept: 64 of these take 16 MiB."""
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = (1 << 64) - 1
@@ -46,7 +50,6 @@ def is_sampled(size: int, count: int) -> bool:
     return size > 2 * count
 
 
-@lru_cache(maxsize=64)
 def sample_positions(shape: tuple[int, ...], count: int) -> Positions:
     """Give the flat positions (C order) that a sample holds, ascending and distinct.
 
@@ -65,10 +68,17 @@ def sample_positions(shape: tuple[int, ...], count: int) -> Positions:
     >>> len(set(tall.tolist()) & {p % 100 * 50 + p // 100 for p in wide.tolist()}) >= 64
     True
     """
+    return (_kept if count <= _CACHED_SAMPLE else _positions)(shape, count)
+
+
+def _positions(shape: tuple[int, ...], count: int) -> Positions:
     lines = (draws[:, None] for (draws,) in _draws((math.prod(shape),), count, FLAT_STREAM))
-    found = np.unique(np.concatenate((_by_axes(shape, count), _distinct(lines, count))))
+    found = np.union1d(_by_axes(shape, count), _distinct(lines, count))
     found.flags.writeable = False
     return found
+
+
+_kept = lru_cache(maxsize=64)(_positions)
 
 
 def _by_axes(shape: tuple[int, ...], count: int) -> Positions:
@@ -81,8 +91,15 @@ def _by_axes(shape: tuple[int, ...], count: int) -> Positions:
     strides = np.array([math.prod(shape[axis + 1 :]) for axis in axes], np.int64)
     # Axes of equal length cannot be told apart, so that a draw counts in every order of them.
     orders = [strides[list(order)] for order in _orders(lengths)]
-    batches = (np.stack(draws) for draws in _draws(lengths, count))
-    return _distinct((np.stack([o @ draws for o in orders], axis=1) for draws in batches), count)
+    blocks = (block for draws in _draws(lengths, count) for block in _blocks(draws, len(orders)))
+    return _distinct((np.stack([o @ block for o in orders], axis=1) for block in blocks), count)
+
+
+def _blocks(draws: Sequence[Positions], orders: int) -> Iterator[Positions]:
+    """Give coordinates in portions that make ``_BLOCK`` positions in so many orders."""
+    length = max(_BLOCK // orders, 1)
+    for first in range(0, draws[0].size, length):
+        yield np.stack([line[first : first + length] for line in draws])
 
 
 def _orders(lengths: Sequence[int]) -> list[tuple[int, ...]]:
@@ -98,16 +115,27 @@ def _orders(lengths: Sequence[int]) -> list[tuple[int, ...]]:
     ]
 
 
-def _distinct(batches: Iterable[Positions], count: int) -> Positions:
-    """Take rows of positions until ``count`` distinct ones are in them."""
+def _distinct(blocks: Iterable[Positions], count: int) -> Positions:
+    """Take rows of positions until ``count`` distinct ones are in them; gives those, ascending."""
     found = np.empty(0, np.int64)
-    for batch in batches:
-        found = np.concatenate((found, batch.reshape(-1)))
-        firsts = np.sort(np.unique(found, return_index=True)[1])
-        if firsts.size >= count:
-            rows = firsts[count - 1] // batch.shape[1] + 1
-            return found[: rows * batch.shape[1]]
-    raise AssertionError  # the batches never end
+    for block in blocks:
+        line = block.reshape(-1)
+        drawn, firsts = np.unique(line, return_index=True)
+        firsts = np.sort(firsts[~_are_among(found, drawn)])
+        missing = count - found.size
+        if firsts.size >= missing:
+            rows = firsts[missing - 1] // block.shape[1] + 1
+            return np.union1d(found, line[: rows * block.shape[1]])
+        found = np.union1d(found, drawn)
+    raise AssertionError  # the blocks never end
+
+
+def _are_among(found: Positions, drawn: Positions) -> npt.NDArray[np.bool_]:
+    """Tell which of ``drawn`` are in ``found``, which is ascending."""
+    if not found.size:
+        return np.zeros(drawn.shape, np.bool_)
+    places = np.minimum(np.searchsorted(found, drawn), found.size - 1)
+    return np.asarray(found[places] == drawn)
 
 
 def _draws(lengths: Sequence[int], count: int, first: int = 0) -> Iterator[list[Positions]]:

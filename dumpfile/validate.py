@@ -8,6 +8,7 @@ from pathlib import Path
 from .digest import digest_of
 from .directory import read_manifest, step_files
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
+from .floor import FLOOR_NAME, read_floor
 from .manifestcodec import MANIFEST_NAME, decode_manifest
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
@@ -57,7 +58,28 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
             problems.append(_problem(name, ProblemKind.UNEXPECTED, "no entry in the manifest"))
     for info in manifest.files:
         problems.extend(_file_problems(directory, manifest, info, deep=deep))
+    problems.extend(_floor_problems(directory, manifest))
     return problems
+
+
+def _floor_problems(directory: Path, manifest: Manifest) -> Problems:
+    """Look at the noise floor, if there is one."""
+    try:
+        floor = read_floor(directory)
+    except DumpFormatError as error:
+        return [_problem(FLOOR_NAME, ProblemKind.SYNTAX, error.message)]
+    if floor is None:
+        return []
+    expected = {(info.step, info.rank): info.records for info in manifest.files}
+    return [
+        _problem(
+            f"{FLOOR_NAME}: step {step} rank {rank}",
+            ProblemKind.SIZE,
+            f"expected as many rows as records, {expected.get((step, rank), 0)}, found {len(rows)}",
+        )
+        for (step, rank), rows in floor.records.items()
+        if len(rows) != expected.get((step, rank))
+    ]
 
 
 def _problem(loc: str, kind: ProblemKind, message: str) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import signal
@@ -16,9 +17,13 @@ from padiff.cli.main import main
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+for _name in ("accept", "check", "compare", "extract", "map", "pack", "show", "weights"):
+    importlib.import_module(f"padiff.cli.{_name}")  # once, not in each forked process
+
 MEMORY_BYTES = 600 << 20
 """More than the process has when it is forked."""
 TIME_S = 30
+"""For each command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,6 @@ def _run(commands: Sequence[Sequence[str | Path]], folder: Path, said: int) -> N
         os.dup2(said, 1)
         os.dup2(said, 2)
         os.chdir(folder)
-        signal.alarm(TIME_S)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         limit = _data_bytes() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -65,6 +69,7 @@ def _run(commands: Sequence[Sequence[str | Path]], folder: Path, said: int) -> N
         with open(1, "w", closefd=False) as out:
             sys.stdout = sys.stderr = out
             for words in commands:
+                signal.alarm(TIME_S)
                 codes.append(main([str(word) for word in words]))
                 out.flush()
             out.write("\n" + " ".join(map(str, codes)))

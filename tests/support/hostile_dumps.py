@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import h5py
 import numpy as np
@@ -16,8 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    Spoil = TypeVar("Spoil", bound=Callable[..., None])
+
 FILE = "step_000000/rank_0000.h5"
 PAGE = "p0000_float32"
+OWN = "v00000099"
+"""A dataset that no good dump here has."""
+
+
+class Cases(list[tuple["Callable[..., None]", str]]):
+    """Functions that spoil a dump, each with words by which ``padiff check`` must refuse it."""
+
+    def refused(self, words: str) -> Callable[[Spoil], Spoil]:
+        """Add a function."""
+
+        def add(spoil: Spoil) -> Spoil:
+            self.append((spoil, words))
+            return spoil
+
+        return add
+
+
+DUMPS = Cases()
 
 
 def state_size(dump: Path) -> None:
@@ -65,6 +84,7 @@ def replace_page(file: h5py.File, **how: Any) -> None:  # noqa: ANN401
 # -- links
 
 
+@DUMPS.refused("is a soft or external link")
 def loop_of_soft_links(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file[f"values/{PAGE}"]
@@ -73,6 +93,7 @@ def loop_of_soft_links(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("expected 1 datasets as the index says, found 3")
 def loop_of_groups(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         file["values/again"] = file["values"]
@@ -81,6 +102,7 @@ def loop_of_groups(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("is a soft or external link")
 def link_to_another_file(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file[f"values/{PAGE}"]
@@ -89,6 +111,7 @@ def link_to_another_file(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("'index' is a soft or external link")
 def index_in_another_file(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file["index"]
@@ -97,6 +120,7 @@ def index_in_another_file(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("in another file, which is never opened")
 def elements_in_another_file(dump: Path) -> None:
     secret = str(dump.parent / "secret.bin")
     edit_file(
@@ -107,6 +131,7 @@ def elements_in_another_file(dump: Path) -> None:
     )
 
 
+@DUMPS.refused("neither contiguous nor chunked")
 def virtual_elements(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file[f"values/{PAGE}"]
@@ -117,87 +142,104 @@ def virtual_elements(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("it is a link")
 def step_file_is_a_link(dump: Path) -> None:
     (dump / FILE).rename(dump.parent / "elsewhere.h5")
     (dump / FILE).symlink_to(dump.parent / "elsewhere.h5")
 
 
+@DUMPS.refused("it is a link")
 def step_folder_is_a_link(dump: Path) -> None:
     (dump / "step_000000").rename(dump.parent / "elsewhere")
     (dump / "step_000000").symlink_to(dump.parent / "elsewhere")
 
 
-def manifest_is_a_link(dump: Path) -> None:
-    (dump / "manifest.json").rename(dump.parent / "elsewhere.json")
-    (dump / "manifest.json").symlink_to(dump.parent / "elsewhere.json")
-
-
+@DUMPS.refused("expected a plain file")
 def step_file_is_a_pipe(dump: Path) -> None:
     (dump / FILE).unlink()
     os.mkfifo(dump / FILE)
 
 
-def manifest_is_a_pipe(dump: Path) -> None:
-    (dump / "manifest.json").unlink()
-    os.mkfifo(dump / "manifest.json")
-
-
-def manifest_is_a_folder(dump: Path) -> None:
-    (dump / "manifest.json").unlink()
-    (dump / "manifest.json").mkdir()
-
-
 # -- sizes
 
 
+@DUMPS.refused("expected 1125899906842624 bytes in the file")
 def huge_shape_without_elements(dump: Path) -> None:
     edit_file(dump, lambda file: replace_page(file, shape=(2**48,), dtype="f4"))
 
 
+@DUMPS.refused("0 stored bytes cannot hold")
 def huge_shape_in_chunks(dump: Path) -> None:
     edit_file(dump, lambda file: replace_page(file, shape=(2**48,), dtype="f4", chunks=(2**20,)))
 
 
 def _bomb(file: h5py.File, chunks: int, chunk_bytes: int) -> None:
     """Store the same packed zeros again and again."""
-    del file[f"values/{PAGE}"]
     count = chunks * chunk_bytes // 4
     dataset = file.create_dataset(
-        f"values/{PAGE}", shape=(count,), dtype="f4", chunks=(chunk_bytes // 4,), compression=9
+        f"values/{OWN}", shape=(count,), dtype="f4", chunks=(chunk_bytes // 4,), compression=9
     )
     packed = zlib.compress(bytes(chunk_bytes), 9)
     for chunk in range(chunks):
         dataset.id.write_direct_chunk((chunk * chunk_bytes // 4,), packed)
 
 
-def _claim(document: Any, count: int) -> None:  # noqa: ANN401
-    """Let the first value of that page, and its records, be of that many elements."""
+def _claim(document: Any, count: int) -> int:  # noqa: ANN401
+    """Let a value lie in a dataset of its own, of that many elements; gives its number."""
     rows = document["values"]["rows"]
     column = document["values"]["columns"].index("dataset")
     value = next(row for row, cells in enumerate(rows) if cells[column] == f"/values/{PAGE}")
     cell(document, "values", "size", value, count)
+    cell(document, "values", "dataset", value, f"/values/{OWN}")
     cell(document, "values", "offset", value, 0)
     place = document["records"]["columns"].index("value")
     for row, cells in enumerate(document["records"]["rows"]):
         if cells[place] == value:
             cell(document, "records", "shape", row, [count])
+    return value
 
 
+@DUMPS.refused("values[0].digest: digest: expected")
 def bomb_of_zeros(dump: Path) -> None:
-    """Hold 1 GiB of zeros in 1 MB."""
-    edit_file(dump, lambda file: _bomb(file, 16, 64 << 20))
-    edit_index(dump, lambda document: _claim(document, 16 * (64 << 20) // 4))
+    """Hold 640 MiB of zeros in 640 KB."""
+    edit_file(dump, lambda file: _bomb(file, 10, 64 << 20))
+    edit_index(dump, lambda document: _claim(document, 10 * (64 << 20) // 4))
 
 
+@DUMPS.refused("a chunk of 134217728 bytes")
 def one_huge_chunk(dump: Path) -> None:
     edit_file(dump, lambda file: _bomb(file, 1, 128 << 20))
     edit_index(dump, lambda document: _claim(document, (128 << 20) // 4))
 
 
+@DUMPS.refused("cannot store 2147483647 bytes")
+def chunk_that_claims_to_be_large(dump: Path) -> None:
+    """Let the file say that the last chunk takes 2 GiB in it, so that all could be 2 TiB."""
+    size = 54_321
+
+    def change(file: h5py.File) -> None:
+        shape, chunks = (2**37,), (1 << 20,)
+        dataset = file.create_dataset(
+            f"values/{OWN}", shape=shape, dtype="f4", chunks=chunks, compression=9
+        )
+        packed = zlib.compress(bytes(4 << 20), 9)
+        dataset.id.write_direct_chunk((shape[0] - chunks[0],), packed + bytes(size - len(packed)))
+
+    edit_file(dump, change)
+    data = (dump / FILE).read_bytes()
+    assert data.count(size.to_bytes(4, "little")) == 1
+    (dump / FILE).write_bytes(
+        data.replace(size.to_bytes(4, "little"), (2**31 - 1).to_bytes(4, "little"))
+    )
+    edit_index(dump, lambda document: _claim(document, 2**37))
+
+
+@DUMPS.refused("expected elements 2305843009213693952")
 def offset_beyond_the_end(dump: Path) -> None:
     edit_index(dump, lambda document: cell(document, "values", "offset", 0, 2**61))
 
 
+@DUMPS.refused("overlap with those of")
 def overlapping_values(dump: Path) -> None:
     def change(document: Any) -> None:  # noqa: ANN401
         first = document["values"]["rows"][0]
@@ -212,27 +254,56 @@ def overlapping_values(dump: Path) -> None:
     edit_index(dump, change)
 
 
+@DUMPS.refused("HDF5 says")
 def dataset_outside_the_file(dump: Path) -> None:
-    """Move the dataset's address in its object header behind the end of the file."""
+    """Move a dataset's address behind the end of a file of the old form, without checksums."""
+    with h5py.File(dump / FILE) as file:
+        found = {name: file[name][...] for name in ("index", f"values/{PAGE}")}
+    with h5py.File(dump / FILE, "w", libver="earliest") as file:
+        file.create_group("values")
+        for name, elements in found.items():
+            file[name] = elements
     with h5py.File(dump / FILE) as file:
         offset = file[f"values/{PAGE}"].id.get_offset()
     data = (dump / FILE).read_bytes()
     far = (2**40).to_bytes(8, "little")
+    assert data.count(offset.to_bytes(8, "little")) == 1
     (dump / FILE).write_bytes(data.replace(offset.to_bytes(8, "little"), far))
+    state_size(dump)
 
 
 # -- types and structure
 
 
+@DUMPS.refused("expected the elements to be float32")
 def other_dtype(dump: Path) -> None:
     edit_file(dump, lambda file: replace_page(file, data=np.zeros(99, np.int32)))
 
 
+def sample_of_five_equal_axes(dump: Path) -> None:
+    """Let as many positions be drawn as may be, each in 120 orders of the axes."""
+    count, side = 1 << 20, 64
+
+    def sample(document: Any) -> None:  # noqa: ANN401
+        value = _claim(document, side**5)
+        cell(document, "values", "content", value, "sample")
+        names = ["value", "count", "shape"]
+        document["samples"] = {"columns": names, "rows": [[value, count, [side] * 5]]}
+
+    def add(file: h5py.File) -> None:
+        file.create_dataset(f"values/{OWN}", data=np.zeros(2 * count, np.float32))
+
+    edit_file(dump, add)
+    edit_index(dump, sample)
+
+
+@DUMPS.refused("expected the elements to be float32")
 def text_elements(dump: Path) -> None:
     text = h5py.string_dtype()
     edit_file(dump, lambda file: replace_page(file, data=["x"] * 99, dtype=text))
 
 
+@DUMPS.refused("expected the elements to be float32")
 def references_to_objects(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         replace_page(file, data=[file["index"].ref] * 99, dtype=h5py.ref_dtype)
@@ -240,12 +311,14 @@ def references_to_objects(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("filter 6 is not among")
 def user_filter(dump: Path) -> None:
     edit_file(
         dump, lambda file: replace_page(file, data=np.zeros(99, "f4"), chunks=(9,), scaleoffset=2)
     )
 
 
+@DUMPS.refused("filter 32015 is not among")
 def unknown_filter(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file[f"values/{PAGE}"]
@@ -258,6 +331,7 @@ def unknown_filter(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("HDF5 attributes, which a dump does not have")
 def many_attributes(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         space = h5s.create(h5s.SCALAR)
@@ -267,6 +341,7 @@ def many_attributes(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("expected 1 datasets as the index says, found 2")
 def groups_within_groups(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         group = file["values"].id
@@ -276,6 +351,7 @@ def groups_within_groups(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("expected 1 datasets as the index says, found 2")
 def names_that_are_no_text(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         h5g.create(file["values"].id, b"\xff\xfe\x01\x1b[31m")
@@ -283,6 +359,7 @@ def names_that_are_no_text(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("can't decode byte 0xff")
 def index_that_is_no_text(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file["index"]
@@ -291,6 +368,7 @@ def index_that_is_no_text(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("nested too deeply")
 def deep_index(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file["index"]
@@ -299,6 +377,7 @@ def deep_index(dump: Path) -> None:
     edit_file(dump, change)
 
 
+@DUMPS.refused("modules[1].parent: reference: expected an earlier row")
 def tree_with_a_cycle(dump: Path) -> None:
     def change(document: Any) -> None:  # noqa: ANN401
         cell(document, "modules", "parent", 1, 2)
@@ -307,6 +386,7 @@ def tree_with_a_cycle(dump: Path) -> None:
     edit_index(dump, change)
 
 
+@DUMPS.refused("the same address as records")
 def address_twice(dump: Path) -> None:
     def change(document: Any) -> None:  # noqa: ANN401
         rows = document["records"]["rows"]
@@ -315,127 +395,6 @@ def address_twice(dump: Path) -> None:
     edit_index(dump, change)
 
 
+@DUMPS.refused("a module path stands there twice")
 def module_path_twice(dump: Path) -> None:
     edit_index(dump, lambda document: cell(document, "modules", "path", 2, "fc1"))
-
-
-# -- manifests
-
-
-def manifest_with_long_number(dump: Path) -> None:
-    path = dump / "manifest.json"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"seed": 0', '"seed": ' + "9" * 1_000_000), encoding="utf-8")
-
-
-def manifest_with_huge_numbers(dump: Path) -> None:
-    edit_manifest(dump, lambda top: top["files"][0].update(step=10**18, records=10**30))
-
-
-def manifest_with_infinity(dump: Path) -> None:
-    path = dump / "manifest.json"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"seed": 0', '"seed": 1e999'), encoding="utf-8")
-
-
-def deep_manifest(dump: Path) -> None:
-    text = '{"format": "padiff-dump", "settings": ' + '{"a":' * 500_000
-    (dump / "manifest.json").write_text(text, encoding="utf-8")
-
-
-def manifest_that_is_no_text(dump: Path) -> None:
-    (dump / "manifest.json").write_bytes(b'{"format": "padiff-dump\xff"}')
-
-
-def manifest_of_many_files(dump: Path) -> None:
-    def change(top: Any) -> None:  # noqa: ANN401
-        first = top["files"][0]
-        top["files"] += [
-            first | {"step": step, "path": f"step_{step:06d}/rank_0000.h5"}
-            for step in range(1, 10_000)
-        ]
-
-    edit_manifest(dump, change)
-
-
-def manifest_that_leads_outside(dump: Path) -> None:
-    edit_manifest(dump, lambda top: top["files"][0].update(path="../../../etc/passwd"))
-
-
-def manifest_beyond_all_size(dump: Path) -> None:
-    with (dump / "manifest.json").open("r+b") as file:
-        file.truncate(10 << 30)  # sparse
-
-
-# -- packed
-
-
-def pack_as_it_is(dump: Path, target: Path) -> None:
-    with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as archive:
-        archive.write(dump / "manifest.json", "manifest.json")
-        archive.write(dump / FILE, FILE)
-
-
-def zip_with_a_way_out(dump: Path, target: Path) -> None:
-    pack_as_it_is(dump, target)
-    with zipfile.ZipFile(target, "a") as archive:
-        archive.writestr("../../outside", "x")
-
-
-def zip_with_an_absolute_path(dump: Path, target: Path) -> None:
-    pack_as_it_is(dump, target)
-    with zipfile.ZipFile(target, "a") as archive:
-        archive.writestr(str(dump.parent / "outside"), "x")
-
-
-def zip_with_a_link(dump: Path, target: Path) -> None:
-    with zipfile.ZipFile(target, "w") as archive:
-        archive.write(dump / "manifest.json", "manifest.json")
-        link = zipfile.ZipInfo(FILE)
-        link.external_attr = 0o120777 << 16
-        archive.writestr(link, str(dump / FILE))
-
-
-def zip_bomb(dump: Path, target: Path) -> None:
-    """Hold 2 GiB of zeros in 2 MB."""
-    with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.write(dump / "manifest.json", "manifest.json")
-        zeros = bytes(64 << 20)
-        with archive.open(FILE, "w", force_zip64=True) as member:
-            for _ in range(32):
-                member.write(zeros)
-
-
-def zip_of_many_names(dump: Path, target: Path) -> None:
-    with zipfile.ZipFile(target, "w") as archive:
-        archive.write(dump / "manifest.json", "manifest.json")
-        for step in range(20_000):
-            archive.writestr(f"step_{step:06d}/rank_0000.h5", b"")
-
-
-def zip_with_a_name_twice(dump: Path, target: Path) -> None:
-    pack_as_it_is(dump, target)
-    data = target.read_bytes()
-    target.write_bytes(data.replace(FILE.encode(), b"manifest.json".ljust(len(FILE), b"\0")))
-
-
-def zip_that_is_encrypted(dump: Path, target: Path) -> None:
-    pack_as_it_is(dump, target)
-    data = bytearray(target.read_bytes())
-    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = data.find(mark)
-        while at >= 0:
-            data[at + place] |= 1
-            at = data.find(mark, at + 4)
-    target.write_bytes(data)
-
-
-def functions_between(first: str, last: str) -> list[Callable[..., None]]:
-    """Give the functions of this module from one to another, in order."""
-    names = list(globals())
-    chosen = names[names.index(first) : names.index(last) + 1]
-    return [globals()[name] for name in chosen if not name.startswith("_")]
-
-
-DIRECTORIES = functions_between("loop_of_soft_links", "manifest_beyond_all_size")
-ARCHIVES = functions_between("zip_with_a_way_out", "zip_that_is_encrypted")

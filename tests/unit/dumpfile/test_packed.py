@@ -177,3 +177,16 @@ def test_full_temporary_folder_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert "No space left" in caught.value.message
     assert "TMPDIR" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["step_000000/rank_0000.h5", "floor.json"])
+def test_links_in_a_dump_are_not_packed(name: str, tmp_path: Path) -> None:
+    dump = tiny_net().write(tmp_path / "net")
+    (tmp_path / "secret").write_bytes(b"x")
+    (dump / name).unlink(missing_ok=True)
+    (dump / name).symlink_to(tmp_path / "secret")
+
+    with pytest.raises(DumpFormatError, match="link"):
+        pack(dump, tmp_path / "net.padiff.zip")
+
+    assert not (tmp_path / "net.padiff.zip").exists()
