@@ -50,6 +50,7 @@ class StepFile:
         self._path = path
         self._framework = framework
         self._found: dict[str, tuple[str, Found]] = {}
+        self._arrays: dict[tuple[str, str], Array] = {}
         self._file: h5f.FileID | None = None
         self._map: mmap.mmap | None = None
         check_plain_file(path)
@@ -171,24 +172,37 @@ class StepFile:
 
     def _elements(self, value: ValueInfo, size: int) -> Array:
         """Give the elements from the value's offset on."""
-        dtype = numpy_dtype(value.dtype)
         if value.dataset is None:
-            return _read_only(np.empty(0, dtype=dtype))
-        self._check_range(value, size)
-        found = self._dataset(value.dataset, value.dtype)
-        if found.offset_bytes is None:
-            array = self._read(found, value, size)
+            return _read_only(np.empty(0, dtype=numpy_dtype(value.dtype)))
+        whole = self._whole(value.dataset, value.dtype)
+        if whole is None or value.offset + size > whole.size:
+            self._check_range(value, size)
+            found = self._dataset(value.dataset, value.dtype)
+            array = _read_only(self._read(found, value, size))
         else:
-            start = found.offset_bytes + value.offset * dtype.itemsize
-            array = np.frombuffer(self._mapped(), dtype=dtype, count=size, offset=start)
-            if start % dtype.alignment:
-                array = array.copy()
+            array = whole[value.offset : value.offset + size]
+            if not array.flags.aligned:
+                array = _read_only(array.copy())
         if value.dtype == "bool" and array.view(np.uint8).max() > 1:
             raise DumpFormatError(
                 f"cannot read value {value.id} of {str(self._path)!r}: expected booleans, found "
                 "bytes other than 0 and 1"
             )
-        return _read_only(array)
+        return array
+
+    def _whole(self, path: str, dtype: str) -> Array | None:
+        """Give a dataset as a mapped, read-only array; None if its elements are compressed."""
+        known = self._arrays.get((path, dtype))
+        if known is not None:
+            return known
+        found = self._dataset(path, dtype)
+        if found.offset_bytes is None:
+            return None
+        whole = np.frombuffer(
+            self._mapped(), dtype=numpy_dtype(dtype), count=found.size, offset=found.offset_bytes
+        )
+        self._arrays[path, dtype] = whole
+        return whole
 
     def release_pages(self) -> None:
         """Let the system take back the memory of all that was read; arrays stay valid."""
@@ -198,6 +212,7 @@ class StepFile:
     def close(self) -> None:
         """Close the file; harmless when it is closed."""
         self._found.clear()
+        self._arrays.clear()
         if self._file is not None and self._file.valid:
             self._file.close()
         self._file = None

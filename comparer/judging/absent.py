@@ -73,6 +73,8 @@ def is_partly_absent(references: Sequence[RecordInfo], record: RecordInfo) -> bo
 
 def arrays_of(references: Sequence[RecordInfo], side: Side) -> list[Array]:
     """Read the reference's arrays, zeros for layers of a stack that have no gradient."""
+    if len(references) == 1:
+        return [side.array(references[0])]
     made = {known.id: side.array(known) for known in references if known.value is not None}
     if len(made) == len(references):
         return list(made.values())

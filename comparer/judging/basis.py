@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
+from padiff.dumpfile.bulk import build_all
 
 from .precision import model_dtype
 from .rounding import Rounding, Sums
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.dumpfile import Index, RecordInfo
 
     from .noise import Noise
@@ -59,33 +62,49 @@ class Bases:
         self._largest = _largest_gradients(reference)
 
     def of(
-        self, references: tuple[RecordInfo, ...], record: RecordInfo, *, is_exact: bool
-    ) -> Basis:
-        """Give the basis of a pair.
+        self,
+        references: Sequence[tuple[RecordInfo, ...]],
+        records: Sequence[RecordInfo],
+        *,
+        is_exact: Sequence[bool],
+    ) -> list[Basis]:
+        """Give the basis of each pair.
 
         Args:
-            references: The reference's records; all hold a value.
-            record: The candidate's.
-            is_exact: Whether the pair is judged by errors against a golden run, so that no
+            references: The reference's records of each; all hold a value.
+            records: The candidate's.
+            is_exact: Whether a pair is judged by errors against a golden run, so that no
                 default atol is to be added to what rounding explains.
         """
-        first = references[0]
-        noise = 0.0 if is_exact else None
+        noises: list[float | None] = [0.0 if exact else None for exact in is_exact]
         if self._noise is not None:
-            noise = self._noise.of([known.id for known in references], record.id)
+            noises = [
+                self._noise.of([one.id for one in known], record.id)
+                for known, record in zip(references, records, strict=True)
+            ]
+        largest = {role: self._largest[role is Role.WEIGHT_GRAD] for role in GRADIENT_ROLES}
+        return build_all(
+            Basis,
+            len(records),
+            same={"model_dtypes": self._model_dtypes},
+            dtypes=[
+                (_dtype(self._reference, known[0]), _dtype(self._candidate, record))
+                for known, record in zip(references, records, strict=True)
+            ],
+            sums=[self._sums(known) for known in references],
+            largest_gradient=[largest.get(known[0].role, 0.0) for known in references],
+            noise=noises,
+        )
+
+    def _sums(self, references: tuple[RecordInfo, ...]) -> Sums:
+        """Give what a pair is the sum of; of several records the most."""
         found = [self._rounding.of(known) for known in references]
-        return Basis(
-            dtypes=(_dtype(self._reference, first), _dtype(self._candidate, record)),
-            model_dtypes=self._model_dtypes,
-            sums=Sums(
-                size=max(sums.size for sums in found),
-                calls=max(sums.calls for sums in found),
-                terms=max(sums.terms for sums in found),
-            ),
-            largest_gradient=self._largest[first.role is Role.WEIGHT_GRAD]
-            if first.role in GRADIENT_ROLES
-            else 0.0,
-            noise=noise,
+        if len(found) == 1:
+            return found[0]
+        return Sums(
+            size=max(sums.size for sums in found),
+            calls=max(sums.calls for sums in found),
+            terms=max(sums.terms for sums in found),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -11,7 +12,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BLOCK_BYTES", "Array", "is_floating", "paired_blocks", "widen"]
+__all__ = ["BLOCK_BYTES", "Array", "Room", "is_floating", "paired_blocks", "widen"]
 
 Array = npt.NDArray[Any]
 
@@ -25,6 +26,32 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _NARROW = frozenset(
     map(np.dtype, (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 )
+
+
+class Room:
+    """Memory for intermediate results that is used again and again, by one thread.
+
+    The system takes back what a large temporary array held, and gives fresh pages to the next one:
+    touching these takes longer than what is computed in them.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none; it grows with what is asked for."""
+        self._held: dict[tuple[str, np.dtype[Any]], Array] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
+        """Give an array whose elements may be anything; it is overwritten at the next such call.
+
+        Args:
+            name: What it is for; arrays of different names do not overlap.
+            shape: Its shape.
+            dtype: Its dtype.
+        """
+        size, key = math.prod(shape), (name, np.dtype(dtype))
+        held = self._held.get(key)
+        if held is None or held.size < size:
+            held = self._held[key] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:

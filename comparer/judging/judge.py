@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from padiff.comparer.result import Endpoint, JudgedPair, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
-from padiff.dumpfile import CompareError, Content, Index, Phase, RecordInfo, Role
+from padiff.dumpfile import Content, Index, Phase, RecordInfo, Role
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
+from padiff.pairing.rule import IDENTITY
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .basis import Bases
 from .decision import Counted, agrees, by_errors
+from .ends import endpoints
 from .measured import Measurements, Request
 from .partly import Partial, is_reordered, judge_partly
-from .tolerance import EXACT, STATE_ROLES, TolerancePolicy, default_of
+from .tolerance import STATE_ROLES, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
 
+    from .basis import Basis
     from .noise import Noise
     from .threeway import ThreeWay
 
@@ -78,16 +82,10 @@ def judge(
         same_structure=pairing.same_structure,
         scales=scales,
     )
-    drafts = [judger.pair(pair) for pair in pairing.records]
-    open_ones = [draft for draft in drafts if isinstance(draft, _Open)]
     measurements = Measurements(
         reference, candidate, mean=settings.mode is Mode.MEAN, release=release
-    ).of([draft.request for draft in open_ones], jobs=settings.jobs)
-    measured = iter(measurements)
-    pairs = [
-        judger.close(draft, next(measured)) if isinstance(draft, _Open) else draft
-        for draft in drafts
-    ]
+    )
+    pairs = judger.pairs(pairing.records, measurements)
     records: list[tuple[tuple[int, ...], int | None]] = [
         (pair.reference, pair.candidate) for pair in pairing.records
     ]
@@ -103,34 +101,23 @@ def judge(
     )
 
 
-def endpoint(index: Index, record: RecordInfo) -> Endpoint:
-    """Describe a record as one side of a pair."""
-    value = None if record.value is None else index.values[record.value]
-    call = None if record.call is None else index.calls[record.call]
-    return Endpoint(
-        address=index.address(record),
-        order=record.order,
-        dtype="none" if value is None else value.dtype,
-        shape=record.shape,
-        statistics=None if value is None else value.statistics,
-        module_source=index.modules[record.module].source,
-        call_site=None if call is None else call.site,
-        call=record.call,
-        module=record.module,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class _Open:
     """A pair that only its elements decide."""
 
-    judged: JudgedPair
-    """All but the verdict."""
-    request: Request
+    pair: RecordPair
+    known: tuple[RecordInfo, ...]
+    """The reference's records that hold a value."""
+    record: RecordInfo
+    reason: str = ""
 
 
 class _Judger:
-    """The verdicts of one step and rank."""
+    """The verdicts of one step and rank.
+
+    Pairs are looked at one by one, but what is equal and what was measured becomes judged pairs all
+    at once: most pairs of most dumps are like that, and nothing about them is special.
+    """
 
     def __init__(
         self,
@@ -143,6 +130,8 @@ class _Judger:
     ) -> None:
         self._reference = reference
         self._candidate = candidate
+        self._ends = endpoints(reference.index), endpoints(candidate.index)
+        self._lacking = _lacking(reference.index), _lacking(candidate.index)
         self._settings = settings
         self._same_structure = same_structure
         self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
@@ -151,55 +140,112 @@ class _Judger:
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
 
-    def pair(self, pair: RecordPair) -> JudgedPair | _Open:
-        """Judge a pair as far as its elements are not needed."""
-        references = tuple(self._reference.index.records[place] for place in pair.reference)
-        record = self._candidate.index.records[pair.candidate]
-        judged = JudgedPair(
-            reference=endpoint(self._reference.index, references[0]),
-            candidate=endpoint(self._candidate.index, record),
-            verdict=Verdict.MATCH,
-            paired_by=pair.paired_by,
-            layout="" if pair.rule.is_identity else str(pair.rule),
-            candidate_layout="" if pair.candidate_rule.is_identity else str(pair.candidate_rule),
+    def pairs(self, pairs: Sequence[RecordPair], measurements: Measurements) -> list[JudgedPair]:
+        """Judge all pairs: what no element decides at once, the others when all are measured."""
+        drafts = [self._draft(pair) for pair in pairs]
+        open_ones = [draft for draft in drafts if isinstance(draft, _Open)]
+        measured = iter(self._measured(open_ones, measurements))
+        equal = [pair for pair, draft in zip(pairs, drafts, strict=True) if draft is None]
+        equals = iter(self._built(equal, same={"verdict": Verdict.MATCH, "equal_digest": True}))
+        return [
+            draft if isinstance(draft, JudgedPair) else next(equals if draft is None else measured)
+            for draft in drafts
+        ]
+
+    def _built(
+        self, pairs: Sequence[RecordPair], *, same: Mapping[str, object], **columns: list[Any]
+    ) -> list[JudgedPair]:
+        """Make judged pairs of what is known of them."""
+        ends = self._ends
+        texts = {IDENTITY: ""}
+        layouts = [
+            [texts[rule] if rule in texts else texts.setdefault(rule, str(rule)) for rule in rules]
+            for rules in ([one.rule for one in pairs], [one.candidate_rule for one in pairs])
+        ]
+        return build_all(
+            JudgedPair,
+            len(pairs),
+            same=same,
+            reference=[ends[0][pair.reference[0]] for pair in pairs],
+            candidate=[ends[1][pair.candidate] for pair in pairs],
+            paired_by=[pair.paired_by for pair in pairs],
+            layout=layouts[0],
+            candidate_layout=layouts[1],
+            **columns,
         )
-        if record.value is None or any(known.value is None for known in references):
+
+    def _draft(self, pair: RecordPair) -> JudgedPair | _Open | None:
+        """Judge a pair as far as its elements are not needed; None where digests are equal."""
+        records = self._reference.index.records
+        references = tuple([records[place] for place in pair.reference])
+        record = self._candidate.index.records[pair.candidate]
+        known = tuple([one for one in references if one.value is not None])
+        if record.value is None or len(known) < len(references):
             sides = self._reference, self._candidate
             if is_partly_absent(references, record):
-                known = tuple(one for one in references if one.value is not None)
-                judged = replace(judged, reason=PARTLY_ABSENT)
-                judged = self._with_tolerance(judged, known, record)
-                return _open(judged, references, record, pair)
-            return judge_absent(judged, references, record, pair.rule, sides)
+                return _Open(pair, known, record, PARTLY_ABSENT)
+            return judge_absent(self._blank(pair), references, record, pair.rule, sides)
         if self._is_bit_equal(references, record, pair.rule):
-            return replace(judged, equal_digest=True)
+            return None
         lacks_elements = self._lacks_elements(references, record)
         refusal = self._refusal(references, record, pair, is_strict=not lacks_elements)
         if refusal:
-            return replace(judged, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
+            blank = self._blank(pair)
+            return replace(blank, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
         if lacks_elements:
-            return self._judge_partly(judged, references, record, pair)
-        errors = self._errors(judged)
-        judged = self._with_tolerance(judged, references, record, errors=errors)
-        return _open(judged, references, record, pair)
+            return self._judge_partly(pair, references, record)
+        return _Open(pair, known, record)
 
-    def close(self, draft: _Open, metrics: Metrics) -> JudgedPair:
-        """Judge a pair by what was measured."""
-        tolerance = draft.request.tolerance
-        is_match, reason = self._is_match(metrics, tolerance), draft.judged.reason
-        if draft.judged.errors is not None:
-            is_match, reason = by_errors(
-                draft.judged.errors,
-                tolerance.atol,
-                factor=self._settings.floor_factor,
-                is_finite=not metrics.nonfinite_mismatched,
-            )
-        return replace(
-            draft.judged,
-            verdict=Verdict.MATCH if is_match else Verdict.DIVERGED,
+    def _blank(self, pair: RecordPair) -> JudgedPair:
+        """Give a pair with the verdict match, and nothing but what pairing says."""
+        return self._built([pair], same={"verdict": Verdict.MATCH})[0]
+
+    def _measured(self, found: Sequence[_Open], measurements: Measurements) -> list[JudgedPair]:
+        """Judge pairs by their elements."""
+        errors = [self._errors(one.pair) for one in found]
+        bases = self._bases.of(
+            [one.known for one in found],
+            [one.record for one in found],
+            is_exact=[one is not None for one in errors],
+        )
+        tolerances = [
+            self._tolerance(one.pair, basis) for one, basis in zip(found, bases, strict=True)
+        ]
+        records = self._reference.index.records
+        requests = build_all(
+            Request,
+            len(found),
+            references=[tuple([records[at] for at in one.pair.reference]) for one in found],
+            record=[one.record for one in found],
+            rule=[one.pair.rule for one in found],
+            candidate_rule=[one.pair.candidate_rule for one in found],
+            tolerance=tolerances,
+        )
+        metrics = measurements.of(requests, jobs=self._settings.jobs)
+        verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
+        return self._built(
+            [one.pair for one in found],
+            same={},
+            verdict=[Verdict.MATCH if agree else Verdict.DIVERGED for agree, _ in verdicts],
             metrics=metrics,
-            fatal=not is_match,
-            reason=reason,
+            tolerance=tolerances,
+            basis=bases,
+            errors=errors,
+            fatal=[not agree for agree, _ in verdicts],
+            reason=[words or one.reason for one, (_, words) in zip(found, verdicts, strict=True)],
+        )
+
+    def _decide(
+        self, metrics: Metrics, tolerance: Tolerance, errors: GoldenErrors | None
+    ) -> tuple[bool, str]:
+        """Tell whether a measured pair matches, and the words for a report if there are any."""
+        if errors is None:
+            return not metrics.mismatched or self._is_match(metrics, tolerance), ""
+        return by_errors(
+            errors,
+            tolerance.atol,
+            factor=self._settings.floor_factor,
+            is_finite=not metrics.nonfinite_mismatched,
         )
 
     def unmatched(self, alone: UnmatchedRecord) -> JudgedPair:
@@ -207,7 +253,7 @@ class _Judger:
         is_reference = alone.side is SideName.REFERENCE
         index = self._reference.index if is_reference else self._candidate.index
         record = index.records[alone.record]
-        found = endpoint(index, record)
+        found = self._ends[0 if is_reference else 1][alone.record]
         verdict, reason = Verdict.SKIPPED, alone.reason
         if alone.absence is Absence.MISSING:
             allowance = self._allowance(found)
@@ -250,7 +296,12 @@ class _Judger:
         *,
         is_strict: bool,
     ) -> str:
-        shapes, rule = [known.shape for known in references], pair.rule
+        rule = pair.rule
+        if rule.is_identity and pair.candidate_rule.is_identity and len(references) == 1:
+            ends = self._ends[0][references[0].id], self._ends[1][record.id]
+            if ends[0].shape == ends[1].shape and ends[0].dtype == ends[1].dtype:
+                return ""
+        shapes = [known.shape for known in references]
         is_other_order = not is_strict and is_reordered(shapes, record.shape, rule)
         target = pair.candidate_rule.shape_of([record.shape])
         if not rule.fits(shapes, target) and not is_other_order:
@@ -266,61 +317,49 @@ class _Judger:
         return ""
 
     def _lacks_elements(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> bool:
-        values = [self._reference.index.values[known.value or 0] for known in references]
-        values.append(self._candidate.index.values[record.value or 0])
-        return any(value.content is not Content.FULL for value in values)
+        return record.value in self._lacking[1] or any(
+            known.value in self._lacking[0] for known in references
+        )
 
     def _judge_partly(
-        self,
-        judged: JudgedPair,
-        references: tuple[RecordInfo, ...],
-        record: RecordInfo,
-        pair: RecordPair,
+        self, pair: RecordPair, references: tuple[RecordInfo, ...], record: RecordInfo
     ) -> JudgedPair:
         """Judge by what was recorded instead of all elements."""
+        blank = self._blank(pair)
         if not pair.candidate_rule.is_identity:
-            return replace(judged, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
+            return replace(blank, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
         partial = Partial((self._reference, self._candidate), references, record, pair.rule)
-        judged = self._with_tolerance(judged, references, record)
-        tolerance = judged.tolerance or EXACT
+        basis = self._bases.of([references], [record], is_exact=[False])[0]
+        tolerance = self._tolerance(pair, basis)
+        judged = replace(blank, tolerance=tolerance, basis=basis)
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
     def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
         settings = self._settings
         return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
 
-    def _errors(self, judged: JudgedPair) -> GoldenErrors | None:
+    def _errors(self, pair: RecordPair) -> GoldenErrors | None:
         """Give the errors of both sides against the golden run.
 
         Of integers there are none. Weights that a run began with were not computed: what is off
         in them is their dtype, or another weight, and the rule of elements tells those apart.
         """
-        if self._threeway is None or judged.reference is None or judged.candidate is None:
+        if self._threeway is None:
             return None
-        address = judged.reference.address
-        is_first = address.step == 0 and address.phase is not Phase.UPDATE
-        if address.role in STATE_ROLES and is_first:
+        known, found = self._ends[0][pair.reference[0]], self._ends[1][pair.candidate]
+        is_first = known.address.step == 0 and known.address.phase is not Phase.UPDATE
+        if known.address.role in STATE_ROLES and is_first:
             return None
-        dtypes = judged.reference.dtype, judged.candidate.dtype
-        if not all(default_of(dtype).rtol for dtype in dtypes):
+        if not all(default_of(dtype).rtol for dtype in (known.dtype, found.dtype)):
             return None
-        return self._threeway.errors(judged.reference.address, judged.candidate.address)
+        return self._threeway.errors(known.address, found.address)
 
-    def _with_tolerance(
-        self,
-        judged: JudgedPair,
-        references: tuple[RecordInfo, ...],
-        record: RecordInfo,
-        *,
-        errors: GoldenErrors | None = None,
-    ) -> JudgedPair:
+    def _tolerance(self, pair: RecordPair, basis: Basis) -> Tolerance:
         """Choose the tolerance of a pair, and note which rules did."""
-        if judged.reference is None or judged.candidate is None:
-            raise CompareError("cannot judge a pair that lacks a side")
-        basis = self._bases.of(references, record, is_exact=errors is not None)
-        chosen = self._policy.choose(judged.reference.address, judged.candidate.address, basis)
+        ends = self._ends[0][pair.reference[0]], self._ends[1][pair.candidate]
+        chosen = self._policy.choose(ends[0].address, ends[1].address, basis)
         self.used_rules.update(chosen.rules)
-        return replace(judged, tolerance=chosen.tolerance, basis=basis, errors=errors)
+        return chosen.tolerance
 
     def _allowance(self, found: Endpoint) -> str | None:
         address = found.address
@@ -331,17 +370,9 @@ class _Judger:
         return None
 
 
-def _open(
-    judged: JudgedPair, references: tuple[RecordInfo, ...], record: RecordInfo, pair: RecordPair
-) -> _Open:
-    request = Request(
-        references=references,
-        record=record,
-        rule=pair.rule,
-        candidate_rule=pair.candidate_rule,
-        tolerance=judged.tolerance or EXACT,
-    )
-    return _Open(judged=judged, request=request)
+def _lacking(index: Index) -> frozenset[int | None]:
+    """Give the values of which not all elements are in the file."""
+    return frozenset(value.id for value in index.values if value.content is not Content.FULL)
 
 
 def kind_of_name(dtype: str) -> str:

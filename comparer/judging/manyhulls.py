@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .blocks import Array
+    from collections.abc import Callable
 
-__all__ = ["hulls"]
+    from .blocks import Array, Room
+
+__all__ = ["Hulls"]
 
 Point = tuple[float, float]
 
@@ -33,32 +35,72 @@ class _Points:
         return _Points(self.x[at], self.d[at], self.owner[at])
 
 
-def hulls(
-    magnitude: Array, distance: Array, starts: Array, sizes: Array
-) -> list[tuple[Point, ...]]:
-    """Give the vertices of each pair's hull as ``Hull.points`` does.
+class Hulls:
+    """The hulls of the pairs of a batch."""
 
-    Args:
-        magnitude: ``x`` of all pairs end to end, float64, finite.
-        distance: ``d``, the same shape.
-        starts: Where each pair begins.
-        sizes: How many elements each has, at least 1.
-    """
-    pair = np.repeat(np.arange(len(sizes)), sizes)
-    top = np.maximum.reduceat(distance, starts)
-    level = np.maximum.reduceat(np.where(magnitude == 0, distance, 0.0), starts)
-    at_top = np.where(distance == top[pair], magnitude, np.inf)
-    right = np.minimum.reduceat(at_top, starts)
-    left = _Points(np.zeros(len(sizes)), level, np.arange(len(sizes)))
-    last = _Points(right, top, np.arange(len(sizes)))
-    vertices = [left.pick(np.flatnonzero(level > 0)), last.pick(np.flatnonzero(right > 0))]
-    inside = np.flatnonzero((magnitude > 0) & (magnitude < right[pair]))
-    points = _Points(magnitude[inside], distance[inside], pair[inside])
-    owners = np.arange(len(sizes))
-    while points.x.size:
-        points, left, last, owners, found = _split(points, left, last, owners)
-        vertices.append(found)
-    return _sorted(vertices, len(sizes))
+    def __init__(
+        self, magnitude: Array, distance: Array, top_at: Array, *, has_zeros: bool, room: Room
+    ) -> None:
+        """Find all vertices.
+
+        Args:
+            magnitude: ``x``, a row for each pair, float64, finite.
+            distance: ``d``, the same shape.
+            top_at: Where the largest ``d`` of each row stands first.
+            has_zeros: Whether any ``x`` is 0.
+            room: Memory for what comes up on the way.
+        """
+        self._count = len(magnitude)
+        owners = np.arange(self._count)
+        top, right = distance[owners, top_at], magnitude[owners, top_at]
+        mask = room.take("mask", magnitude.shape, np.bool_)
+        np.equal(distance, top[:, None], out=mask)
+        if np.count_nonzero(mask) > self._count:
+            right = np.where(mask, magnitude, np.inf).min(axis=1)
+        level = np.zeros(self._count)
+        if has_zeros:
+            level = np.where(magnitude == 0, distance, 0.0).max(axis=1)
+        left, last = _Points(np.zeros(self._count), level, owners), _Points(right, top, owners)
+        vertices = [left.pick(np.flatnonzero(level > 0)), last.pick(np.flatnonzero(right > 0))]
+        chord = room.take("chord", magnitude.shape, np.float64)
+        np.multiply(magnitude, ((top - level) / right)[:, None], out=chord)
+        np.add(chord, level[:, None], out=chord)
+        at = np.flatnonzero(np.greater(distance, chord, out=mask))
+        points = _Points(
+            magnitude.reshape(-1)[at], distance.reshape(-1)[at], at // magnitude.shape[1]
+        )
+        points = points.pick(np.flatnonzero((points.x > 0) & (points.x < right[points.owner])))
+        while points.x.size:
+            points, left, last, owners, found = _split(points, left, last, owners)
+            vertices.append(found)
+        x, d, owner = (
+            np.concatenate([getattr(part, name) for part in vertices])
+            for name in ("x", "d", "owner")
+        )
+        order = np.lexsort((x, owner))
+        self._vertices = _Points(x, d, owner).pick(order[d[order] > 0])
+
+    def points(self) -> list[tuple[Point, ...]]:
+        """Give the vertices of each pair's hull as ``Hull.points`` does."""
+        known = self._vertices
+        ends = np.searchsorted(known.owner, np.arange(self._count), side="right").tolist()
+        points = list(zip(known.x.tolist(), known.d.tolist(), strict=True))
+        begins = [0, *ends[:-1]]
+        return [tuple(points[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+
+    def largest(self, number: Callable[[Array, Array, Array], Array]) -> Array:
+        """Give the largest of a number over the vertices of each pair; 0 where there is none.
+
+        Args:
+            number: Of ``x``, ``d`` and the pair's place in the batch, >= 0.
+        """
+        most = np.zeros(self._count)
+        known = self._vertices
+        if known.x.size:
+            owners, starts = np.unique(known.owner, return_index=True)
+            numbers = number(known.x, known.d, known.owner)
+            most[owners] = np.maximum.reduceat(numbers, starts)
+        return most
 
 
 def _split(
@@ -102,18 +144,3 @@ def _pairwise(one: _Points, other: _Points) -> _Points:
     """Take turns: the first of the one, the first of the other, the second of the one."""
     x, d = (np.stack(both, axis=1).reshape(-1) for both in ((one.x, other.x), (one.d, other.d)))
     return _Points(x, d, np.arange(x.size))
-
-
-def _sorted(vertices: list[_Points], count: int) -> list[tuple[Point, ...]]:
-    x, d, owner = (
-        np.concatenate([getattr(part, name) for part in vertices]) for name in ("x", "d", "owner")
-    )
-    order = np.lexsort((x, owner))
-    order = order[d[order] > 0]
-    ends = np.searchsorted(owner[order], np.arange(count), side="right").tolist()
-    points = list(zip(x[order].tolist(), d[order].tolist(), strict=True))
-    found, begin = [], 0
-    for end in ends:
-        found.append(tuple(points[begin:end]))
-        begin = end
-    return found

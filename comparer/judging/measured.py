@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .absent import arrays_of
+from .blocks import Room
 from .metrics import measure
 from .smallpairs import BATCH, is_small, measure_small
 
@@ -52,8 +53,8 @@ class Request:
         return known, self.record.value, self.record.shape, rules, self.tolerance
 
 
-class _Batch:
-    """Small pairs that wait to be measured together."""
+class _Batches:
+    """Small pairs that wait to be measured together, those of one size with each other."""
 
     def __init__(self, done: dict[int, Metrics], *, mean: bool) -> None:
         """Begin with none.
@@ -64,26 +65,29 @@ class _Batch:
         """
         self._done = done
         self._mean = mean
-        self._waiting: list[tuple[int, tuple[Array, Array], Tolerance]] = []
-        self._elements = 0
+        self._room = Room()
+        self._waiting: dict[int, list[tuple[int, tuple[Array, Array], Tolerance]]] = {}
 
     def add(self, place: int, arrays: tuple[Array, Array], tolerance: Tolerance) -> None:
-        """Take a pair; measure all that wait if they are enough."""
-        self._waiting.append((place, arrays, tolerance))
-        self._elements += arrays[0].size
-        if self._elements >= BATCH:
-            self.flush()
+        """Take a pair; measure those of its size if they are enough."""
+        size = arrays[0].size
+        waiting = self._waiting.setdefault(size, [])
+        waiting.append((place, arrays, tolerance))
+        if len(waiting) * size >= BATCH:
+            self._measure(self._waiting.pop(size))
 
     def flush(self) -> None:
         """Measure all that wait."""
-        if not self._waiting:
-            return
-        arrays = [pair for _, pair, _ in self._waiting]
-        tolerances = [tolerance for *_, tolerance in self._waiting]
-        found = measure_small(arrays, tolerances, mean=self._mean)
-        for (place, pair, tolerance), metrics in zip(self._waiting, found, strict=True):
-            self._done[place] = metrics or measure(*pair, tolerance, mean=self._mean)
-        self._waiting, self._elements = [], 0
+        for waiting in self._waiting.values():
+            self._measure(waiting)
+        self._waiting = {}
+
+    def _measure(self, waiting: Sequence[tuple[int, tuple[Array, Array], Tolerance]]) -> None:
+        places, arrays, tolerances = zip(*waiting, strict=True)
+        found = measure_small(arrays, tolerances, mean=self._mean, room=self._room)
+        for place, pair, tolerance, metrics in zip(places, arrays, tolerances, found, strict=True):
+            reference, candidate = pair
+            self._done[place] = metrics or measure(reference, candidate, tolerance, mean=self._mean)
 
 
 class Measurements:
@@ -116,22 +120,23 @@ class Measurements:
         Raises:
             DumpFormatError: Elements cannot be read.
         """
-        distinct = {request.key: request for request in requests}
+        keys = [request.key for request in requests]
+        distinct = dict(zip(keys, requests, strict=True))
         found = dict(zip(distinct, self._all(distinct.values(), jobs), strict=True))
-        return [found[request.key] for request in requests]
+        return [found[key] for key in keys]
 
     def _all(self, requests: Collection[Request], jobs: int) -> list[Metrics]:
         """Measure small pairs in batches, the others one by one or in threads."""
         # Reading stays in this thread: HDF5 is not to be used by two at once. What it gives is
         # mapped, so that the pages themselves are read where they are measured.
         done: dict[int, Metrics] = {}
-        batch = _Batch(done, mean=self._mean)
+        batches = _Batches(done, mean=self._mean)
         waiting: deque[tuple[int, Future[Metrics]]] = deque()
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             for place, request in enumerate(requests):
                 arrays = self._read(request)
                 if is_small(*arrays):
-                    batch.add(place, arrays, request.tolerance)
+                    batches.add(place, arrays, request.tolerance)
                 elif jobs == 1 or arrays[0].size < THREADED_FROM:
                     done[place] = self._measure(request.tolerance, *arrays)
                 else:
@@ -139,7 +144,7 @@ class Measurements:
                     waiting.append((place, started))
                 if len(waiting) > AHEAD * jobs:
                     self._wait(done, *waiting.popleft())
-            batch.flush()
+            batches.flush()
             for place, started in waiting:
                 self._wait(done, place, started)
         return [done[place] for place in range(len(requests))]

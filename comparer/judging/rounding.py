@@ -79,7 +79,9 @@ class Rounding:
                 self._first.setdefault((record.call, record.role), record)
             elif record.role is Role.WEIGHT and len(record.shape) >= _MATRIX:
                 self._matrix.setdefault(record.module, record)
-        self._orders, self._before = self._add_up()
+        orders, before = self._add_up()
+        places = [bisect.bisect_right(orders, record.order) for record in index.records]
+        self._before = [before[place] for place in places]
 
     def of(self, record: RecordInfo) -> Sums:
         """Find what a record is the sum of.
@@ -96,8 +98,7 @@ class Rounding:
         return self._sums(record, size=max(size, largest))
 
     def _sums(self, record: RecordInfo, *, size: float, terms: int = 0) -> Sums:
-        place = bisect.bisect_right(self._orders, record.order)
-        calls, before = self._before[place]
+        calls, before = self._before[record.id]
         return Sums(size=size, calls=calls, terms=terms + before)
 
     def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:

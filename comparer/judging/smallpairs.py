@@ -1,21 +1,24 @@
 """Measure many small pairs in one pass: what one of them costs is then hardly more than its bytes.
 
-The arrays of a batch lie end to end, all in float64; every number of a pair is a reduction over its
-own stretch. The results are those of ``measure``.
+The arrays of a batch are the rows of a matrix in float64; every number of a pair is a reduction
+over its own row. The results are those of ``measure``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.comparer.result import Metrics
+from padiff.dumpfile.bulk import build_all
 
 from .blocks import is_floating
-from .manyhulls import hulls
+from .manyhulls import Hulls
 from .tally import ROUNDING
 
 if TYPE_CHECKING:
@@ -23,43 +26,14 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import Tolerance
 
-    from .blocks import Array
+    from .blocks import Array, Room
 
 __all__ = ["BATCH", "SMALL", "is_small", "measure_small"]
 
 SMALL = 4096
 """Elements of the largest pair for which the work of Python outweighs that of numpy."""
 BATCH = 1 << 16
-"""Elements of a batch: ten float64 arrays of that length stay in a third-level cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stretches:
-    """Where the pairs of a batch lie."""
-
-    starts: Array
-    sizes: Array
-
-    def spread(self, numbers: Array) -> Array:
-        """Give each element the number of its pair."""
-        spread: Array = np.repeat(numbers, self.sizes)
-        return spread
-
-    def total(self, elements: Array) -> Array:
-        """Add up each pair."""
-        total: Array = np.add.reduceat(elements, self.starts)
-        return total
-
-    def largest(self, elements: Array) -> Array:
-        """Give the largest element of each pair."""
-        largest: Array = np.maximum.reduceat(elements, self.starts)
-        return largest
-
-    def first(self, elements: Array, wanted: Array) -> Array:
-        """Give the place within each pair at which its wanted number stands first."""
-        hits = np.flatnonzero(elements == self.spread(wanted))
-        at: Array = hits[np.searchsorted(hits, self.starts)] - self.starts
-        return at
+"""Elements of a batch: some float64 arrays of that length stay in a second-level cache."""
 
 
 def is_small(reference: Array, candidate: Array) -> bool:
@@ -73,133 +47,171 @@ def is_small(reference: Array, candidate: Array) -> bool:
 
 
 def measure_small(
-    pairs: Sequence[tuple[Array, Array]], tolerances: Sequence[Tolerance], *, mean: bool
+    pairs: Sequence[tuple[Array, Array]],
+    tolerances: Sequence[Tolerance],
+    *,
+    mean: bool,
+    room: Room,
 ) -> list[Metrics | None]:
-    """Measure pairs that are small.
+    """Measure pairs that are small and have equally many elements.
 
     Args:
-        pairs: Reference and candidate, each ``is_small``.
+        pairs: Reference and candidate, each ``is_small``; shapes may differ, sizes not.
         tolerances: One for each pair.
         mean: Whether ``reference_mean_abs`` is wanted.
+        room: Memory for what comes up on the way.
 
     Returns:
         The metrics of each pair; None for one that holds nan or inf, which ``measure`` counts.
     """
-    sizes = np.array([candidate.size for _, candidate in pairs])
-    stretches = _Stretches(np.cumsum(sizes) - sizes, sizes)
+    form = len(pairs), pairs[0][0].size
+    matrices = [room.take(name, form, np.float64) for name in ("known", "found", "gap")]
+    reference, candidate, distance = matrices
     with np.errstate(all="ignore"):
-        reference = _joined([pair[0] for pair in pairs])
-        candidate = _joined([pair[1] for pair in pairs])
-        is_bad = ~(np.isfinite(reference) & np.isfinite(candidate))
-        bad = np.zeros(len(pairs), np.bool_)
-        if is_bad.any():
-            bad = np.logical_or.reduceat(is_bad, stretches.starts)
-            cleared = stretches.spread(bad)
-            reference[cleared] = candidate[cleared] = 0.0
-        return _measure(pairs, (reference, candidate), stretches, tolerances, bad.tolist(), mean)
+        _stack([pair[0] for pair in pairs], reference)
+        _stack([pair[1] for pair in pairs], candidate)
+        np.subtract(candidate, reference, out=distance)
+        bad = ~np.isfinite(_dot(distance, distance))  # an overflow is left to ``measure``, too
+        if bad.any():
+            for matrix in matrices:
+                matrix[bad] = 0.0
+        found = _measure(reference, candidate, distance, tolerances, room)
+        made = _metrics(found, [pair[1].shape for pair in pairs], mean=mean)
+    if not bad.any():
+        return list(made)
+    return [None if is_bad else one for is_bad, one in zip(bad.tolist(), made, strict=True)]
 
 
-def _joined(arrays: Sequence[Array]) -> Array:
-    """Lay arrays end to end in float64."""
-    by_dtype = {array.dtype for array in arrays}
-    flat = [array.reshape(-1) for array in arrays]
-    if len(by_dtype) > 1:
-        flat = [array.astype(np.float64) for array in flat]
-    return np.concatenate(flat).astype(np.float64)
+def _stack(arrays: Sequence[Array], rows: Array) -> None:
+    """Lay arrays of one size into the rows of a float64 matrix."""
+    if len({array.dtype for array in arrays}) == 1:
+        flat = np.concatenate([array.reshape(-1) for array in arrays])
+        np.copyto(rows.reshape(-1), flat, casting="unsafe")
+        return
+    for row, array in zip(rows, arrays, strict=True):
+        np.copyto(row, array.reshape(-1), casting="unsafe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The numbers of each pair; one-dimensional arrays."""
+
+    most: Array
+    most_at: Array
+    relative: Array
+    relative_at: Array
+    mismatched: Array
+    mean_abs: Array
+    mean_size: Array
+    square: Array
+    """Of the difference; then of the reference, of the candidate, and their product."""
+    known: Array
+    found: Array
+    product: Array
+    needed_atol: Array
+    needed_rtol: Array
+    hulls: list[tuple[tuple[float, float], ...]]
 
 
 def _measure(
-    pairs: Sequence[tuple[Array, Array]],
-    sides: tuple[Array, Array],
-    stretches: _Stretches,
-    tolerances: Sequence[Tolerance],
-    bad: list[bool],
-    mean: bool,
-) -> list[Metrics | None]:
-    reference, candidate = sides
-    distance, magnitude = np.abs(candidate - reference), np.abs(reference)
-    relative = np.where(distance == 0, 0.0, distance / magnitude)
-    most, most_relative = stretches.largest(distance), stretches.largest(relative)
-    atol = stretches.spread(np.array([tolerance.atol for tolerance in tolerances]))
-    rtol = stretches.spread(np.array([tolerance.rtol for tolerance in tolerances]))
-    total = stretches.total
-    columns = (
-        most,
-        stretches.first(distance, most),
-        most_relative,
-        stretches.first(relative, most_relative),
-        total(~(distance <= atol + rtol * magnitude)),
-        total(distance) / stretches.sizes,
-        total(magnitude) / stretches.sizes,
-        total(distance * distance),
-        total(magnitude * magnitude),
-        total(candidate * candidate),
-        total(reference * candidate),
-        _needed_atol(stretches, distance, magnitude, rtol),
-        _needed_rtol(stretches, distance, magnitude, atol),
-    )
-    vertices = hulls(magnitude, distance, stretches.starts, stretches.sizes)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        None if is_bad else _metrics(pair[1].shape, row, hull, mean=mean)
-        for pair, is_bad, row, hull in zip(pairs, bad, rows, vertices, strict=True)
-    ]
-
-
-def _needed_atol(stretches: _Stretches, distance: Array, magnitude: Array, rtol: Array) -> Array:
-    allowed = rtol * magnitude
-    needed = np.where(distance > allowed, distance - allowed + ROUNDING * distance, 0.0)
-    return stretches.largest(needed)
-
-
-def _needed_rtol(stretches: _Stretches, distance: Array, magnitude: Array, atol: Array) -> Array:
-    over = distance > atol
-    needed = np.where(over, (distance - atol + ROUNDING * distance) / magnitude, 0.0)
-    return stretches.largest(needed)
-
-
-def _metrics(
-    shape: tuple[int, ...],
-    row: tuple[float, ...],
-    hull: tuple[tuple[float, float], ...],
-    *,
-    mean: bool,
-) -> Metrics:
-    (most, most_at, relative, relative_at, mismatched, mean_abs, size) = row[:7]
-    (square, known, found, product, needed_atol, needed_rtol) = row[7:]
-    return Metrics(
-        size=math.prod(shape),
-        mismatched=int(mismatched),
-        max_abs=most,
-        max_abs_index=_index(int(most_at), shape),
-        max_rel=relative,
-        max_rel_index=_index(int(relative_at), shape),
-        mean_abs=mean_abs,
-        relative_l2=_ratio(math.sqrt(square), math.sqrt(known)),
-        cosine=_cosine(product, math.sqrt(known) * math.sqrt(found)),
-        needed_atol=needed_atol,
-        needed_rtol=None if needed_rtol == math.inf else needed_rtol,
-        reference_mean_abs=size if mean else None,
-        hull=hull,
+    reference: Array, candidate: Array, distance: Array, tolerances: Sequence[Tolerance], room: Room
+) -> _Found:
+    """Take all numbers; ``distance`` comes with its sign and loses it."""
+    form = count, size = reference.shape
+    rows = np.arange(count)
+    square = _dot(distance, distance)
+    np.abs(distance, out=distance)
+    magnitude = np.abs(reference, out=room.take("size", form, np.float64))
+    relative = np.divide(distance, magnitude, out=room.take("ratio", form, np.float64))
+    has_zeros = magnitude.min() == 0
+    if has_zeros:
+        np.copyto(relative, 0.0, where=distance == 0)
+    most_at, relative_at = distance.argmax(axis=1), relative.argmax(axis=1)
+    most, most_relative = distance[rows, most_at], relative[rows, relative_at]
+    atol = np.array([tolerance.atol for tolerance in tolerances])
+    rtol = np.array([tolerance.rtol for tolerance in tolerances])
+    line = np.multiply(magnitude, rtol[:, None], out=relative)
+    np.add(line, atol[:, None], out=line)
+    agree = np.less_equal(distance, line, out=room.take("agree", form, np.bool_))
+    agreeing = size if agree.all() else np.count_nonzero(agree, axis=1)
+    hulls = Hulls(magnitude, distance, most_at, has_zeros=bool(has_zeros), room=room)
+    return _Found(
+        most=most,
+        most_at=most_at,
+        relative=most_relative,
+        relative_at=relative_at,
+        mismatched=np.full(count, size) - agreeing,
+        mean_abs=distance.sum(axis=1) / size,
+        mean_size=magnitude.sum(axis=1) / size,
+        square=square,
+        known=_dot(reference, reference),
+        found=_dot(candidate, candidate),
+        product=_dot(reference, candidate),
+        needed_atol=hulls.largest(partial(_needed_atol, rtol)),
+        needed_rtol=hulls.largest(partial(_needed_rtol, atol)),
+        hulls=hulls.points(),
     )
 
 
-def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    found = []
-    for length in reversed(shape):
-        place, axis = divmod(place, length)
-        found.append(axis)
-    return tuple(reversed(found))
+def _dot(one: Array, other: Array) -> Array:
+    """Give the product of each row with the other's."""
+    product: Array = np.matmul(one[:, None, :], other[:, :, None])[:, 0, 0]
+    return product
 
 
-def _ratio(distance: float, size: float) -> float | None:
-    if size == 0.0:
-        return 0.0 if distance == 0.0 else math.inf
-    ratio = distance / size
-    return None if math.isnan(ratio) else ratio
+def _needed_atol(rtol: Array, x: Array, d: Array, owner: Array) -> Array:
+    allowed = rtol[owner] * x
+    return np.where(d > allowed, d - allowed + ROUNDING * d, 0.0)
 
 
-def _cosine(product: float, sizes: float) -> float | None:
-    if sizes == 0.0 or not math.isfinite(sizes):
-        return None
-    return max(-1.0, min(1.0, product / sizes))
+def _needed_rtol(atol: Array, x: Array, d: Array, owner: Array) -> Array:
+    allowed = atol[owner]
+    return np.where(d > allowed, (d - allowed + ROUNDING * d) / x, 0.0)
+
+
+def _metrics(found: _Found, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
+    size = np.sqrt(found.known)
+    relative = np.where(size == 0, np.where(found.square == 0, 0.0, np.inf), np.sqrt(found.square))
+    np.divide(relative, size, out=relative, where=size != 0)
+    sizes = size * np.sqrt(found.found)
+    cosine = np.where(np.isfinite(sizes) & (sizes != 0), found.product / sizes, np.nan)
+    needed_rtol = np.where(np.isinf(found.needed_rtol), np.nan, found.needed_rtol)
+    return build_all(
+        Metrics,
+        len(shapes),
+        size=[math.prod(shape) for shape in shapes],
+        mismatched=found.mismatched.tolist(),
+        max_abs=found.most.tolist(),
+        max_abs_index=_indices(found.most_at, shapes),
+        max_rel=found.relative.tolist(),
+        max_rel_index=_indices(found.relative_at, shapes),
+        mean_abs=found.mean_abs.tolist(),
+        relative_l2=_known(relative),
+        cosine=_known(np.clip(cosine, -1.0, 1.0)),
+        needed_atol=found.needed_atol.tolist(),
+        needed_rtol=_known(needed_rtol),
+        reference_mean_abs=found.mean_size.tolist() if mean else [None] * len(shapes),
+        hull=found.hulls,
+    )
+
+
+def _known(numbers: Array) -> list[float | None]:
+    """Give None for nan."""
+    found: list[float | None] = numbers.tolist()
+    if np.isnan(numbers).any():
+        return [None if number != number else number for number in found]  # noqa: PLR0124 -- nan
+    return found
+
+
+def _indices(places: Array, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Give the index of a place in C order in each shape."""
+    found: list[tuple[int, ...]] = [()] * len(shapes)
+    of_shape: dict[tuple[int, ...], list[int]] = {}
+    for row, shape in enumerate(shapes):
+        of_shape.setdefault(shape, []).append(row)
+    for shape, rows in of_shape.items():
+        axes = np.unravel_index(places[rows], shape) if shape else ()
+        indices = zip(*(axis.tolist() for axis in axes), strict=True) if axes else repeat(())
+        for row, index in zip(rows, indices, strict=False):
+            found[row] = index
+    return found

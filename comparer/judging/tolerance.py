@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Tolerance
@@ -63,6 +64,25 @@ _EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "flo
 """Spacing of 1.0 by dtype (IEEE 754)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loosest:
+    """The loosest of several dtypes."""
+
+    atol: float
+    rtol: float
+    epsilon: float
+
+
+@lru_cache(maxsize=256)
+def _loosest(dtypes: tuple[str, ...]) -> _Loosest:
+    defaults = [_DEFAULTS.get(name, EXACT) for name in dtypes]
+    return _Loosest(
+        atol=max(default.atol for default in defaults),
+        rtol=max(default.rtol for default in defaults),
+        epsilon=max(map(epsilon_of, dtypes)),
+    )
+
+
 def epsilon_of(dtype: str) -> float:
     """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
     return _EPSILONS.get(dtype, 0.0)
@@ -76,7 +96,7 @@ def rounding_of(sums: Sums, rtol: float, dtypes: Sequence[str]) -> float:
         rtol: The default of the looser dtype: a few roundings of a result.
         dtypes: Those of the record and the models; sums are kept in float32 or wider.
     """
-    result = max(map(epsilon_of, dtypes)) / 2
+    result = _loosest(tuple(dtypes)).epsilon / 2
     partial = min(result, _EPSILONS["float32"] / 2)
     square = sums.calls * result**2 + sums.terms / BLOCKED * partial**2
     return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
@@ -187,26 +207,26 @@ class TolerancePolicy:
             candidate: Address on the candidate.
             basis: What is known of the pair.
         """
-        names, noise = list(basis.dtypes), basis.noise
-        if reference.role not in STATE_ROLES and all(name in _DEFAULTS for name in names):
-            names += basis.model_dtypes
-        defaults = [_DEFAULTS.get(name, EXACT) for name in names]
-        atol = max(default.atol for default in defaults)
-        rtol = max(default.rtol for default in defaults)
+        names: tuple[str, ...] = basis.dtypes
+        noise = basis.noise
+        is_state = reference.role in STATE_ROLES
+        if not is_state and names[0] in _DEFAULTS and names[1] in _DEFAULTS:
+            names = names + basis.model_dtypes
+        loosest = _loosest(names)
+        atol, rtol = loosest.atol, loosest.rtol
         if rtol > 0:
-            is_state = reference.role in STATE_ROLES
             is_computed = not is_state or reference.phase is Phase.UPDATE or reference.step > 0
             is_measured = noise is not None and is_computed
             atol = 0.0 if is_measured and not is_state else atol
             floor = None
             if basis.largest_gradient > 0:
-                floor = basis.largest_gradient * max(atol, *map(epsilon_of, names))
+                floor = basis.largest_gradient * max(atol, loosest.epsilon)
                 atol = floor
             if self.atol is not None:
                 atol = max(self.atol, floor or 0.0)
             if self.rtol is not None:
                 rtol = self.rtol
-            elif reference.role not in STATE_ROLES or reference.phase is Phase.UPDATE:
+            elif not is_state or reference.phase is Phase.UPDATE:
                 atol = max(atol, rounding_of(basis.sums, rtol, names))
             atol = max(atol, noise or 0.0) if is_measured else atol
         used: list[int] = []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Metrics, Tolerance, measure
+from padiff.comparer.judging.blocks import Room
 from padiff.comparer.judging.hull import passes
 from padiff.comparer.judging.smallpairs import SMALL, is_small, measure_small
 
@@ -64,12 +65,18 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
 def test_a_batch_says_what_each_pair_alone_says(
     batch: list[tuple[tuple[Array, Array], Tolerance]], other: Tolerance
 ) -> None:
-    arrays, tolerances = [pair for pair, _ in batch], [tolerance for _, tolerance in batch]
+    by_size: dict[int, list[tuple[tuple[Array, Array], Tolerance]]] = {}
+    for pair, tolerance in batch:
+        by_size.setdefault(pair[0].size, []).append((pair, tolerance))
+    room = Room()
+    found: list[tuple[tuple[Array, Array], Tolerance, Metrics | None]] = []
+    for same in by_size.values():
+        arrays, tolerances = [pair for pair, _ in same], [tolerance for _, tolerance in same]
+        measured = measure_small(arrays, tolerances, mean=True, room=room)
+        found += zip(arrays, tolerances, measured, strict=True)
 
-    found = measure_small(arrays, tolerances, mean=True)
-
-    for pair, tolerance, together in zip(arrays, tolerances, found, strict=True):
-        alone = measure(*pair, tolerance, mean=True)
+    for pair, tolerance, together in found:
+        alone = measure(pair[0], pair[1], tolerance, mean=True)
         is_finite = all(np.isfinite(side.astype(np.float64)).all() for side in pair)
         assert (together is not None) is is_finite
         if together is not None:
