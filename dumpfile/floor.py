@@ -128,7 +128,8 @@ def _row(path: Path, row: JSON) -> RecordFloor | None:
     numbers = [
         float(cell)
         for cell in cells
-        if isinstance(cell, int | float) and not isinstance(cell, bool) and 0 <= cell < _TOO_LARGE
+        if isinstance(cell, int | float) and not isinstance(cell, bool) and cell >= 0
+        if isinstance(cell, float) or cell < _TOO_LARGE
     ]
     if len(cells) != 2 or len(numbers) != 2:  # noqa: PLR2004
         raise _refuse(path, "two numbers >= 0", repr(row))
