@@ -107,6 +107,12 @@ class Adapter(Protocol):
 
     # -- tensors
 
+    def elements(self, tensor: Tensor) -> Array:
+        """Give the elements as ``snapshot`` does, but in the tensor's own memory where possible.
+
+        They are to be read at once, before the tensor can change, and never to be written.
+        """
+
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in the tensor's own dtype.
 

@@ -37,8 +37,9 @@ from .schema import (
 )
 from .statistics import statistics_of
 from .stepfile import StepFile
-from .stepwriter import StepWriter, Stored
+from .stepwriter import StepWriter
 from .validate import validate
+from .valuestore import Stored
 from .writer import DumpWriter
 
 __all__ = [

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 _REPORT_BYTES = 1 << 20  # the consumer gives room back in portions of this, not item by item
+_WAKING_BYTES = 1 << 20  # so much may wait while the thread sleeps, until ``drain`` or ``close``
 
 
 class ByteQueue(Generic[Item]):
     """Hand items to a thread that works on them in order; ``put`` waits while it is behind.
 
-    An error of the thread surfaces at the producer's next ``put`` or ``drain``.
+    The thread is woken for a good amount of work, not for each item: on busy cores every waking
+    costs the producer more than a small item. An error of the thread surfaces at the producer's
+    next ``put`` or ``drain``.
     """
 
     def __init__(self, work: Callable[[Item], None], *, limit_bytes: int, name: str) -> None:
@@ -53,15 +56,17 @@ class ByteQueue(Generic[Item]):
             while self._waiting_bytes and self._waiting_bytes + size_bytes > self._limit:
                 if self._error is not None:
                     return
+                self._changed.notify_all()
                 self._changed.wait()
             self._items.append((item, size_bytes))
             self._waiting_bytes += size_bytes
-            if not self._is_busy:
+            if not self._is_busy and self._waiting_bytes >= min(_WAKING_BYTES, self._limit):
                 self._changed.notify_all()
 
     def drain(self) -> None:
         """Wait until all items are worked off, or the thread has failed."""
         with self._changed:
+            self._changed.notify_all()
             while (self._items or self._is_busy) and self._error is None:
                 self._changed.wait()
 

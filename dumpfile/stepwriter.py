@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from .bytequeue import ByteQueue
-from .digest import digest_of_bytes
-from .dtypes import Array, dtype_name, numpy_dtype
+from .arena import Arena
 from .errors import DumpError
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
 from .keep import Keep
-from .sampling import is_sampled, sample_positions
-from .schema import CallInfo, Content, FileInfo, ModuleInfo, Sample, ValueInfo
-from .statistics import statistics_of
+from .schema import CallInfo, Content, FileInfo, ModuleInfo, ValueInfo
+from .valuestore import Stored, ValueStore
 from .writeerror import write_error
 
 if TYPE_CHECKING:
@@ -27,40 +20,20 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .address import Phase, Role
+    from .dtypes import Array
 
-_QUEUE_BYTES = 256 << 20
-_ITEM_BYTES = 512  # what a waiting item costs beside its elements
-_PAGE_BYTES = 4 << 20
-_OWN_DATASET_BYTES = 64 << 10
 _EVERYTHING = Keep()
-_OVERLAPPED_BYTES = 1 << 20  # from here on, statistics are taken while the elements are written
-
-
-@dataclass(slots=True, eq=False)
-class Stored:
-    """A tensor that was handed to a step's writer; known by value once the writer got to it."""
-
-    info: ValueInfo | None = None
-    """The value it turned out to be; None until then. ``StepWriter.flush`` waits for that."""
-
-
-@dataclass(slots=True)
-class _Page:
-    """Small values of one dtype that wait to become one dataset."""
-
-    dataset: str
-    data: bytearray = field(default_factory=bytearray)
 
 
 class StepWriter:
     """Writes one step of one rank. Made by ``DumpWriter.step``; use it as a context manager.
 
-    ``store`` returns at once: digest, statistics and writing happen in a thread, and what the
-    thread could not do surfaces as DumpWriteError at the next ``store``, ``flush`` or ``close``.
+    ``store`` does not wait for the disk as long as there is room: writing happens in a thread, and
+    what that could not do surfaces as DumpWriteError at the next ``store``, ``flush`` or ``close``.
     All other methods belong to one thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         path: Path,
         *,
@@ -69,6 +42,7 @@ class StepWriter:
         rank: int,
         compression: int | None = None,
         content: Keep = _EVERYTHING,
+        arena: Arena | None = None,
         finished: Callable[[FileInfo], None] = lambda info: None,
     ) -> None:
         """Create the file.
@@ -80,6 +54,7 @@ class StepWriter:
             rank: Index of the process.
             compression: Level of deflate, None for none.
             content: What ``store`` writes unless it is told otherwise.
+            arena: Where elements wait to be written; None makes one.
             finished: Called once by ``close`` with the description of the whole file.
 
         Raises:
@@ -88,25 +63,19 @@ class StepWriter:
         self._path, self._relative = path, relative
         self._step, self._rank = step, rank
         self._finished = finished
-        self._content, self._sample = content.content, content.sample
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
         self._records: list[list[Any]] = []
         self._addresses: dict[tuple[Any, ...], int] = {}
-        self._values: list[ValueInfo] = []
-        self._by_digest: dict[tuple[str, str], ValueInfo] = {}
-        self._pages: dict[str, _Page] = {}
-        self._page_count = 0
         self._is_closed = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._sink = HDF5Sink(self._partial, compression=compression)
         except (OSError, RuntimeError) as error:
             raise write_error(f"create {str(path)!r}", error) from error
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="padiff-statistics")
-        self._queue: ByteQueue[tuple[Stored, Array, str, Content]] = ByteQueue(
-            self._take, limit_bytes=_QUEUE_BYTES, name=f"padiff-writer-{step}-{rank}"
+        self._store = ValueStore(
+            self._sink, arena or Arena(), content, thread_name=f"padiff-writer-{step}-{rank}"
         )
 
     def __enter__(self) -> Self:
@@ -140,7 +109,7 @@ class StepWriter:
         self._calls[call.id] = call
 
     def store(self, array: Array, *, content: Content | None = None) -> Stored:
-        """Hand over a tensor's elements, which nobody may change from here on.
+        """Store a tensor's elements as they are now; they may change once this returns.
 
         Args:
             array: Any shape and any dtype that a dump can hold.
@@ -150,9 +119,7 @@ class StepWriter:
             DumpWriteError: Something stored earlier could not be written.
             RecordError: Dumps cannot hold the dtype.
         """
-        name = dtype_name(array.dtype)
-        stored = Stored()
-        self._queue.put((stored, array, name, content or self._content), array.nbytes + _ITEM_BYTES)
+        stored = self._store.store(array, content)
         self._raise_error()
         return stored
 
@@ -195,7 +162,7 @@ class StepWriter:
         Raises:
             DumpWriteError: Something could not be written.
         """
-        self._queue.drain()
+        self._store.flush()
         self._raise_error()
 
     def close(self) -> None:
@@ -206,13 +173,11 @@ class StepWriter:
         """
         if self._is_closed:
             return
-        self._queue.close()
-        self._pool.shutdown()
+        self._store.stop()
         try:
             self._raise_error()
-            for dtype in tuple(self._pages):
-                self._write_page(dtype)
-            self._sink.write("/index", self._encoded_index(), "uint8")
+            values = self._store.finish()
+            self._sink.write("/index", self._encoded_index(values), "uint8")
             size_bytes = self._sink.close()
             self._partial.rename(self._path)
         except (OSError, RuntimeError) as error:
@@ -236,21 +201,20 @@ class StepWriter:
         """Stop and remove the file; harmless after ``close``."""
         if not self._is_closed:
             self._is_closed = True
-            self._queue.close(discard=True)
-            self._pool.shutdown()
+            self._store.stop(discard=True)
             self._sink.abandon()
             with suppress(OSError):  # another rank's file may be in it
                 self._path.parent.rmdir()
 
     def _raise_error(self) -> None:
-        error = self._queue.error
+        error = self._store.error
         if error is None:
             return
         if isinstance(error, DumpError) or not isinstance(error, OSError | RuntimeError):
             raise error
         raise write_error(f"write {str(self._path)!r}", error) from error
 
-    def _encoded_index(self) -> bytes:
+    def _encoded_index(self, values: Sequence[ValueInfo]) -> bytes:
         for record in self._records:
             stored = record[7]
             if stored is not None:
@@ -260,68 +224,6 @@ class StepWriter:
             rank=self._rank,
             modules=self._modules,
             calls=(self._calls[call] for call in sorted(self._calls)),
-            values=self._values,
+            values=values,
             records=self._records,
         )
-
-    # -- in the thread
-
-    def _take(self, item: tuple[Stored, Array, str, Content]) -> None:
-        stored, array, name, content = item
-        flat = np.ascontiguousarray(array, dtype=numpy_dtype(name)).reshape(-1)
-        data = flat.view(np.uint8).data
-        key = (name, digest_of_bytes(data, name))
-        known = self._by_digest.get(key)
-        if content is Content.SAMPLE and not is_sampled(flat.size, self._sample):
-            content = Content.FULL
-        if known is None or known.content.rank < content.rank:
-            known = self._by_digest[key] = self._add_value(flat, array.shape, key, content)
-        stored.info = known
-
-    def _add_value(
-        self, flat: Array, shape: tuple[int, ...], key: tuple[str, str], content: Content
-    ) -> ValueInfo:
-        name, digest = key
-        dataset, offset, sample = None, 0, None
-        measured = flat[:0] if content is Content.DIGEST else flat
-        is_large = measured.nbytes >= _OVERLAPPED_BYTES
-        pending = self._pool.submit(statistics_of, measured) if is_large else None
-        if content is Content.FULL and flat.size:
-            dataset, offset = self._place(flat.view(np.uint8).data, name)
-        elif content is Content.SAMPLE:
-            sample = Sample(count=self._sample, shape=shape)
-            chosen = flat[sample_positions(shape, self._sample)]
-            dataset, offset = self._place(chosen.view(np.uint8).data, name)
-        statistics = statistics_of(measured) if pending is None else pending.result()
-        info = ValueInfo(
-            id=len(self._values),
-            digest=digest,
-            dtype=name,
-            size=flat.size,
-            statistics=statistics,
-            content=content,
-            dataset=dataset,
-            offset=offset,
-            sample=sample,
-        )
-        self._values.append(info)
-        return info
-
-    def _place(self, data: memoryview, name: str) -> tuple[str, int]:
-        if data.nbytes >= _OWN_DATASET_BYTES:
-            dataset = f"/values/v{len(self._values):08d}"
-            self._sink.write(dataset, data, name)
-            return dataset, 0
-        page = self._pages.get(name)
-        if page is None:
-            page = self._pages[name] = _Page(dataset=f"/values/p{self._page_count:04d}_{name}")
-            self._page_count += 1
-        offset = len(page.data) // numpy_dtype(name).itemsize
-        page.data += data
-        if len(page.data) >= _PAGE_BYTES:
-            self._write_page(name)
-        return page.dataset, offset
-
-    def _write_page(self, name: str) -> None:
-        page = self._pages.pop(name)
-        self._sink.write(page.dataset, page.data, name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from .arena import Arena
 from .errors import DumpExistsError, DumpWriteError, PadiffError
 from .keep import Keep
 from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, encode_manifest, file_path
@@ -57,6 +58,7 @@ class DumpWriter:
         self._shown = str(directory)
         self._place = Place(Path(directory), overwrite=overwrite)
         self._compression = compression
+        self._arena = Arena()
         self._open: dict[str, StepWriter] = {}
         self._files: list[FileInfo] = []
         self._is_described = False
@@ -116,6 +118,7 @@ class DumpWriter:
             rank=rank,
             compression=self._compression,
             content=self._content,
+            arena=self._arena,
             finished=self._finished,
         )
         self._open[relative] = made

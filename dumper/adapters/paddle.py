@@ -18,6 +18,7 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import paddle
 from paddle import nn
 from paddle.nn.layer.rnn import RNNBase
@@ -160,9 +161,13 @@ class PaddleAdapter:
 
     # -- tensors
 
+    def elements(self, tensor: Tensor) -> Array:
+        """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        return elements(tensor)
+
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in their native dtype."""
-        return elements(tensor)
+        return np.array(elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
         """Give a new leaf of the same elements, dtype, device and wish for a gradient."""

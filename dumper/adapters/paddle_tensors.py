@@ -24,20 +24,29 @@ BITS: Final = {
 }
 """Dtypes whose bits ``Tensor.numpy()`` hands out under an integer name."""
 
+_SHARED_FROM: Final = 1 << 13
+"""Elements from which on sharing memory is cheaper than a copy."""
+
 _WIDER: Final = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 """Integers that Paddle lacks (it would take uint16 for bfloat16 bits), and what holds them."""
 
 
 def elements(tensor: Tensor) -> Array:
-    """Copy the elements to host memory now, C-contiguous, in their native dtype."""
+    """Give the elements, C-contiguous, in their native dtype; large ones in their own memory."""
     if tensor.is_selected_rows():
         return _dense_rows(tensor)
     if not tensor.is_dense():
         tensor = tensor.to_dense()
     bits = BITS.get(tensor.dtype)
-    array: Array = tensor.numpy()
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")  # not ascontiguousarray: that makes 0-d arrays 1-d
+    is_shared = tensor.size >= _SHARED_FROM and tensor.place.is_cpu_place()
+    array: Array
+    if is_shared and bits is None:
+        array = np.from_dlpack(tensor.detach())
+    elif is_shared and tensor.dtype == paddle.bfloat16:  # which DLPack cannot name
+        array = np.from_dlpack(tensor.detach().view(paddle.int16))
+    else:
+        array = tensor.numpy()
+    array = np.asarray(array, order="C")  # not ascontiguousarray: that makes 0-d arrays 1-d
     return array if bits is None else array.view(bits)
 
 

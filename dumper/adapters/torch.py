@@ -121,19 +121,22 @@ class TorchAdapter:
 
     # -- tensors
 
+    def elements(self, tensor: torch.Tensor) -> Array:
+        """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        plain = tensor.detach()
+        if plain.is_quantized:
+            plain = plain.dequantize()
+        if plain.layout is not torch.strided:
+            plain = plain.to_dense()
+        plain = plain.resolve_conj().resolve_neg()
+        bits = _AS_BITS.get(plain.dtype)
+        if bits is None:
+            return _in_host_memory(plain)
+        return _in_host_memory(plain.contiguous().view(bits[0])).view(bits[1])
+
     def snapshot(self, tensor: torch.Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in their own dtype."""
-        with torch.no_grad():
-            plain = tensor.detach()
-            if plain.is_quantized:
-                plain = plain.dequantize()
-            if plain.layout is not torch.strided:
-                plain = plain.to_dense()
-            plain = plain.resolve_conj().resolve_neg()
-            bits = _AS_BITS.get(plain.dtype)
-            if bits is None:
-                return _copied(plain)
-            return _copied(plain.contiguous().view(bits[0])).view(bits[1])
+        return np.array(self.elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
@@ -312,12 +315,9 @@ class TorchAdapter:
         return notes
 
 
-def _copied(plain: torch.Tensor) -> Array:
-    """Copy a plain tensor into an array of its own (``ascontiguousarray`` would make 0-d 1-d)."""
-    if plain.device.type == "cpu":
-        return np.array(plain.numpy(), order="C", copy=True)
-    array: Array = plain.cpu().contiguous().numpy()
-    return array
+def _in_host_memory(plain: torch.Tensor) -> Array:
+    """View a plain tensor as an array, or copy it into one (0-d stays 0-d)."""
+    return np.asarray(plain.cpu().numpy(), order="C")
 
 
 def _dtype(name: str) -> torch.dtype:

@@ -51,7 +51,7 @@ class Contents:
         known = self._known(key)
         if known is not None:
             return known
-        array = self._adapter.snapshot(tensor)
+        array = self._adapter.elements(tensor)
         content = Content(
             shape=tuple(array.shape),
             size_bytes=array.nbytes,

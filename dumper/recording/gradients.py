@@ -113,7 +113,7 @@ class Gradients:
             if watched.arrivals > 1:
                 self.repeated += 1
                 return
-            array = self._adapter.snapshot(gradient)
+            array = self._adapter.elements(gradient)
             stored = self._writer.store(array)
             order = self._next()
             for target in watched.targets:

@@ -139,7 +139,7 @@ class Recomputed:
         """Give the last call whose inputs were these."""
         self._writer.flush()
         found = {
-            slot: digest_of(self._adapter.snapshot(tensor))
+            slot: digest_of(self._adapter.elements(tensor))
             for slot, tensor in flat.tensors
             if self._adapter.is_floating(tensor)
         }

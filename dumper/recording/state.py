@@ -165,7 +165,7 @@ class State:
         gradient = self.adapter.gradient(held.tensor)
         if not held.is_trained or held.gradient is not None or gradient is None:
             return None
-        array = self.adapter.snapshot(gradient)
+        array = self.adapter.elements(gradient)
         if scale != 1.0:
             array = (array / scale).astype(array.dtype)
         self._nonzero = self._nonzero or bool(array.any())
@@ -182,7 +182,7 @@ class State:
         identity = self.adapter.identity(item.tensor)
         held = self.held.get(identity)
         if held is None:
-            array = self.adapter.snapshot(item.tensor)
+            array = self.adapter.elements(item.tensor)
             shape = tuple(array.shape)
             held = Held(len(self.held), item.tensor, shape, writer.store(array))
             self.held[identity] = held
@@ -196,7 +196,7 @@ class State:
         earlier = None if self.stale else self.adapter.gradient(held.tensor)
         # Paddle's clear_grad leaves zeros.
         self.stale = self.stale or (
-            earlier is not None and bool(self.adapter.snapshot(earlier).any())
+            earlier is not None and bool(self.adapter.elements(earlier).any())
         )
 
         def arrived(_: Tensor) -> None:

@@ -89,7 +89,7 @@ class Update:
             grads = [(tensor, self.adapter.gradient(tensor)) for tensor in held]
             pairs = [(tensor, grad) for tensor, grad in grads if grad is not None]
         for tensor, gradient in pairs:
-            stored = self.writer.store(self.adapter.snapshot(gradient))
+            stored = self.writer.store(self.adapter.elements(gradient))
             self._clipped[identity(tensor)] = stored
 
     def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
@@ -169,7 +169,7 @@ class Update:
         count = 0
         for key, owner in self.state.owners():
             if key not in after:
-                after[key] = self.writer.store(self.adapter.snapshot(owner.held.tensor))
+                after[key] = self.writer.store(self.adapter.elements(owner.held.tensor))
             self.writer.add_record(
                 module=owner.module,
                 call=None,
@@ -186,7 +186,7 @@ class Update:
         return count
 
     def _array(self, kept: Any) -> Any:  # noqa: ANN401 - a tensor or number
-        return self.adapter.snapshot(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)
+        return self.adapter.elements(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)
 
     def _add_scalar(self, role: Role, slot: str, number: float, order: int) -> None:
         self._store(0, role, slot, order, np.array(number, np.float64))

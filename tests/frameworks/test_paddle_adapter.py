@@ -46,12 +46,12 @@ def own_names(layer: nn.Layer) -> dict[str, bool]:
 # -- tensors
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)])
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3), (300, 100)])
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_and_form_goes_in_and_out_bit_for_bit(
     name: str, shape: tuple[int, ...]
 ) -> None:
-    values = (np.arange(6)[: int(np.prod(shape))].reshape(shape) % 2).astype(numpy_dtype(name))
+    values = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(numpy_dtype(name))
 
     tensor = ADAPTER.tensor(values, device="cpu", dtype=None)
     read = ADAPTER.snapshot(tensor)
@@ -65,6 +65,26 @@ def test_integers_that_paddle_lacks_are_widened_and_never_taken_for_bfloat16() -
 
     assert tensor.dtype == paddle.int32
     assert tensor.tolist() == [16256]
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int64", "bool", "complex64"])
+def test_elements_of_large_tensors_lie_in_their_own_memory(name: str) -> None:
+    tensor = ADAPTER.tensor(np.ones((300, 100), numpy_dtype(name)), device="cpu", dtype=None)
+    version = tensor.inplace_version
+
+    read = ADAPTER.elements(tensor)
+
+    assert read.ctypes.data == tensor.data_ptr()
+    assert tensor.inplace_version == version
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e4m3fn"])
+def test_elements_of_large_views_come_in_reading_order(name: str) -> None:
+    values = (np.arange(30_000).reshape(300, 100) % 7).astype(numpy_dtype(name))
+    tensor = ADAPTER.tensor(values, device="cpu", dtype=None)
+
+    assert np.array_equal(ADAPTER.elements(tensor.transpose([1, 0])), values.T)
+    assert np.array_equal(ADAPTER.elements(tensor[7:250]), values[7:250])
 
 
 def test_snapshot_is_a_copy_in_reading_order() -> None:

@@ -54,6 +54,14 @@ def test_snapshot_shares_no_memory() -> None:
     assert array.flags.c_contiguous
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e5m2", "bool", "complex64"])
+def test_elements_lie_in_the_tensors_own_memory(name: str) -> None:
+    source = torch.ones(3, 4).to(getattr(torch, name))
+
+    assert ADAPTER.elements(source).ctypes.data == source.data_ptr()
+    assert ADAPTER.elements(source.t()).flags.c_contiguous
+
+
 def test_snapshot_resolves_lazy_conjugation_and_sparse_layout() -> None:
     value = torch.tensor([1 + 2j])
 

@@ -62,3 +62,28 @@ def test_an_error_of_the_thread_is_kept_and_nobody_waits_for_ever() -> None:
     queue.close()
 
     assert isinstance(queue.error, KeyError)
+
+
+def test_little_work_waits_until_it_is_asked_for() -> None:
+    threads: list[str] = []
+    queue: ByteQueue[int] = ByteQueue(
+        lambda _: threads.append(threading.current_thread().name), limit_bytes=8 << 20, name="test"
+    )
+    for number in range(100):
+        queue.put(number, 100)
+    before = len(threads)
+    queue.drain()
+
+    assert before == 0
+    assert threads == ["test"] * 100
+    queue.close()
+
+
+def test_much_work_is_begun_without_asking() -> None:
+    begun = threading.Event()
+    queue: ByteQueue[int] = ByteQueue(lambda _: begun.set(), limit_bytes=8 << 20, name="test")
+
+    queue.put(0, 4 << 20)
+
+    assert begun.wait(60)
+    queue.close()

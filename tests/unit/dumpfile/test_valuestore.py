@@ -1,0 +1,127 @@
+"""Tests of storing tensors in their own memory's time."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from padiff.dumpfile import Content, DumpWriter, Phase, Role, open_dump, validate
+from padiff.dumpfile.arena import Arena
+from padiff.dumpfile.stepwriter import StepWriter
+from tests.support.dumps import DumpBuilder, manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES = (0, 3, 20_000, 3_000_000, 9_000_000)
+"""Elements: of an empty tensor, on a page, a dataset of its own, and more than the arena holds."""
+
+
+def add(step: StepWriter, array: np.ndarray, content: Content | None = None) -> None:
+    step.add_record(
+        module=0,
+        call=None,
+        phase=Phase.FORWARD,
+        role=Role.NAMED,
+        slot="['x']",
+        order=0,
+        shape=array.shape,
+        value=step.store(array, content=content),
+    )
+
+
+def changing(size: int) -> np.ndarray:
+    return np.arange(size, dtype=np.float32)
+
+
+@pytest.mark.parametrize("compression", [None, 1])
+def test_tensors_may_change_as_soon_as_they_are_stored(
+    compression: int | None, tmp_path: Path
+) -> None:
+    with DumpWriter(tmp_path / "net", compression=compression) as writer:
+        with writer.step(0) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            for size in SIZES:
+                array = changing(size)
+                add(step, array)
+                array[:] = -1.0
+        path = writer.commit(manifest())
+
+    assert validate(path, deep=True) == []
+    with open_dump(path).open() as file:
+        for size, record in zip(SIZES, file.index.records, strict=True):
+            np.testing.assert_array_equal(file.array(record), changing(size))
+
+
+@pytest.mark.parametrize("content", [Content.STATS, Content.SAMPLE])
+def test_statistics_are_those_of_the_moment_of_storing(content: Content, tmp_path: Path) -> None:
+    with DumpWriter(tmp_path / "net") as writer:
+        with writer.step(0) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            array = changing(20_000)
+            add(step, array, content)
+            array[:] = -1.0
+        path = writer.commit(manifest())
+
+    assert validate(path, deep=True) == []
+    with open_dump(path).open() as file:
+        assert file.index.values[0].statistics.maximum == 19_999.0
+
+
+def test_a_tensor_that_is_known_is_handed_over_once(tmp_path: Path) -> None:
+    with DumpWriter(tmp_path / "net") as writer:
+        step = writer.step(0)
+        array = changing(20_000)
+
+        assert step.store(array) is step.store(array.copy().reshape(2, -1))
+
+
+def test_more_of_a_value_than_before_is_kept_when_that_is_wanted(tmp_path: Path) -> None:
+    contents = (Content.DIGEST, Content.FULL, Content.STATS)
+    with DumpWriter(tmp_path / "net") as writer:
+        with writer.step(0) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            for content in contents:
+                add(step, changing(20_000), content)
+        path = writer.commit(manifest())
+
+    with open_dump(path).open() as file:
+        values = [file.index.values[record.value or 0] for record in file.index.records]
+        assert [value.content for value in values] == [Content.DIGEST, Content.FULL, Content.FULL]
+        assert len(file.index.values) == 2
+
+
+def test_memory_is_room_again_after_a_step_that_was_given_up(tmp_path: Path) -> None:
+    arena = Arena(1 << 20)
+    for step in range(3):
+        made = StepWriter(
+            tmp_path / str(step) / "rank_0000.h5", relative="x", step=step, rank=0, arena=arena
+        )
+        for number in range(40):
+            made.store(np.full(5_000, number, np.float32))
+        made.abandon()
+
+        piece = arena.take(1 << 20, None)
+        assert piece is not None
+        arena.give_back(piece)
+
+
+def test_many_threads_store_into_files_of_one_arena(tmp_path: Path) -> None:
+    def fill(writer: DumpWriter, rank: int) -> None:
+        with writer.step(0, rank) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            for number in range(60):
+                add(step, np.full(200_000, 100 * rank + number, np.float32))
+
+    with DumpWriter(tmp_path / "net") as writer:
+        threads = [threading.Thread(target=fill, args=(writer, rank)) for rank in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        path = writer.commit(manifest())
+
+    assert validate(path, deep=True) == []
