@@ -162,6 +162,8 @@ def check_references(tables: dict[str, Table], problems: list[Problem]) -> None:
     ):
         cells = tables[table][column]
         limit = length[target]
+        if max((cell for cell in cells if cell is not None), default=-1) < limit:
+            continue
         for row, cell in enumerate(cells):
             if cell is not None and cell >= limit:
                 loc = f"{table}[{row}].{COLUMNS[table][column].name}"

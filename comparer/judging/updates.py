@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from padiff.comparer.settings import CompareSettings
-    from padiff.dumpfile import StepFile
+    from padiff.dumpfile import Address, StepFile
     from padiff.pairing import Pairing, RecordPair
 
     from .blocks import Array
@@ -92,10 +92,8 @@ class TrainingJudge:
         places = enumerate(pairing.records)
         for place, pair in sorted(places, key=lambda one: step.is_new_weight(one[1])):
             judged = pairs[place]
-            address = None if judged.reference is None else judged.reference.address
-            if address is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
-                continue
-            if not step.has_elements(pair):
+            address = _open_address(judged)
+            if address is None or not step.has_elements(pair):
                 continue
             if address.phase is Phase.UPDATE and judged.metrics is not None:
                 judged = self._update(step, pair, judged)
@@ -139,6 +137,15 @@ class TrainingJudge:
             or settings.rtol is not None
             or any(rule.applies_to(*ends) for rule in settings.rules)
         )
+
+
+def _open_address(judged: JudgedPair) -> Address | None:
+    """Give where a pair stands whose verdict may change; None for what was loaded and agrees."""
+    if judged.reference is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
+        return None
+    address = judged.reference.address
+    is_left = address.phase is Phase.UPDATE or address.role is Role.BUFFER
+    return address if is_left or judged.verdict is Verdict.DIVERGED else None
 
 
 class _Step:

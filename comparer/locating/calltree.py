@@ -77,12 +77,8 @@ class CallTree:
             self.children[call.parent].append(call.id)
         for place, pair in enumerate(self.pairs):
             self._hang(place, pair)
-        self._bad_values = {
-            value
-            for place, pair in enumerate(self.pairs)
-            if is_bad(pair)
-            for value in self.values(place)
-        }
+        self._bad = {place for place, pair in enumerate(self.pairs) if is_bad(pair)}
+        self._bad_values = {value for place in self._bad for value in self.values(place)}
 
     @cached_property
     def reference_flow(self) -> Flow:
@@ -110,9 +106,16 @@ class CallTree:
         """Give the modules that own pairs of these roles, ascending."""
         return sorted({module for module, role in self._by_module if role in roles})
 
+    @property
+    def has_bad(self) -> bool:
+        """Tell whether any pair diverged."""
+        return bool(self._bad)
+
     def bad(self, call: int, *roles: Role) -> list[int]:
         """Give the places of a call's diverged pairs, earliest first."""
-        found = [place for place, pair in self.of_call(call, *roles) if is_bad(pair)]
+        if not self._bad:
+            return []
+        found = [place for place, _ in self.of_call(call, *roles) if place in self._bad]
         return sorted(found, key=self.order)
 
     def bad_inside(self, call: int, *roles: Role) -> list[int]:
@@ -130,10 +133,12 @@ class CallTree:
         A call that only the reference has is judged by its values: they may be paired at the
         address of another call.
         """
+        if not self._bad:
+            return []
         return [
             place
             for place, pair in self.of_call(call, role)
-            if is_bad(pair)
+            if place in self._bad
             or (pair.candidate is None and not self._bad_values.isdisjoint(self.values(place)))
         ]
 

@@ -58,6 +58,8 @@ def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
         tree: Judged pairs on the reference's calls.
         frameworks: The reference's and the candidate's, for the vocabulary of attributes.
     """
+    if not tree.has_bad:
+        return Located(divergences=(), pairs=tree.pairs)
     if Phase.FORWARD in tree.fed_phases:
         forward = Faults(origins=find_fed_forward(tree), suspects={})
     else:

@@ -50,8 +50,12 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
     pairs: one side hands over what the other makes for itself.
     """
     judge = _Judge(reference, candidate)
-    found = [judge.settle(pair) for pair in pairs]
-    return [judge.settle_late(pair) for pair in found if not judge.is_unlike(pair)]
+    found = [(judge.settle(pair), pair) for pair in pairs]
+    return [
+        judge.settle_late(settled) if settled is pair else settled
+        for settled, pair in found
+        if settled is not pair or not judge.is_unlike(pair)
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -115,8 +119,8 @@ class _Judge:
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
         self._witnesses: dict[Rule, set[int]] = defaultdict(set)
         self._reordered: dict[tuple[int, int], Rule] = {}
-        self._in_order: set[tuple[int, int, Shape]] = set()
-        """Pairs of values of a shape that were looked at and are not reordered."""
+        self._seen: set[tuple[int, int, Shape]] = set()
+        """Pairs of values of a shape that were looked at."""
         self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
 
     def settle(self, pair: RecordPair) -> RecordPair:
@@ -125,11 +129,11 @@ class _Judge:
         if records is None:
             return pair
         one, two = records
-        if prod(one.shape) != prod(two.shape):
-            return self._settle_repeated(pair, one, two)
         if one.shape == two.shape:
             self._look_for_reorder(one, two)
             return pair
+        if prod(one.shape) != prod(two.shape):
+            return self._settle_repeated(pair, one, two)
         if _squeezed(one.shape) == _squeezed(two.shape):
             return replace(pair, rule=_RESHAPE)
         key = (one.value or 0, two.value or 0, one.shape, two.shape)
@@ -144,7 +148,9 @@ class _Judge:
     def is_unlike(self, pair: RecordPair) -> bool:
         """Tell whether it pairs inputs inside the model that have nothing in common."""
         records = self._open(pair)
-        if records is None or records[0].role not in {Role.INPUT, Role.GRAD_INPUT}:
+        if records is None or records[0].shape == records[1].shape:
+            return False
+        if records[0].role not in {Role.INPUT, Role.GRAD_INPUT}:
             return False
         is_inside = self._views[0].calls[records[0].call or 0].parent is not None
         return is_inside and prod(records[0].shape) != prod(records[1].shape)
@@ -152,7 +158,7 @@ class _Judge:
     def settle_late(self, pair: RecordPair) -> RecordPair:
         """Take a layout that other pairs confirmed."""
         records = self._open(pair)
-        if records is None or prod(records[0].shape) != prod(records[1].shape):
+        if records is None:
             return pair
         one, two = records
         if one.shape == two.shape:
@@ -160,6 +166,8 @@ class _Judge:
             if rule is None or not self._is_usual(rule, len(one.shape)):
                 return pair
             return replace(pair, rule=rule, note=f"layout verified: {rule}")
+        if prod(one.shape) != prod(two.shape):
+            return pair
         rule, note = self._guess(one, two)
         return pair if rule is None else replace(pair, rule=rule, note=f"{note}: {rule}")
 
@@ -185,7 +193,7 @@ class _Judge:
         return is_confirmed or len(self._witnesses[rule]) >= _MIN_WITNESSES
 
     def _open(self, pair: RecordPair) -> tuple[RecordInfo, RecordInfo] | None:
-        if len(pair.reference) != 1 or not (pair.rule == pair.candidate_rule == IDENTITY):
+        if len(pair.reference) != 1 or pair.rule.steps or pair.candidate_rule.steps:
             return None
         one = self._views[0].records[pair.reference[0]]
         two = self._views[1].records[pair.candidate]
@@ -238,9 +246,9 @@ class _Judge:
         options = _same_shape_orders(one.shape)
         if mine.digest == theirs.digest or not options or key in self._reordered:
             return
-        if (*key, one.shape) in self._in_order:
+        if (*key, one.shape) in self._seen:
             return
-        self._in_order.add((*key, one.shape))
+        self._seen.add((*key, one.shape))
         low, high = mine.statistics.minimum, mine.statistics.maximum
         other_low, other_high = theirs.statistics.minimum, theirs.statistics.maximum
         if low is None or high is None or other_low is None or other_high is None or low == high:
@@ -248,13 +256,27 @@ class _Judge:
         slack = 1e-4 * max(abs(low), abs(high))
         if abs(low - other_low) > slack or abs(high - other_high) > slack:
             return
+        if self._starts_alike(one, two, max(abs(low), abs(high))):
+            return
         sides = self._elements(one, two)
-        if sides is None or _starts_alike(*sides) or distance(IDENTITY, *sides) <= _EQUAL:
+        if sides is None or distance(IDENTITY, *sides) <= _EQUAL:
             return
         rule = next((rule for rule in options if distance(rule, *sides) <= _EQUAL), None)
         if rule is not None:
             self._reordered[key] = rule
             self._witnesses[rule].add(mine.id)
+
+    def _starts_alike(self, one: RecordInfo, two: RecordInfo, largest: float) -> bool:
+        """Tell whether the first elements are in one order: a cheap test that most tensors pass."""
+        if self._lacks_elements(one, two) or not math.isfinite(largest):
+            return False
+        try:
+            arrays = self._views[0].side.array(one), self._views[1].side.array(two)
+        except DumpError:
+            return False
+        head, other = (array.reshape(-1)[:_SAMPLE].astype(np.float32) for array in arrays)
+        with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
+            return bool(np.abs(np.subtract(other, head, out=other)).max() <= 1e-3 * largest)
 
     def _try(self, one: RecordInfo, two: RecordInfo) -> Rule | None:
         statistics = self._views[0].values[one.value or 0].statistics
@@ -307,17 +329,6 @@ def _form(rule: Rule) -> Rule:
 
 def _squeezed(shape: Sequence[int]) -> Shape:
     return tuple(size for size in shape if size != 1)
-
-
-def _starts_alike(one: Elements, two: Elements) -> bool:
-    if one.positions is not None or two.positions is not None:
-        return False
-    head, other = (side.values[:_SAMPLE].astype(np.float64) for side in (one, two))
-    size = np.abs(head)
-    largest = float(size.max(initial=0.0))
-    if not math.isfinite(largest):
-        return False
-    return bool((np.abs(other - head) <= 1e-3 * (size + largest)).all())
 
 
 def distance(rule: Rule, one: Elements, two: Elements) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.activated import output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
 
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
+_CALL_ROLES = tuple(sorted(CALL_ROLES))
 _SAME = 0.9
 """Values whose statistics are this near count as the same, where structure leaves it open."""
 
@@ -44,39 +46,53 @@ def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> lis
     holds more than the other (a projection, a residual addition), a record is paired only if its
     statistics say that it is the same value. What stays out is judged at the calls inside.
     """
-    found: list[RecordPair] = []
-    near: list[RecordPair] = []
+    found: list[tuple[int, int]] = []
+    by: list[PairedBy] = []
+    near: list[tuple[int, int]] = []
     for one, two in calls:
         is_same_job = _is_same_job(reference, one, candidate, two, calls)
-        outputs = (
-            output_call(reference, one, candidate, two, calls.ahead),
-            output_call(candidate, two, reference, one, calls.back),
-        )
-        for role in sorted(CALL_ROLES):
-            sources = outputs if role in _OUTPUTS else (one, two)
-            if sources[0] is None or sources[1] is None:
-                continue
-            mine, theirs = reference.select(sources[0], role), candidate.select(sources[1], role)
-            for first, second in pair_slots(reference, mine, candidate, theirs):
-                pair = RecordPair(reference=(first,), candidate=second, paired_by=calls.by[one])
-                records = reference.records[first], candidate.records[second]
-                if is_same_job:
-                    found.append(pair)
-                elif _is_near(reference, records[0], candidate, records[1]):
-                    near.append(pair)
+        for first, second in _slots_of(reference, one, candidate, two, calls):
+            if is_same_job:
+                found.append((first, second))
+                by.append(calls.by[one])
+            elif _is_near(
+                reference, reference.records[first], candidate, candidate.records[second]
+            ):
+                near.append((first, second))
     # A value that is judged anyway needs no second pair, which a fault could take away again.
     judged = (
-        {reference.records[pair.reference[0]].value for pair in found},
-        {candidate.records[pair.candidate].value for pair in found},
+        {reference.records[first].value for first, _ in found},
+        {candidate.records[second].value for _, second in found},
     )
-    for pair in near:
-        values = (
-            reference.records[pair.reference[0]].value,
-            candidate.records[pair.candidate].value,
-        )
+    for first, second in near:
+        values = reference.records[first].value, candidate.records[second].value
         if values[0] not in judged[0] or values[1] not in judged[1]:
-            found.append(replace(pair, paired_by=PairedBy.VALUE))
-    return found
+            found.append((first, second))
+            by.append(PairedBy.VALUE)
+    return build_all(
+        RecordPair,
+        len(found),
+        reference=[(first,) for first, _ in found],
+        candidate=[second for _, second in found],
+        paired_by=by,
+    )
+
+
+def _slots_of(
+    reference: View, one: int, candidate: View, two: int, calls: CallPairs
+) -> Iterator[tuple[int, int]]:
+    """Give the records of two paired calls that stand at the same place."""
+    outputs = (
+        output_call(reference, one, candidate, two, calls.ahead),
+        output_call(candidate, two, reference, one, calls.back),
+    )
+    for role in _CALL_ROLES:
+        sources = outputs if role in _OUTPUTS else (one, two)
+        if sources[0] is None or sources[1] is None:
+            continue
+        mine, theirs = reference.select(sources[0], role), candidate.select(sources[1], role)
+        if mine and theirs:
+            yield from pair_slots(reference, mine, candidate, theirs)
 
 
 def pair_root_records(reference: View, candidate: View) -> list[RecordPair]:
