@@ -64,7 +64,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
         view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1)),
     )
     calls, modules = _pair_oriented(*views, mapped.pairs)
-    partners = rate(*views, modules, calls)
+    partners, proven = rate(*views, modules, calls)
     owned = pair_owned(views[0], views[1], partners, map_file)
     hidden = (
         hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
@@ -72,7 +72,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     )
     if any(hidden):
         pair_around(*views, calls, hidden)
-        partners = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
+        partners, proven = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
     found = pair_call_records(views[0], views[1], calls)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
     found += pair_joined(views[0], views[1], calls, owned.pairs)
@@ -88,7 +88,9 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
         modules=partners,
         calls=tuple(
             CallPair(reference=one, candidate=two, paired_by=calls.by[one], confidence=sure)
-            for (one, two), sure in zip(calls, rate_calls(*views, calls, partners), strict=True)
+            for (one, two), sure in zip(
+                calls, rate_calls(*views, calls, partners, proven), strict=True
+            )
         ),
         records=tuple(records),
         unmatched=_unmatched(

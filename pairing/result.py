@@ -53,10 +53,12 @@ class ModulePair:
     """Module id in the candidate's index."""
     paired_by: PairedBy
     confidence: float = 1.0
-    """In (0, 1]; below 1 where other partners were possible, or content is not paired.
+    """In (0, 1]; 1 only where something proves the pair.
 
-    Of a leaf 1 / (1 + partners that fit as well); of a container the share of the layers inside
-    that are paired inside, and never less than 0.05: that of a pair which only its place made.
+    Of a leaf that is the user's map, a name, weights or outputs that no other module shares, or
+    data flow that leaves no other partner; else 1 / (1 + partners that fit as well), at most 0.5.
+    Of a container it is the share of the layers inside that are paired inside, no more than the
+    confidence of the surest of them, and never less than 0.05: of a pair made by place alone.
     """
     alternatives: tuple[int, ...] = ()
     """Candidate module ids that a tie-break decided against."""
@@ -72,7 +74,10 @@ class CallPair:
     """Call id in the candidate's index."""
     paired_by: PairedBy
     confidence: float = 1.0
-    """In (0, 1]: that of the two modules; where they are no pair, what the outputs say."""
+    """In (0, 1]: 1 where the call itself is proven, else that of the two modules.
+
+    Where the modules are no pair (one instance against several), what the outputs say: 0.5 to 0.9.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from padiff.pairing.result import PairedBy
 
 from .align import Gap, align_gap, ranked, uncrossed
-from .anchors import Evidence, gather
+from .anchors import AGREED, Evidence, gather
+from .forced import force
 from .untangle import untangled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
@@ -45,8 +46,11 @@ def pair_anchors(
     if not open_[0] or not open_[1]:
         return
     evidence = gather(reference, candidate, open_)
-    aligned = align_anchors(evidence)
-    for one, two in untangled((reference, candidate), open_, evidence, aligned):
+    views = reference, candidate
+    sure = _sure(evidence)
+    forced = _possible(evidence, force(views, open_, sure).pairs)
+    aligned = align_anchors(evidence, forced)
+    for one, two in untangled(views, open_, evidence, aligned, frozenset(forced)):
         by = PairedBy.STRUCTURE
         if evidence.by_name[one] == two:
             by = PairedBy.NAME
@@ -93,16 +97,21 @@ def _clearest(scores: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
     return found
 
 
-def align_anchors(evidence: Evidence) -> list[tuple[int, int]]:
-    """Align two sequences of anchors; branches that ran in another order are found afterwards."""
+def align_anchors(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Align two sequences of anchors; branches that ran in another order are found afterwards.
+
+    Args:
+        evidence: All that is known about them.
+        sure: Pairs that are no longer in question; the rest is aligned between them.
+    """
     rows, columns = evidence.shape
     whole = Gap(0, rows, 0, columns)
-    sure = uncrossed(_sure(evidence))
-    found = list(sure)
-    for gap in whole.split(sure):
+    steps = uncrossed(sure)
+    found = list(steps)
+    for gap in whole.split(steps):
         found.extend(_align_within(evidence, gap))
     taken_rows, taken_columns = {one for one, _ in found}, {two for _, two in found}
-    for one, two in _sure(evidence):
+    for one, two in sure:
         if one not in taken_rows and two not in taken_columns:
             found.append((one, two))
     return sorted(found)
@@ -117,6 +126,14 @@ def _sure(evidence: Evidence) -> list[tuple[int, int]]:
     columns = partner[rows]
     good = evidence.scores(rows, columns) >= _SURE
     return list(zip(rows[good].tolist(), columns[good].tolist(), strict=True))
+
+
+def _possible(evidence: Evidence, pairs: Mapping[int, int]) -> list[tuple[int, int]]:
+    """List the forced pairs that all other evidence together does not outweigh."""
+    found = sorted(pairs.items())
+    rows, columns = np.array(found, np.int64).reshape(-1, 2).T
+    good = (evidence.scores(rows, columns) + AGREED > 0).tolist()
+    return [pair for pair, is_good in zip(found, good, strict=True) if is_good]
 
 
 def _align_within(evidence: Evidence, gap: Gap) -> list[tuple[int, int]]:

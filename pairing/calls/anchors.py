@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["Evidence", "anchors_of", "gather"]
+__all__ = ["AGREED", "Evidence", "Token", "anchors_of", "fit", "gather", "token_of"]
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -36,12 +36,12 @@ _MAX_GROUPS = 1500
 """More distinct (kind, shape, words) than this on one side, and words are left out."""
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
-_AGREED, _DISPUTED = 2.0, -2.5
+AGREED, _DISPUTED = 2.0, -2.5
 """What a unique partner by name or by value adds, and what pairing against it costs."""
 _FLOW = 0.2
 """What a direct neighbour of the same kind adds, and what one of another kind costs."""
 _MIN_RISING = 0.9
-"""Numbers in paths are trusted as ranks if so many steps of the execution ascend."""
+"""Numbers in paths are trusted as ranks if they ascend at so many of the places they change."""
 _CLEAR = 0.15
 """By how much the best group of names must beat the second to dispute other pairs."""
 
@@ -89,7 +89,7 @@ class Evidence:
             partner = ahead[rows]
             agreed = columns == partner
             disputed = ~agreed & ((back[columns] >= 0) | (partner >= 0))
-            scores = scores + _AGREED * agreed + _DISPUTED * disputed
+            scores = scores + AGREED * agreed + _DISPUTED * disputed
         reference, candidate = self.outputs
         scores += 0.2 * (self.repeats[0][rows] == self.repeats[1][columns])
         is_equal_rank = self.ranks[0][rows] == self.ranks[1][columns]
@@ -137,7 +137,7 @@ def gather(
 ) -> Evidence:
     """Collect the evidence about two lists of anchor calls."""
     sides = list(zip((reference, candidate), anchors, strict=True))
-    tokens = [[_token(view, call) for call in calls] for view, calls in sides]
+    tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
     groups, base = _groups(sides, tokens)
     value = _unique([[_weight_key(view, call) for call in calls] for view, calls in sides])
     name = _unique([[(view.path(c), view.calls[c].index) for c in calls] for view, calls in sides])
@@ -198,8 +198,8 @@ def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]
         owners = frozenset(view.calls[call].module for call in calls)
         places = places_of(view.modules, owners)
         ranks = [places[view.calls[call].module].ranks for call in calls]
-        rising = sum(one <= two for one, two in pairwise(ranks))
-        if len(set(ranks)) == 1 or rising < _MIN_RISING * (len(ranks) - 1):
+        changes = [one < two for one, two in pairwise(ranks) if one != two]
+        if not changes or sum(changes) < _MIN_RISING * len(changes):
             return np.full(len(sides[0][1]), -1), np.full(len(sides[1][1]), -2)
         found.append(
             np.array([table.setdefault(r, len(table)) if r else -1 - place for r in ranks])
@@ -220,7 +220,8 @@ def _subtree_weights(view: View, module: int) -> Iterable[RecordInfo]:
                 yield info
 
 
-def _token(view: View, call: int) -> Token:
+def token_of(view: View, call: int) -> Token:
+    """Give kind and sizes of the layer that ran in a call."""
     module = view.calls[call].module
     own = view.weights[module]
     if own and not view.children[module] and view.kinds[module] not in OPAQUE:
@@ -293,7 +294,7 @@ def _score_groups(
         for column, (other, other_words) in enumerate(candidate):
             key = (token, other)
             if key not in fits:
-                fits[key] = _compatibility(token, other)
+                fits[key] = fit(token, other)
             if fits[key] > 0:
                 base[row, column] = fits[key]
                 alike[row, column] = likeness(words, other_words)
@@ -323,7 +324,7 @@ def _clear_best(alike: Floats) -> list[int]:
     return [int(b) if t - s >= _CLEAR else -1 for b, t, s in zip(best, top, second, strict=True)]
 
 
-def _compatibility(reference: Token, candidate: Token) -> float:
+def fit(reference: Token, candidate: Token) -> float:
     """Score kind and main weight shape; 0 if the two cannot do the same job."""
     kind, other = reference[0], candidate[0]
     if prod(reference[1]) != prod(candidate[1]):

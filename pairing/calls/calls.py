@@ -12,7 +12,7 @@ from .aligned import pair_anchors, pair_left
 from .anchors import anchors_of
 from .free import pair_free
 from .likeness import score_containers
-from .onesided import OPAQUE
+from .onesided import opaque_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -54,7 +54,7 @@ def pair_calls(
         ran = reference.executed[module], candidate.executed[other]
         for one, two in zip(*ran, strict=False):
             pairs.add(one, two, PairedBy.MAP)
-    opaque = _opaque(reference, candidate)
+    opaque = opaque_of(reference, candidate)
     for one, two in sorted(pairs, reverse=True):
         if reference.inner[one] and candidate.inner[two]:
             _pair_region(reference, candidate, pairs, opaque, (one, two))
@@ -76,15 +76,6 @@ def _closed(reference: View, candidate: View, pairs: CallPairs) -> list[tuple[in
         and candidate.inner[two]
         and not any(call in pairs.ahead for call in reference.inner[one])
     ]
-
-
-def _opaque(reference: View, candidate: View) -> frozenset[str]:
-    """Give the kinds that both sides run, and which may thus be paired without looking inside."""
-    ran = [
-        {view.kinds[module] for module, calls in enumerate(view.executed) if calls}
-        for view in (reference, candidate)
-    ]
-    return frozenset(kind for kind in OPAQUE if kind in ran[0] and kind in ran[1])
 
 
 def _pair_region(
@@ -148,7 +139,7 @@ def pair_around(
         hidden: Calls of each side that the other does without calling a module.
     """
     views = reference, candidate
-    opaque = _opaque(reference, candidate)
+    opaque = opaque_of(reference, candidate)
     shown = [
         [call for call in anchors_of(view, opaque) if call not in side]
         for view, side in zip(views, hidden, strict=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from functools import lru_cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
@@ -14,10 +13,12 @@ from padiff.pairing.tensors.sketch import alikeness
 
 from .doubt import Rated, spread
 from .onesided import OPAQUE
+from .proof import with_proofs
 from .rivals import RatedSide, prepare
+from .telling import Telling, numbers_in, weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
@@ -34,26 +35,25 @@ _EQUAL_INPUT = 1.0
 _EQUAL_FLOW = 1.0
 _ALIKE = 0.8
 """Outputs whose statistics are nearer than this speak for a pair; below, chance does it, too."""
-_NAMED = 0.8
-"""Paths this alike, numbers included, are those of partners."""
-_CONFIRMED = 0.97
-"""Outputs whose statistics are this near are those of partners."""
 _PLACED = 0.05
 """Two containers that share no layer, and are paired by their place alone."""
+_LIKELY = 0.9
+"""Two such calls whose outputs are alike: others may be as alike."""
 _UNSURE = 0.5
 """Two calls of modules that are no partners, and whose outputs say nothing."""
-_NUMBER = re.compile(r"\d{1,15}")
 
 
 def rate(
     reference: View, candidate: View, modules: Matching, calls: CallPairs
-) -> tuple[ModulePair, ...]:
+) -> tuple[tuple[ModulePair, ...], frozenset[int]]:
     """Say how sure each pair is.
 
     A pair of containers is as sure as the share of their content that is paired. A leaf is in
-    doubt where another module of its kind and size is fed the same tensor, or stayed alone in the
-    same surroundings, and neither names, weights nor outputs tell the two apart; so is what depends
-    on such a pair. What the user said, and equal paths, are not doubted.
+    doubt unless something proves it: names, weights or outputs that it shares with no other, or
+    data flow (``proof.py``). What the user said, and equal paths, are not doubted.
+
+    Returns:
+        The pairs with their confidence, and the calls of the reference whose partner is proven.
     """
     sides = (
         prepare(reference, set(modules.ahead), set(calls.ahead)),
@@ -63,12 +63,19 @@ def rate(
     for call, share in calls.share.items():
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
-    rated = [_rate(sides, one, two, modules, shares) for one, two in modules]
-    return spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
+    telling = Telling(reference, candidate)
+    rated = [_rate(sides, telling, (one, two), modules, shares) for one, two in modules]
+    rated, proven = with_proofs((reference, candidate), calls, rated)
+    found = spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
+    return _as_sure_as_content(reference, candidate, found, rated), proven
 
 
 def rate_calls(
-    reference: View, candidate: View, calls: CallPairs, modules: Iterable[ModulePair]
+    reference: View,
+    candidate: View,
+    calls: CallPairs,
+    modules: Iterable[ModulePair],
+    proven: Container[int],
 ) -> Iterator[float]:
     """Say how sure each pair of calls is, in the order of the pairs.
 
@@ -78,22 +85,25 @@ def rate_calls(
     sure = {(pair.reference, pair.candidate): pair.confidence for pair in modules}
     for one, two in calls:
         known = sure.get((reference.calls[one].module, candidate.calls[two].module))
-        if known is None:
-            known = 1.0 if calls.by[one] is PairedBy.MAP else _UNSURE
+        if calls.by[one] is PairedBy.MAP or one in proven:
+            known = 1.0
+        elif known is None:
+            known = _UNSURE
             outputs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
             if outputs[0] and outputs[1]:
                 near = alikeness(reference, outputs[0][0], candidate, outputs[1][0])
-                known = max(known, near or 0.0)
+                known = max(known, min(near or 0.0, _LIKELY))
         yield known
 
 
 def _rate(
     sides: tuple[RatedSide, RatedSide],
-    one: int,
-    two: int,
+    telling: Telling,
+    pair: tuple[int, int],
     modules: Matching,
     shares: dict[int, float],
 ) -> Rated:
+    one, two = pair
     by = modules.by[one]
     reference, candidate = sides[0].view, sides[1].view
     is_same_path = reference.modules[one].path == candidate.modules[two].path
@@ -115,33 +125,16 @@ def _rate(
         confidence = 1 / (1 + max(sum(doubts.values()), sum(back.values())))
         alternatives = tuple(other for other, doubt in doubts.items() if doubt > 0)
         rivals = tuple(other for other, doubt in back.items() if doubt > 0)
-        is_confirmed = confidence >= 1.0 and _is_confirmed(sides, one, two)
-    pair = ModulePair(
+        outputs = sides[0].outputs[one], sides[1].outputs[two]
+        is_confirmed = confidence >= 1.0 and telling.confirms(one, two, outputs)
+    made = ModulePair(
         reference=one,
         candidate=two,
         paired_by=by,
         confidence=confidence,
         alternatives=alternatives,
     )
-    return Rated(pair=pair, rivals=rivals, is_confirmed=is_confirmed)
-
-
-def _is_confirmed(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> bool:
-    """Tell whether two modules are told by their names or weights, or layers by their outputs."""
-    paths = sides[0].view.modules[one].path, sides[1].view.modules[two].path
-    is_numbered = _numbers(paths[0]) == _numbers(paths[1])
-    if is_numbered and likeness(words_of(paths[0]), words_of(paths[1])) >= _NAMED:
-        return True
-    if not sides[0].view.weights[one]:
-        return False
-    weights = _weights(sides[0].view, one), _weights(sides[1].view, two)
-    if weights[0] is not None and weights[0] == weights[1]:
-        return True
-    outputs = sides[0].outputs[one], sides[1].outputs[two]
-    if outputs[0] is None or outputs[1] is None:
-        return False
-    near = alikeness(sides[0].view, outputs[0], sides[1].view, outputs[1])
-    return near is not None and near >= _CONFIRMED
+    return Rated(pair=made, rivals=rivals, is_confirmed=is_confirmed)
 
 
 def _shares(reference: View, candidate: View, modules: Matching) -> dict[int, float]:
@@ -161,6 +154,30 @@ def _shares(reference: View, candidate: View, modules: Matching) -> dict[int, fl
         if total:
             found[one] = common[one] / total
     return found
+
+
+def _as_sure_as_content(
+    reference: View, candidate: View, pairs: Sequence[ModulePair], rated: Sequence[Rated]
+) -> tuple[ModulePair, ...]:
+    """Make containers no surer than the surest pair inside both, and in no doubt if it is sure."""
+    partners = {pair.reference: pair.candidate for pair in pairs}
+    best: dict[int, float] = defaultdict(float)
+    for pair in pairs:
+        if not (reference.children[pair.reference] or candidate.children[pair.candidate]):
+            theirs = set(_around(candidate, pair.candidate))
+            for outer in _around(reference, pair.reference):
+                if partners.get(outer) in theirs:
+                    best[outer] = max(best[outer], pair.confidence)
+    found = []
+    for pair, before in zip(pairs, rated, strict=True):
+        inside = best.get(pair.reference, 0.0)
+        if inside >= 1.0:
+            found.append(before.pair)
+        elif 0 < inside < pair.confidence and not before.is_confirmed:
+            found.append(replace(pair, confidence=inside))
+        else:
+            found.append(pair)
+    return tuple(found)
 
 
 def _layers(view: View) -> list[bool]:
@@ -222,8 +239,8 @@ def _evidence(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> float:
     reference, candidate = sides[0].view, sides[1].view
     paths = reference.modules[one].path, candidate.modules[two].path
     score = likeness(words_of(paths[0]), words_of(paths[1]))
-    score += _EQUAL_NUMBERS * (_numbers(paths[0]) == _numbers(paths[1]))
-    weights = _weights(reference, one), _weights(candidate, two)
+    score += _EQUAL_NUMBERS * (numbers_in(paths[0]) == numbers_in(paths[1]))
+    weights = weights_of(reference, one), weights_of(candidate, two)
     score += _EQUAL_WEIGHTS * (weights[0] is not None and weights[0] == weights[1])
     given = sides[0].fed(one), sides[1].fed(two)
     if given[0] is not None and given[1] is not None:
@@ -236,21 +253,3 @@ def _evidence(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> float:
     if None not in after:
         score += _EQUAL_FLOW if after[0] == after[1] else -_EQUAL_FLOW
     return score
-
-
-@lru_cache(maxsize=65536)
-def _numbers(path: str) -> tuple[int, ...]:
-    return tuple(map(int, _NUMBER.findall(path)))
-
-
-def _weights(view: View, module: int) -> Hashable | None:
-    """Give a key of the weights that no layout changes; None where they say nothing."""
-    found = []
-    for record in view.weights[module]:
-        value = view.records[record].value
-        statistics = None if value is None else view.values[value].statistics
-        if statistics is None or statistics.minimum is None:
-            return None
-        if statistics.minimum != statistics.maximum:
-            found.append((view.values[value or 0].size, statistics.minimum, statistics.maximum))
-    return tuple(sorted(found)) or None

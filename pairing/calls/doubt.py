@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 
-from .between import misplaced
-from .shifted import shifted
-
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
@@ -20,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rated", "spread"]
 
-_UNSURE = 0.5
-"""Where evidence contradicts a pair, another partner is as likely."""
+_LEAST = 0.25
+"""Confidence of a pair none of whose repeated calls are partners."""
 _MAX_ALTERNATIVES = 4
 _MAX_SEARCHED = 64
 """So many modules of another branch are searched for alternatives."""
@@ -64,10 +61,7 @@ def spread(
         rated: The pairs of modules, ascending by reference.
         jobs: What each module of each side does; only modules of one job can be alternatives.
     """
-    pairs = [(one.pair.reference, one.pair.candidate) for one in rated]
-    limits = misplaced(views, pairs, jobs)
-    limits.update(dict.fromkeys(shifted(views, pairs, jobs), _UNSURE))
-    own = [_contradicted(views, calls, one, limits) for one in rated]
+    own = [_contradicted(views, calls, one) for one in rated]
     inside = (
         _branches(views[0], ((p.reference, p.confidence, r.rivals) for p, r in _zip(own, rated))),
         _branches(views[1], ((p.candidate, p.confidence, p.alternatives) for p in own)),
@@ -89,15 +83,12 @@ def _zip(own: Sequence[ModulePair], rated: Sequence[Rated]) -> Iterator[tuple[Mo
     return zip(own, rated, strict=True)
 
 
-def _contradicted(
-    views: tuple[View, View], calls: CallPairs, rated: Rated, limits: Mapping[int, float]
-) -> ModulePair:
-    """Lower the confidence of a pair whose calls are paired elsewhere, or that may be shifted."""
+def _contradicted(views: tuple[View, View], calls: CallPairs, rated: Rated) -> ModulePair:
+    """Lower the confidence of a pair whose calls are paired elsewhere."""
     pair = rated.pair
     if rated.is_confirmed:
         return pair
-    limit = max(_share_by_index(views, calls, pair), _UNSURE / 2)
-    limit = min(limit, limits.get(pair.reference, 1.0))
+    limit = max(_share_by_index(views, calls, pair), _LEAST)
     return replace(pair, confidence=limit) if limit < pair.confidence else pair
 
 
@@ -192,7 +183,7 @@ def _alternatives(
     view: View, jobs: Sequence[Hashable], module: int, branch: _Branch | None
 ) -> tuple[int, ...]:
     """Find modules of the same job in the branches that could be meant instead."""
-    found: list[int] = []
+    found: set[int] = set()
     todo = list(branch.others) if branch is not None else []
     for _ in range(_MAX_SEARCHED):
         if not todo or len(found) == _MAX_ALTERNATIVES:
@@ -200,5 +191,5 @@ def _alternatives(
         current = todo.pop()
         todo.extend(view.children[current])
         if jobs[current] == jobs[module] and current != module:
-            found.append(current)
+            found.add(current)
     return tuple(sorted(found))

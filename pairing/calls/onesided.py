@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from padiff.pairing.result import RecordPair
     from padiff.pairing.view import View
 
-__all__ = ["OPAQUE", "hidden_by_weights", "hidden_reason", "stack_notes"]
+__all__ = ["OPAQUE", "hidden_by_weights", "hidden_reason", "opaque_of", "stack_notes"]
 
 _MATRIX, _STACK = 2, 3
 """Axes of the weight of one layer, and of many layers of a kind stacked in one parameter."""
@@ -37,6 +37,15 @@ OPAQUE = frozenset(
 torch's attention never calls ``out_proj`` as a module, Paddle's calls all four projections; the
 cells of Paddle's RNN layers run only with a projection, torch's layers have none.
 """
+
+
+def opaque_of(reference: View, candidate: View) -> frozenset[str]:
+    """Give the kinds that both sides run, and which may thus be paired without looking inside."""
+    ran = [
+        {view.kinds[module] for module, calls in enumerate(view.executed) if calls}
+        for view in (reference, candidate)
+    ]
+    return frozenset(kind for kind in OPAQUE if kind in ran[0] and kind in ran[1])
 
 
 def hidden_reason(view: View, call: int, partners: Mapping[int, int], other: View) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Set
 
     from padiff.pairing.view import View
 
@@ -32,6 +32,7 @@ def untangled(
     calls: tuple[Sequence[int], Sequence[int]],
     evidence: Evidence,
     pairs: Iterable[tuple[int, int]],
+    fixed: Set[tuple[int, int]] = frozenset(),
 ) -> list[tuple[int, int]]:
     """Pair siblings that are fed one tensor anew, where another assignment is clearly better.
 
@@ -40,12 +41,13 @@ def untangled(
         calls: The anchors of each side.
         evidence: What is known about them.
         pairs: Positions of pairs among the anchors, as aligned in order.
+        fixed: Pairs among them that stay as they are.
     """
     groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     found: list[tuple[int, int]] = []
     for one, two in pairs:
         given = _fed(views[0], calls[0][one]), _fed(views[1], calls[1][two])
-        if given[0] is None or given[1] is None:
+        if given[0] is None or given[1] is None or (one, two) in fixed:
             found.append((one, two))
         else:
             groups[given[0], given[1]].append((one, two))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.pairing import pair
@@ -61,3 +63,53 @@ def test_names_tell_towers_apart() -> None:
     found = rated(model("left", "right"), moved)
 
     assert {p.confidence for p in found.values()} == {1.0}
+
+
+def chain(prefix: str, *, is_function: bool) -> Node:
+    """Give four layers of one size in a row, with activations between them."""
+    parts = []
+    for place in range(4):
+        parts.append(Node(uid=place + 10, kind="linear", name=f"{prefix}{place}", seed=place + 10))
+        name = f"{prefix}act{place}"
+        parts.append(Node(uid=place + 20, kind="relu", name=name, is_function=is_function))
+    return Node(uid=1, kind="seq", name="", children=tuple(parts))
+
+
+def letters(node: Node) -> Node:
+    """Give the children names that say nothing."""
+    names = zip(node.children, "qwertyui", strict=True)
+    return replace(node, children=tuple(replace(child, name=name) for child, name in names))
+
+
+def test_order_that_data_flow_proves_on_one_side_leaves_no_doubt() -> None:
+    other = treegen.reseeded(letters(chain("fc", is_function=True)))
+
+    found = rated(chain("fc", is_function=False), other)
+
+    assert {p.confidence for p in found.values()} == {1.0}
+
+
+def test_order_that_nothing_proves_is_in_doubt_and_has_alternatives() -> None:
+    other = treegen.reseeded(letters(chain("fc", is_function=True)))
+
+    found = rated(chain("fc", is_function=True), other)
+
+    assert [found[f"fc{place}"].confidence for place in range(4)] == [0.5] * 4
+    assert all(found[f"fc{place}"].alternatives for place in range(4))
+
+
+def test_what_only_one_of_two_towers_has_tells_their_other_layers_apart() -> None:
+    towers = (
+        tower(10, "one", ""),
+        replace(tower(20, "two", ""), children=tower(20, "two", "").children[::2]),
+    )
+    both = Node(uid=2, kind="branches", name="both", children=towers)
+    reference = Node(uid=1, kind="seq", name="", children=(both,))
+
+    found = rated(reference, treegen.reordered(treegen.reseeded(changed_names(reference))))
+
+    assert {p.confidence for p in found.values()} == {1.0}
+
+
+def changed_names(node: Node) -> Node:
+    return treegen.renamed(node, random.Random(0))

@@ -1,0 +1,194 @@
+"""Pairs of layers that nothing but the data flow decides, and decides for sure.
+
+Two authors write the same computation. What feeds a layer directly on one side feeds its partner
+directly on the other; and a layer that provably runs after some of its size and before all others
+has a partner of the same rank, if there are as many on both sides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role
+from padiff.pairing.tensors.sketch import is_telling
+
+from .anchors import fit, token_of
+from .order import ancestors_of, undecided
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from padiff.pairing.view import View
+
+    from .anchors import Token
+
+__all__ = ["Forced", "force"]
+
+_ROUNDS = 3
+"""What links prove may settle ranks, and the other way round, so many times."""
+_MAX_RIVALS = 4
+
+
+class _Flow:
+    """The layers of one side: their sizes, what they take and make, and what ran before."""
+
+    def __init__(self, view: View, layers: Sequence[int]) -> None:
+        self._view = view
+        self.ancestors = ancestors_of(view, layers)
+        self.tokens: list[Token] = [token_of(view, call) for call in layers]
+        self.sizes = [prod(token[1]) for token in self.tokens]
+        self.taken = [_telling(view, call, Role.INPUT) for call in layers]
+        self.made = [_telling(view, call, Role.OUTPUT) for call in layers]
+        self._makers: dict[int | None, int] = {}
+        self._takers: dict[int | None, list[int]] = defaultdict(list)
+        for rank, (taken, made) in enumerate(zip(self.taken, self.made, strict=True)):
+            self._makers.setdefault(made, rank)
+            self._takers[taken].append(rank)
+
+    def maker(self, rank: int) -> int | None:
+        """Give the layer whose output a layer takes as it is."""
+        taken = self.taken[rank]
+        return None if taken is None else self._makers.get(taken)
+
+    def takers(self, rank: int) -> dict[int, list[int]]:
+        """Give the layers that take the output of a layer as it is, by their size."""
+        found: dict[int, list[int]] = defaultdict(list)
+        made = self.made[rank]
+        if made is not None and self._makers.get(made) == rank:
+            for one in self._takers.get(made, ()):
+                found[self.sizes[one]].append(one)
+        return found
+
+    def is_signed(self, rank: int) -> bool | None:
+        """Tell whether a layer makes negative elements; None where that is not known."""
+        made = self.made[rank]
+        low = None if made is None else self._view.values[made].statistics.minimum
+        return None if low is None else low < 0
+
+
+class Forced:
+    """Grows the pairs that are forced, by rank among the layers of each side."""
+
+    def __init__(self, flows: tuple[_Flow, _Flow]) -> None:
+        self._flows = flows
+        self.pairs: dict[int, int] = {}
+        """Rank of the candidate's layer by that of the reference's."""
+        self._back: dict[int, int] = {}
+        self._apart: tuple[set[int], set[int]] = (set(), set())
+        self._open: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+        self._groups: dict[int, tuple[list[int], list[int]]] = {}
+
+    def take(self, known: Iterable[tuple[int, int]], apart: Iterable[tuple[int, int]]) -> None:
+        """Start from known pairs, and leave aside what is known otherwise."""
+        for one, two in known:
+            self._add(one, two)
+        for one, two in apart:
+            self._apart[0].add(one)
+            self._apart[1].add(two)
+
+    def grow(self) -> None:
+        """Add what follows from what is known."""
+        fresh = list(self.pairs.items())
+        for _ in range(_ROUNDS):
+            self._link(fresh)
+            fresh = self._rank()
+            if not fresh:
+                break
+
+    def rivals(self, one: int, two: int) -> list[int]:
+        """Give some layers of the candidate that could be the partner, the nearest first."""
+        mine, theirs = self._groups.get(self._flows[0].sizes[one], ([], []))
+        found = set(self._open[1].get(two, ()))
+        place, other = bisect_left(mine, one), bisect_left(theirs, two)
+        places = (place, other - 1, other, other + 1)
+        found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
+        return sorted(found - {two}, key=lambda rank: (abs(rank - two), rank))[:_MAX_RIVALS]
+
+    def _add(self, one: int, two: int) -> bool:
+        if one in self.pairs or two in self._back:
+            return False
+        if one in self._apart[0] or two in self._apart[1]:
+            return False
+        self.pairs[one] = two
+        self._back[two] = one
+        return True
+
+    def _link(self, fresh: list[tuple[int, int]]) -> None:
+        """Follow the values that go from layer to layer with nothing between."""
+        todo = list(fresh)
+        while todo:
+            one, two = todo.pop()
+            linked = self._linked(one, two)
+            todo.extend(pair for pair in linked if self._fits(*pair) and self._add(*pair))
+
+    def _linked(self, one: int, two: int) -> Iterator[tuple[int, int]]:
+        makers = self._flows[0].maker(one), self._flows[1].maker(two)
+        if makers[0] is not None and makers[1] is not None:
+            yield makers[0], makers[1]
+        signs = self._flows[0].is_signed(one), self._flows[1].is_signed(two)
+        if signs[0] is None or signs[0] != signs[1]:
+            return  # one of the two may apply an activation
+        mine, theirs = self._flows[0].takers(one), self._flows[1].takers(two)
+        for size, takers in mine.items():
+            others = theirs.get(size, [])
+            if len(takers) != len(others):
+                continue
+            rest = [rank for rank in takers if self.pairs.get(rank) not in others]
+            others = [rank for rank in others if self._back.get(rank) not in takers]
+            if len(rest) == len(others) == 1:
+                yield rest[0], others[0]
+
+    def _rank(self) -> list[tuple[int, int]]:
+        """Count the layers of each size that are not paired yet, where their order is certain."""
+        groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for side, taken in enumerate((self.pairs, self._back)):
+            for rank, size in enumerate(self._flows[side].sizes):
+                if rank not in taken and rank not in self._apart[side]:
+                    groups[size][side].append(rank)
+        self._groups = dict(groups)
+        self._open = ({}, {})
+        found: list[tuple[int, int]] = []
+        for ranks in groups.values():
+            for side in (0, 1):
+                self._open[side].update(undecided(self._flows[side].ancestors, ranks[side]))
+            if len(ranks[0]) == len(ranks[1]):
+                found += [
+                    (one, two)
+                    for one, two in zip(*ranks, strict=True)
+                    if one not in self._open[0] or two not in self._open[1]
+                ]
+        return [pair for pair in found if self._fits(*pair) and self._add(*pair)]
+
+    def _fits(self, one: int, two: int) -> bool:
+        return fit(self._flows[0].tokens[one], self._flows[1].tokens[two]) > 0
+
+
+def force(
+    views: tuple[View, View],
+    layers: tuple[Sequence[int], Sequence[int]],
+    known: Iterable[tuple[int, int]],
+    apart: Iterable[tuple[int, int]] = (),
+) -> Forced:
+    """Find the pairs of layers that data flow forces.
+
+    Args:
+        views: Both sides.
+        layers: Calls of layers of both sides, in execution order; positions are ranks.
+        known: Pairs of ranks that names or values single out.
+        apart: Pairs whose members are no partners of anything else, and not sure of each other.
+    """
+    found = Forced((_Flow(views[0], layers[0]), _Flow(views[1], layers[1])))
+    found.take(known, apart)
+    found.grow()
+    return found
+
+
+def _telling(view: View, call: int, role: Role) -> int | None:
+    """Give the main value of a role of a call, None if it is a constant."""
+    main = view.main(call, role)
+    if main is None or main.value is None or not is_telling(view.values[main.value].statistics):
+        return None
+    return main.value

@@ -1,0 +1,154 @@
+"""Which pairs are proven: by evidence of their own, or because nothing else is possible.
+
+Certainty is earned. A pair of layers is proven where names or values single it out, or where the
+data flow of one side fixes the layer's place among all that could do its job, as many on both
+sides. A pair of calls without parameters is proven by the proven calls that feed it or that it
+feeds. Everything else may be right, and is in doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .anchors import anchors_of
+from .doubt import Rated
+from .forced import force
+from .linked import prove_free
+from .onesided import opaque_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
+    from padiff.pairing.view import View
+
+    from .calls import CallPairs
+
+__all__ = ["with_proofs"]
+
+_UNSURE = 0.5
+"""Where nothing proves a pair, another partner is as likely."""
+_MAX_RIVALS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerProofs:
+    """What is known for sure about the calls of layers."""
+
+    proven: frozenset[int]
+    """Reference calls whose partner no other call could be."""
+    rivals: dict[int, tuple[int, ...]]
+    """Calls of the candidate that could as well be the partner, by reference call; some of them."""
+
+
+def with_proofs(
+    views: tuple[View, View], calls: CallPairs, rated: Sequence[Rated]
+) -> tuple[list[Rated], frozenset[int]]:
+    """Confirm the pairs that are proven, and lower the confidence of all others.
+
+    Args:
+        views: Both sides.
+        calls: The paired calls.
+        rated: The pairs of modules, ascending by reference.
+
+    Returns:
+        The pairs anew, and the calls of the reference whose partners are proven. Modules that
+        never ran, and those that hold others and no weights, are as they were.
+    """
+    confirmed = {(r.pair.reference, r.pair.candidate) for r in rated if r.is_confirmed}
+    opaque = opaque_of(*views)
+    layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
+    proofs = prove_layers(views, layers, calls, confirmed)
+    free = prove_free(views, calls, proofs.proven, layers)
+    proven = proofs.proven | free.proven
+    told = set(layers[0]) | free.calls[0], set(layers[1]) | free.calls[1]
+    rivals = {**proofs.rivals, **free.rivals}
+    found = []
+    for one in rated:
+        ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
+        is_told = all(
+            any(call in side for call in side_ran) for side, side_ran in zip(told, ran, strict=True)
+        )
+        if one.is_confirmed or not is_told:
+            found.append(one)
+        elif _is_proven(calls, ran, proven):
+            pair = replace(one.pair, confidence=1.0, alternatives=())
+            found.append(Rated(pair=pair, rivals=(), is_confirmed=True))
+        else:
+            found.append(_in_doubt(views, one, ran[0], rivals))
+    return found, proven
+
+
+def _is_proven(
+    calls: CallPairs, ran: tuple[Sequence[int], Sequence[int]], proven: Set[int]
+) -> bool:
+    """Tell whether all calls of two modules that have partners have each other, for sure."""
+    mine = {calls.ahead[call] for call in ran[0] if call in calls.ahead}
+    theirs = {call for call in ran[1] if call in calls.back}
+    return bool(mine) and mine == theirs and all(calls.back[call] in proven for call in mine)
+
+
+def _in_doubt(
+    views: tuple[View, View],
+    rated: Rated,
+    ran: Sequence[int],
+    rivals: Mapping[int, Sequence[int]],
+) -> Rated:
+    pair = rated.pair
+    others = dict.fromkeys(
+        views[1].calls[other].module for call in ran for other in rivals.get(call, ())
+    )
+    others.update(dict.fromkeys(pair.alternatives))
+    others.pop(pair.candidate, None)
+    alternatives = (
+        tuple(sorted(others)[:_MAX_RIVALS]) if not pair.alternatives else pair.alternatives
+    )
+    return replace(
+        rated,
+        pair=replace(pair, confidence=min(pair.confidence, _UNSURE), alternatives=alternatives),
+    )
+
+
+def _is_same_turn(views: tuple[View, View], call: int, other: int) -> bool:
+    """Tell whether two calls are the same repetition of modules that run as often."""
+    ran = [
+        view.executed[view.calls[c].module] for view, c in zip(views, (call, other), strict=True)
+    ]
+    return len(ran[0]) == len(ran[1]) and ran[0].index(call) == ran[1].index(other)
+
+
+def prove_layers(
+    views: tuple[View, View],
+    layers: tuple[Sequence[int], Sequence[int]],
+    calls: CallPairs,
+    confirmed: Set[tuple[int, int]],
+) -> LayerProofs:
+    """Prove pairs of layer calls by evidence of their own, or because nothing else is possible.
+
+    Args:
+        views: Both sides.
+        layers: All calls of layers of both sides, in execution order.
+        calls: The paired calls.
+        confirmed: Pairs of modules that names or values single out.
+    """
+    ranks = {call: rank for rank, call in enumerate(layers[1])}
+    partners = [ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]]
+    known: set[tuple[int, int]] = set()
+    apart: set[tuple[int, int]] = set()
+    for rank, other in enumerate(partners):
+        if other >= 0:
+            pair = layers[0][rank], layers[1][other]
+            modules = views[0].calls[pair[0]].module, views[1].calls[pair[1]].module
+            if modules in confirmed:
+                (known if _is_same_turn(views, *pair) else apart).add((rank, other))
+    forced = force(views, layers, known, apart)
+    proven: set[int] = set()
+    rivals: dict[int, tuple[int, ...]] = {}
+    for rank, other in enumerate(partners):
+        if other < 0:
+            continue
+        if forced.pairs.get(rank) == other:
+            proven.add(layers[0][rank])
+        else:
+            rivals[layers[0][rank]] = tuple(layers[1][one] for one in forced.rivals(rank, other))
+    return LayerProofs(proven=frozenset(proven), rivals=rivals)

@@ -1,0 +1,65 @@
+"""What data flow says about which layers ran before which."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from padiff.pairing import SideName
+from padiff.pairing.calls.order import ancestors_of, common, has, undecided, union
+from padiff.pairing.view import view_of
+from tests.support.dumps import DumpBuilder, MemorySide
+
+RANKS = st.sets(st.integers(0, 40))
+
+
+def packed(ranks: set[int]) -> tuple[int, int]:
+    return reduce(union, [(0, 1 << rank) for rank in ranks], (0, 0))
+
+
+def unpacked(ancestors: tuple[int, int]) -> set[int]:
+    return {rank for rank in range(60) if has(ancestors, rank)}
+
+
+@given(one=RANKS, two=RANKS)
+def test_sets_of_ranks_are_joined_and_met_as_sets_are(one: set[int], two: set[int]) -> None:
+    assert unpacked(union(packed(one), packed(two))) == one | two
+    assert unpacked(common(packed(one), packed(two))) == one & two
+
+
+def chain(*, is_hidden: bool) -> MemorySide:
+    """Run three layers, one fed by the other; or by what a function made of it."""
+    random = np.random.default_rng(0)
+    data = [random.standard_normal((2, 4)).astype(np.float32) for _ in range(8)]
+    built = DumpBuilder().module("", "Net")
+    for name in "abc":
+        built.module(name, "Linear").tensor(name, "weight", random.standard_normal((4, 4)))
+    built.enter("", inputs=[data[0]])
+    for place, name in enumerate("abc"):
+        given_ = data[place + 4] if is_hidden and place else data[place]
+        built.call(name, inputs=[given_], outputs=[data[place + 1]])
+    return built.leave(outputs=[data[3]]).side()
+
+
+def test_layers_that_feed_one_another_are_in_order() -> None:
+    found = ancestors_of(view_of(chain(is_hidden=False), SideName.REFERENCE), [1, 2, 3])
+
+    assert [unpacked(one) for one in found] == [set(), {0}, {0, 1}]
+    assert undecided(found, [0, 1, 2]) == {}
+
+
+def test_nothing_is_known_across_functions_between_modules() -> None:
+    found = ancestors_of(view_of(chain(is_hidden=True), SideName.REFERENCE), [1, 2, 3])
+
+    assert [unpacked(one) for one in found] == [set(), set(), set()]
+    assert undecided(found, [0, 1, 2]) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+
+
+def test_long_runs_of_unknown_order_are_undecided_without_looking_at_every_two() -> None:
+    found = undecided([(0, 0)] * 1000, range(1000))
+
+    assert sorted(found) == list(range(1000))
+    assert all(rank not in others and others for rank, others in found.items())
