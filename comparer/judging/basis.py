@@ -91,21 +91,25 @@ class Bases:
                 (_dtype(self._reference, known[0]), _dtype(self._candidate, record))
                 for known, record in zip(references, records, strict=True)
             ],
-            sums=[self._sums(known) for known in references],
+            sums=self._sums(references),
             largest_gradient=[largest.get(known[0].role, 0.0) for known in references],
             noise=noises,
         )
 
-    def _sums(self, references: tuple[RecordInfo, ...]) -> Sums:
-        """Give what a pair is the sum of; of several records the most."""
-        found = [self._rounding.of(known) for known in references]
-        if len(found) == 1:
-            return found[0]
-        return Sums(
-            size=max(sums.size for sums in found),
-            calls=max(sums.calls for sums in found),
-            terms=max(sums.terms for sums in found),
-        )
+    def _sums(self, references: Sequence[tuple[RecordInfo, ...]]) -> list[Sums]:
+        """Give what each pair is the sum of; of several records the most."""
+        parts = iter(self._rounding.of([one for known in references for one in known]))
+        return [_most([next(parts) for _ in known]) for known in references]
+
+
+def _most(found: Sequence[Sums]) -> Sums:
+    if len(found) == 1:
+        return found[0]
+    return Sums(
+        size=max(sums.size for sums in found),
+        calls=max(sums.calls for sums in found),
+        terms=max(sums.terms for sums in found),
+    )
 
 
 def _dtype(index: Index, record: RecordInfo) -> str:

@@ -208,9 +208,7 @@ class _Judger:
             [one.record for one in found],
             is_exact=[one is not None for one in errors],
         )
-        tolerances = [
-            self._tolerance(one.pair, basis) for one, basis in zip(found, bases, strict=True)
-        ]
+        tolerances = self._tolerances([one.pair for one in found], bases)
         records = self._reference.index.records
         requests = build_all(
             Request,
@@ -329,9 +327,9 @@ class _Judger:
         if not pair.candidate_rule.is_identity:
             return replace(blank, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
         partial = Partial((self._reference, self._candidate), references, record, pair.rule)
-        basis = self._bases.of([references], [record], is_exact=[False])[0]
-        tolerance = self._tolerance(pair, basis)
-        judged = replace(blank, tolerance=tolerance, basis=basis)
+        bases = self._bases.of([references], [record], is_exact=[False])
+        (tolerance,) = self._tolerances([pair], bases)
+        judged = replace(blank, tolerance=tolerance, basis=bases[0])
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
     def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
@@ -354,12 +352,16 @@ class _Judger:
             return None
         return self._threeway.errors(known.address, found.address)
 
-    def _tolerance(self, pair: RecordPair, basis: Basis) -> Tolerance:
-        """Choose the tolerance of a pair, and note which rules did."""
-        ends = self._ends[0][pair.reference[0]], self._ends[1][pair.candidate]
-        chosen = self._policy.choose(ends[0].address, ends[1].address, basis)
-        self.used_rules.update(chosen.rules)
-        return chosen.tolerance
+    def _tolerances(self, pairs: Sequence[RecordPair], bases: Sequence[Basis]) -> list[Tolerance]:
+        """Choose the tolerance of each pair, and note which rules did."""
+        ends = self._ends
+        tolerances, rules = self._policy.choose_all(
+            [ends[0][pair.reference[0]].address for pair in pairs],
+            [ends[1][pair.candidate].address for pair in pairs],
+            bases,
+        )
+        self.used_rules |= rules
+        return tolerances
 
     def _allowance(self, found: Endpoint) -> str | None:
         address = found.address

@@ -48,9 +48,10 @@ class Request:
     @property
     def key(self) -> object:
         """Give what two requests have in common that give the same numbers."""
-        known = tuple((reference.value, reference.shape) for reference in self.references)
-        rules = self.rule, self.candidate_rule
-        return known, self.record.value, self.record.shape, rules, self.tolerance
+        known = tuple([(reference.value, reference.shape) for reference in self.references])
+        rules = self.rule.steps, self.candidate_rule.steps
+        tolerance = self.tolerance.atol, self.tolerance.rtol
+        return known, self.record.value, self.record.shape, rules, tolerance
 
 
 class _Batches:

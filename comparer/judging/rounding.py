@@ -17,12 +17,13 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.dumpfile import Role, is_floating
+from padiff.dumpfile.bulk import build_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import Index, RecordInfo
 
@@ -43,6 +44,13 @@ class Sums:
     backward pass count twice. Not all of them need to have led to it: it is an upper bound."""
     terms: int = 0
     """How many terms the sums in all those layers and in itself have, one element of each."""
+
+
+class _Own(NamedTuple):
+    """What one layer adds up; a plain tuple, as there is one for each record."""
+
+    size: float
+    terms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,23 +91,31 @@ class Rounding:
         places = [bisect.bisect_right(orders, record.order) for record in index.records]
         self._before = [before[place] for place in places]
 
-    def of(self, record: RecordInfo) -> Sums:
-        """Find what a record is the sum of.
+    def of(self, records: Sequence[RecordInfo]) -> list[Sums]:
+        """Find what each record is the sum of.
 
         Args:
-            record: One of the index's, of any role, with a value.
+            records: Some of the index's, of any role, with a value.
         """
+        own = [self._own(record) for record in records]
+        before = [self._before[record.id] for record in records]
+        return build_all(
+            Sums,
+            len(records),
+            size=[one.size for one in own],
+            calls=[calls for calls, _ in before],
+            terms=[one.terms + terms for one, (_, terms) in zip(own, before, strict=True)],
+        )
+
+    def _own(self, record: RecordInfo) -> _Own:
+        """Find what the layer itself adds up for a record."""
         largest = self._largest(record)
         if record.role is Role.WEIGHT_GRAD:
             return self._of_weight_gradient(record, largest)
         size = 0.0
-        if record.role in {Role.OUTPUT, Role.GRAD_INPUT}:
+        if record.role is Role.OUTPUT or record.role is Role.GRAD_INPUT:
             size = self._of_product(record)
-        return self._sums(record, size=max(size, largest))
-
-    def _sums(self, record: RecordInfo, *, size: float, terms: int = 0) -> Sums:
-        calls, before = self._before[record.id]
-        return Sums(size=size, calls=calls, terms=terms + before)
+        return _Own(max(size, largest), 0)
 
     def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:
         """Give the execution orders at which layers were done, and what they come to until then."""
@@ -136,7 +152,7 @@ class Rounding:
             return 0.0
         return math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
 
-    def _of_weight_gradient(self, record: RecordInfo, largest: float) -> Sums:
+    def _of_weight_gradient(self, record: RecordInfo, largest: float) -> _Own:
         """Add what every position of every call of the layer gives to its weight's gradient."""
         square, count = 0.0, 0
         is_vector = len(record.shape) < _MATRIX
@@ -144,12 +160,12 @@ class Rounding:
             gradient = flow.leaving
             width = math.prod(record.shape) if is_vector else _width(gradient, record)
             if not width:
-                return self._sums(record, size=largest)
+                return _Own(largest, 0)
             positions = max(math.prod(gradient.shape) // width, 1)
             other = 1.0 if is_vector else self._rms(flow.entry)
             square += positions * (self._rms(gradient) * other) ** 2
             count += positions
-        return self._sums(record, size=max(math.sqrt(square), largest), terms=count)
+        return _Own(max(math.sqrt(square), largest), count)
 
     def _flows(self, module: int) -> Iterator[_Flow]:
         if not self._is_layer[module]:

@@ -207,6 +207,34 @@ class TolerancePolicy:
             candidate: Address on the candidate.
             basis: What is known of the pair.
         """
+        tolerance = self._by_dtype(reference, basis)
+        used: list[int] = []
+        for place, rule in enumerate(self.rules):
+            if rule.applies_to(reference, candidate):
+                used.append(place)
+                tolerance = Tolerance(
+                    atol=tolerance.atol if rule.atol is None else rule.atol,
+                    rtol=tolerance.rtol if rule.rtol is None else rule.rtol,
+                )
+        return ChosenTolerance(tolerance=tolerance, rules=tuple(used))
+
+    def choose_all(
+        self,
+        references: Sequence[Address],
+        candidates: Sequence[Address],
+        bases: Sequence[Basis],
+    ) -> tuple[list[Tolerance], frozenset[int]]:
+        """Find the tolerance of each pair, and the user's rules that took part in any."""
+        if not self.rules:
+            each = zip(references, bases, strict=True)
+            return [self._by_dtype(address, basis) for address, basis in each], frozenset()
+        chosen = list(map(self.choose, references, candidates, bases))
+        return [one.tolerance for one in chosen], frozenset(
+            place for one in chosen for place in one.rules
+        )
+
+    def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
+        """Choose without the user's rules."""
         names: tuple[str, ...] = basis.dtypes
         noise = basis.noise
         is_state = reference.role in STATE_ROLES
@@ -229,13 +257,7 @@ class TolerancePolicy:
             elif not is_state or reference.phase is Phase.UPDATE:
                 atol = max(atol, rounding_of(basis.sums, rtol, names))
             atol = max(atol, noise or 0.0) if is_measured else atol
-        used: list[int] = []
-        for place, rule in enumerate(self.rules):
-            if rule.applies_to(reference, candidate):
-                used.append(place)
-                atol = atol if rule.atol is None else rule.atol
-                rtol = rtol if rule.rtol is None else rule.rtol
-        return ChosenTolerance(tolerance=Tolerance(atol=atol, rtol=rtol), rules=tuple(used))
+        return Tolerance(atol=atol, rtol=rtol)
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
         """Give the rules that named no pair."""

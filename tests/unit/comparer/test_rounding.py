@@ -44,7 +44,7 @@ def sums(index: Index, role: Role, slot: str | None = None, module: str = "fc") 
         and index.modules[record.module].path == module
         and slot in (None, record.slot)
     )
-    return Rounding(index).of(found)
+    return Rounding(index).of([found])[0]
 
 
 def rms(array: Array) -> float:

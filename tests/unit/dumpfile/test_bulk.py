@@ -56,6 +56,16 @@ def test_columns_that_do_not_fit_are_refused(columns: dict[str, Any]) -> None:
         build_all(SourceLine, 2, **columns)
 
 
+def test_collector_does_not_make_up_for_a_pause() -> None:
+    before = gc.get_stats()[0]["collections"]
+
+    with collector_paused():
+        kept = [[number] for number in range(10_000)]
+
+    assert gc.get_stats()[0]["collections"] == before
+    assert len(kept) > gc.get_threshold()[0]
+
+
 def test_collector_is_as_before_after_a_pause() -> None:
     was_enabled = gc.isenabled()
 
