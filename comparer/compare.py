@@ -24,14 +24,13 @@ from .locating.locate import locate
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .narrow import narrow
-from .result import Comparison, Coverage, PairedModules, StepComparison, Verdict
+from .paired import paired_calls, paired_modules
+from .result import Comparison, Coverage, StepComparison, Verdict
 from .steps import inherit_across, known_notes, random_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from padiff.pairing import Pairing
 
     from .settings import CompareSettings
 
@@ -217,7 +216,8 @@ def _compare_files(
             *kink_notes(located.pairs),
             *random_notes(located.divergences, (known.index, found.index)),
         ),
-        pairing=_pairing(pairing, known, found),
+        pairing=paired_modules(pairing, known.index, found.index),
+        calls=paired_calls(pairing, known.index, found.index),
         records=judgement.records,
     )
     return _StepResult(
@@ -225,20 +225,6 @@ def _compare_files(
         used_rules=judgement.used_rules,
         used_allowances=judgement.used_allowances,
         records=len(located.pairs),
-    )
-
-
-def _pairing(pairing: Pairing, known: StepFile, found: StepFile) -> tuple[PairedModules, ...]:
-    modules = found.index.modules
-    return tuple(
-        PairedModules(
-            reference=known.index.modules[one.reference].path,
-            candidate=modules[one.candidate].path,
-            paired_by=one.paired_by,
-            confidence=one.confidence,
-            alternatives=tuple(modules[other].path for other in one.alternatives),
-        )
-        for one in pairing.modules
     )
 
 

@@ -271,6 +271,33 @@ class PairedModules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlace:
+    """One call of a module within a step."""
+
+    module: str
+    """Module path."""
+    call: int
+    """How many calls of the module came before."""
+
+    def __str__(self) -> str:
+        """Give the call as reports name it: ``encoder.0#1``, the first one without number."""
+        return (self.module or "(root)") + (f"#{self.call}" if self.call else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedCalls:
+    """Two calls that were compared with each other, and how sure that is."""
+
+    reference: CallPlace
+    candidate: CallPlace
+    paired_by: PairedBy
+    confidence: float
+    """In (0, 1], as in ``padiff.pairing.CallPair``."""
+    alternatives: tuple[CallPlace, ...] = ()
+    """The candidate's calls that it could have been instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepComparison:
     """One step and rank of both dumps, compared."""
 
@@ -287,6 +314,8 @@ class StepComparison:
     notes: tuple[str, ...] = ()
     pairing: tuple[PairedModules, ...] = ()
     """The pairs of modules, in the reference's definition order."""
+    calls: tuple[PairedCalls, ...] = ()
+    """The pairs of calls, in the reference's execution order."""
     records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
 

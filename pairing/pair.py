@@ -20,7 +20,7 @@ from .maps.mapeffects import (
 )
 from .maps.mapfile import MapFile
 from .maps.mapped import apply_map
-from .result import CallPair, Pairing, RecordPair, SideName, UnmatchedRecord
+from .result import Pairing, RecordPair, SideName, UnmatchedRecord
 from .structure import identity, is_same_by_name, is_same_structure
 from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
@@ -64,7 +64,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
         view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1)),
     )
     calls, modules = _pair_oriented(*views, mapped.pairs)
-    partners, proven = rate(*views, modules, calls)
+    partners, proofs = rate(*views, modules, calls)
     owned = pair_owned(views[0], views[1], partners, map_file)
     hidden = (
         hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
@@ -72,7 +72,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     )
     if any(hidden):
         pair_around(*views, calls, hidden)
-        partners, proven = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
+        partners, proofs = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
     found = pair_call_records(views[0], views[1], calls)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
     found += pair_joined(views[0], views[1], calls, owned.pairs)
@@ -86,12 +86,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     records.sort(key=lambda pair: _order(views[0], pair))
     return Pairing(
         modules=partners,
-        calls=tuple(
-            CallPair(reference=one, candidate=two, paired_by=calls.by[one], confidence=sure)
-            for (one, two), sure in zip(
-                calls, rate_calls(*views, calls, partners, proven), strict=True
-            )
-        ),
+        calls=tuple(rate_calls(*views, calls, partners, proofs)),
         records=tuple(records),
         unmatched=_unmatched(
             views,

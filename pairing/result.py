@@ -43,6 +43,10 @@ class Absence(StrEnum):
     """Known to be one-sided, or excluded by the user: does not count."""
 
 
+IN_ORDER = 0.8
+"""Confidence of layers that nothing but the order of execution makes partners."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulePair:
     """Two modules that do the same job."""
@@ -56,12 +60,18 @@ class ModulePair:
     """In (0, 1]; 1 only where something proves the pair.
 
     Of a leaf that is the user's map, a name, weights or outputs that no other module shares, or
-    data flow that leaves no other partner; else 1 / (1 + partners that fit as well), at most 0.5.
+    data flow that leaves no other partner; else 1 / (1 + partners that fit as well), at most 0.8
+    where the order of execution agrees and 0.5 where it does not.
     Of a container it is the share of the layers inside that are paired inside, no more than the
     confidence of the surest of them, and never less than 0.05: of a pair made by place alone.
     """
     alternatives: tuple[int, ...] = ()
     """Candidate module ids that a tie-break decided against."""
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Tell whether another partner is as good and not even the order of execution decides."""
+        return bool(self.alternatives) and self.confidence < IN_ORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +88,8 @@ class CallPair:
 
     Where the modules are no pair (one instance against several), what the outputs say: 0.5 to 0.9.
     """
+    alternatives: tuple[int, ...] = ()
+    """Candidate call ids that could be the partner instead; some of them, none where certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

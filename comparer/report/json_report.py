@@ -16,6 +16,7 @@ from .json_values import tolerance_to_json as _tolerance
 if TYPE_CHECKING:
     from padiff.comparer.detail import Details
     from padiff.comparer.result import (
+        CallPlace,
         Comparison,
         Coverage,
         Divergence,
@@ -56,6 +57,7 @@ def to_json(comparison: Comparison, details: Details | None = None) -> dict[str,
         "first_divergence": None if first is None else _divergence(first),
         "origins": [_divergence(origin) for origin in comparison.origins],
         "pairing": _pairing(comparison),
+        "call_pairing": _call_pairing(comparison),
         "pairs": [_pair(pair) for pair in both],
         "unmatched": {
             "reference": [_alone(pair, pair.reference) for pair in pairs if pair.candidate is None],
@@ -175,6 +177,25 @@ def _pairing(comparison: Comparison) -> list[JSON]:
         }
         for pair in found
     ]
+
+
+def _call_pairing(comparison: Comparison) -> list[JSON]:
+    """Give the pairs of calls, those of further steps only where they differ."""
+    found = dict.fromkeys(pair for step in comparison.steps for pair in step.calls)
+    return [
+        {
+            "reference": _call(pair.reference),
+            "candidate": _call(pair.candidate),
+            "paired_by": str(pair.paired_by),
+            "confidence": round(pair.confidence, 4),
+            "alternatives": [_call(other) for other in pair.alternatives],
+        }
+        for pair in found
+    ]
+
+
+def _call(place: CallPlace) -> dict[str, JSON]:
+    return {"module": place.module, "call": place.call}
 
 
 def _alone(pair: JudgedPair, endpoint: Endpoint | None) -> dict[str, JSON]:

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.comparer.result import (
+    CallPlace,
     Comparison,
     Coverage,
     Divergence,
@@ -15,6 +16,7 @@ from padiff.comparer.result import (
     Kind,
     Metrics,
     NodeRow,
+    PairedCalls,
     PairedModules,
     StepComparison,
     Tolerance,
@@ -58,6 +60,8 @@ def rebuild(data: JSON) -> Comparison:
     top = Fields(data, "report")
     pairs = _pairs(top)
     modules = tuple(map(_paired_modules, top.inners("pairing")))
+    has_calls = "call_pairing" in top.names  # reports of old have none
+    calls = tuple(map(_paired_calls, top.inners("call_pairing"))) if has_calls else ()
     origins = [_divergence(found, pairs) for found in _findings(top)]
     coverage = top.inner("coverage")
     steps = []
@@ -81,6 +85,7 @@ def rebuild(data: JSON) -> Comparison:
                 coverage_candidate=sides[1],
                 same_structure=step.flag("same_structure"),
                 pairing=modules,
+                calls=calls,
             )
         )
     settings = top.inner("settings")
@@ -314,6 +319,20 @@ def _paired_modules(entry: Fields) -> PairedModules:
         confidence=entry.number("confidence") or 0.0,
         alternatives=entry.texts("alternatives"),
     )
+
+
+def _paired_calls(entry: Fields) -> PairedCalls:
+    return PairedCalls(
+        reference=_call_place(entry.inner("reference")),
+        candidate=_call_place(entry.inner("candidate")),
+        paired_by=_word(PairedBy, entry.text("paired_by")),
+        confidence=entry.number("confidence") or 0.0,
+        alternatives=tuple(map(_call_place, entry.inners("alternatives"))),
+    )
+
+
+def _call_place(entry: Fields) -> CallPlace:
+    return CallPlace(module=entry.text("module"), call=entry.integer("call"))
 
 
 def _coverage(entry: Fields) -> Coverage:

@@ -117,6 +117,7 @@ def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
     """Say how partners were found."""
     for step in comparison.steps:
         _draw_modules(canvas, step)
+        _draw_calls(canvas, step)
         canvas.heading("PAIRING OF TENSORS", "those not paired by name, or with a layout")
         canvas.table(
             ["tensor", "what", "by", "layout"],
@@ -162,6 +163,27 @@ def _draw_modules(canvas: Canvas, step: StepComparison) -> None:
         rows,
         wrapping=("reference ~ candidate", "alternatives"),
     )
+
+
+def _draw_calls(canvas: Canvas, step: StepComparison) -> None:
+    """List the pairs of calls that are not certain."""
+    rows: list[list[str | Text]] = [
+        [
+            canvas.safe(f"{pair.reference} ~ {pair.candidate}"),
+            str(pair.paired_by),
+            f"{pair.confidence:.2f}",
+            canvas.safe(", ".join(map(str, pair.alternatives))) or "-",
+        ]
+        for pair in step.calls
+        if pair.confidence < 1
+    ]
+    if rows:
+        canvas.heading("PAIRING OF CALLS", f"{len(rows)} of {len(step.calls)} are not certain")
+        canvas.table(
+            ["reference ~ candidate", "by", "confidence", "alternatives"],
+            rows,
+            wrapping=("reference ~ candidate", "alternatives"),
+        )
 
 
 def _what(canvas: Canvas, pair: JudgedPair) -> str:

@@ -135,7 +135,7 @@ def carry_over(
             modules = [
                 pair
                 for pair in pair_runs(side, played, map_file=map_file).modules
-                if not pair.alternatives  # a broken tie must not carry weights in silence
+                if not pair.is_ambiguous  # a broken tie must not carry weights in silence
             ]
         played_plan = plan_weights(side, live, modules=modules, map_file=map_file)
         tensors = {record.id: record.tensor for record in side.index.records}

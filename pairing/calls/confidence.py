@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 from padiff.pairing.names import likeness, words_of
-from padiff.pairing.result import ModulePair, PairedBy
+from padiff.pairing.result import CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
 from .doubt import Rated, spread
 from .onesided import OPAQUE
-from .proof import with_proofs
+from .proof import Proofs, with_proofs
 from .rivals import RatedSide, prepare
 from .telling import Telling, numbers_in, weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
@@ -45,7 +45,7 @@ _UNSURE = 0.5
 
 def rate(
     reference: View, candidate: View, modules: Matching, calls: CallPairs
-) -> tuple[tuple[ModulePair, ...], frozenset[int]]:
+) -> tuple[tuple[ModulePair, ...], Proofs]:
     """Say how sure each pair is.
 
     A pair of containers is as sure as the share of their content that is paired. A leaf is in
@@ -53,7 +53,7 @@ def rate(
     data flow (``proof.py``). What the user said, and equal paths, are not doubted.
 
     Returns:
-        The pairs with their confidence, and the calls of the reference whose partner is proven.
+        The pairs with their confidence, and what is proven of the calls.
     """
     sides = (
         prepare(reference, set(modules.ahead), set(calls.ahead)),
@@ -65,9 +65,9 @@ def rate(
         shares[module] = max(share, shares.get(module, 0.0))
     telling = Telling(reference, candidate)
     rated = [_rate(sides, telling, (one, two), modules, shares) for one, two in modules]
-    rated, proven = with_proofs((reference, candidate), calls, rated)
+    rated, proofs = with_proofs((reference, candidate), calls, rated)
     found = spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
-    return _as_sure_as_content(reference, candidate, found, rated), proven
+    return _as_sure_as_content(reference, candidate, found, rated), proofs
 
 
 def rate_calls(
@@ -75,25 +75,47 @@ def rate_calls(
     candidate: View,
     calls: CallPairs,
     modules: Iterable[ModulePair],
-    proven: Container[int],
-) -> Iterator[float]:
-    """Say how sure each pair of calls is, in the order of the pairs.
+    proofs: Proofs,
+) -> Iterator[CallPair]:
+    """Say how sure each pair of calls is.
 
-    As sure as the modules are. One instance that runs three times has only one partner among three
-    instances: there outputs decide, or the user.
+    As sure as the modules are, and certain where the call itself is proven. One instance that runs
+    three times has only one partner among three instances: there outputs decide, or the user.
     """
-    sure = {(pair.reference, pair.candidate): pair.confidence for pair in modules}
+    known = {(pair.reference, pair.candidate): pair for pair in modules}
     for one, two in calls:
-        known = sure.get((reference.calls[one].module, candidate.calls[two].module))
-        if calls.by[one] is PairedBy.MAP or one in proven:
-            known = 1.0
-        elif known is None:
-            known = _UNSURE
-            outputs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
-            if outputs[0] and outputs[1]:
-                near = alikeness(reference, outputs[0][0], candidate, outputs[1][0])
-                known = max(known, min(near or 0.0, _LIKELY))
-        yield known
+        modules_ = reference.calls[one].module, candidate.calls[two].module
+        pair = known.get(modules_)
+        others: tuple[int, ...] = ()
+        if calls.by[one] is PairedBy.MAP or one in proofs.proven:
+            sure = 1.0
+        else:
+            sure = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
+            others = tuple(call for call in proofs.rivals.get(one, ()) if call != two)
+            if sure < 1.0 and not others and pair is not None:
+                others = _same_turn(candidate, two, pair.alternatives)
+        yield CallPair(
+            reference=one,
+            candidate=two,
+            paired_by=calls.by[one],
+            confidence=sure,
+            alternatives=() if sure >= 1.0 else others,
+        )
+
+
+def _by_outputs(reference: View, one: int, candidate: View, two: int) -> float:
+    """Rate two calls of modules that are no partners."""
+    outputs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
+    if not (outputs[0] and outputs[1]):
+        return _UNSURE
+    near = alikeness(reference, outputs[0][0], candidate, outputs[1][0])
+    return max(_UNSURE, min(near or 0.0, _LIKELY))
+
+
+def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]:
+    """Give the calls of other modules that are the same repetition as this one."""
+    turn = view.calls[call].index
+    return tuple(view.executed[one][turn] for one in modules if turn < len(view.executed[one]))
 
 
 def _rate(

@@ -107,6 +107,14 @@ class Forced:
         found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
         return sorted(found - {two}, key=lambda rank: (abs(rank - two), rank))[:_MAX_RIVALS]
 
+    def is_contradicted(self, one: int, two: int) -> bool:
+        """Tell whether two layers are paired that should have others, or stand at other ranks."""
+        if self.pairs.get(one, two) != two or self._back.get(two, one) != one:
+            return True
+        mine, theirs = self._groups.get(self._flows[0].sizes[one], ([], []))
+        is_even = len(mine) == len(theirs)
+        return is_even and bisect_left(mine, one) != bisect_left(theirs, two)
+
     def _add(self, one: int, two: int) -> bool:
         if one in self.pairs or two in self._back:
             return False

@@ -8,8 +8,10 @@ feeds. Everything else may be right, and is in doubt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from padiff.pairing.result import IN_ORDER
 
 from .anchors import anchors_of
 from .doubt import Rated
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
 
     from .calls import CallPairs
 
-__all__ = ["with_proofs"]
+__all__ = ["Proofs", "with_proofs"]
 
 _UNSURE = 0.5
-"""Where nothing proves a pair, another partner is as likely."""
+"""Where not even the order of execution speaks for a pair, another partner is as likely."""
 _MAX_RIVALS = 4
 
 
@@ -38,12 +40,24 @@ class LayerProofs:
     proven: frozenset[int]
     """Reference calls whose partner no other call could be."""
     rivals: dict[int, tuple[int, ...]]
+    """Calls of the candidate that could be the partner, by reference call; some of them."""
+    contradicted: frozenset[int]
+    """Reference calls whose partner stands at another rank, or should be another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proofs:
+    """What is known of the calls of leaves."""
+
+    proven: frozenset[int] = frozenset()
+    """Reference calls whose partner no other call could be."""
+    rivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Calls of the candidate that could as well be the partner, by reference call; some of them."""
 
 
 def with_proofs(
     views: tuple[View, View], calls: CallPairs, rated: Sequence[Rated]
-) -> tuple[list[Rated], frozenset[int]]:
+) -> tuple[list[Rated], Proofs]:
     """Confirm the pairs that are proven, and lower the confidence of all others.
 
     Args:
@@ -52,7 +66,7 @@ def with_proofs(
         rated: The pairs of modules, ascending by reference.
 
     Returns:
-        The pairs anew, and the calls of the reference whose partners are proven. Modules that
+        The pairs anew, and what is proven of the calls. Modules that
         never ran, and those that hold others and no weights, are as they were.
     """
     confirmed = {(r.pair.reference, r.pair.candidate) for r in rated if r.is_confirmed}
@@ -63,6 +77,7 @@ def with_proofs(
     proven = proofs.proven | free.proven
     told = set(layers[0]) | free.calls[0], set(layers[1]) | free.calls[1]
     rivals = {**proofs.rivals, **free.rivals}
+    in_order = proven | (proofs.rivals.keys() - proofs.contradicted)
     found = []
     for one in rated:
         ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
@@ -75,8 +90,9 @@ def with_proofs(
             pair = replace(one.pair, confidence=1.0, alternatives=())
             found.append(Rated(pair=pair, rivals=(), is_confirmed=True))
         else:
-            found.append(_in_doubt(views, one, ran[0], rivals))
-    return found, proven
+            limit = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE
+            found.append(_in_doubt(views, one, rivals, limit))
+    return found, Proofs(proven=proven, rivals=rivals)
 
 
 def _is_proven(
@@ -91,10 +107,12 @@ def _is_proven(
 def _in_doubt(
     views: tuple[View, View],
     rated: Rated,
-    ran: Sequence[int],
     rivals: Mapping[int, Sequence[int]],
+    limit: float,
 ) -> Rated:
+    """Lower the confidence of a pair, and say what else could be the partner."""
     pair = rated.pair
+    ran = views[0].executed[pair.reference]
     others = dict.fromkeys(
         views[1].calls[other].module for call in ran for other in rivals.get(call, ())
     )
@@ -105,7 +123,7 @@ def _in_doubt(
     )
     return replace(
         rated,
-        pair=replace(pair, confidence=min(pair.confidence, _UNSURE), alternatives=alternatives),
+        pair=replace(pair, confidence=min(pair.confidence, limit), alternatives=alternatives),
     )
 
 
@@ -143,6 +161,7 @@ def prove_layers(
                 (known if _is_same_turn(views, *pair) else apart).add((rank, other))
     forced = force(views, layers, known, apart)
     proven: set[int] = set()
+    contradicted: set[int] = set()
     rivals: dict[int, tuple[int, ...]] = {}
     for rank, other in enumerate(partners):
         if other < 0:
@@ -151,4 +170,8 @@ def prove_layers(
             proven.add(layers[0][rank])
         else:
             rivals[layers[0][rank]] = tuple(layers[1][one] for one in forced.rivals(rank, other))
-    return LayerProofs(proven=frozenset(proven), rivals=rivals)
+            if forced.is_contradicted(rank, other):
+                contradicted.add(layers[0][rank])
+    return LayerProofs(
+        proven=frozenset(proven), rivals=rivals, contradicted=frozenset(contradicted)
+    )

@@ -59,7 +59,7 @@ class _Writer:
 
     def lines(self) -> Iterator[str]:
         written, inside = self._sorted_out()
-        doubtful = sum(bool(pair.alternatives) for pair in written)
+        doubtful = sum(pair.is_ambiguous for pair in written)
         yield comment(f"{len(written)} pairs, {doubtful} of them AMBIGUOUS. Edit, and pass with")
         yield comment("--map to padiff compare, padiff dump --weights-from or padiff weights.")
         yield from self._pairs(written)
@@ -128,7 +128,7 @@ class _Writer:
         lowest = min(pair.confidence for pair in pairs)
         many = f"{len(pairs)} modules, " if len(pairs) > 1 else ""
         yield comment(f"{many}{how}, confidence {lowest:.2f}")
-        doubtful = [pair for pair in pairs if pair.alternatives]
+        doubtful = [pair for pair in pairs if pair.is_ambiguous]
         for pair in doubtful[:_MAX_SHOWN]:
             others = [quoted(self.modules[1][other].path) for other in pair.alternatives]
             yield comment(

@@ -94,7 +94,7 @@ def test_order_that_nothing_proves_is_in_doubt_and_has_alternatives() -> None:
 
     found = rated(chain("fc", is_function=True), other)
 
-    assert [found[f"fc{place}"].confidence for place in range(4)] == [0.5] * 4
+    assert [found[f"fc{place}"].confidence for place in range(4)] == [0.8] * 4
     assert all(found[f"fc{place}"].alternatives for place in range(4))
 
 
