@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
 from .causes.causes import explain
+from .causes.optimizeroptions import Optimizers
+from .causes.ratecauses import explain_rates
+from .causes.weightgradients import explain_weight_gradients
+from .judging.clipped import excuse_clipped
 from .judging.coverage import count_coverage
 from .judging.judge import judge
 from .judging.kinks import excuse_kinks, kink_notes
@@ -26,13 +31,13 @@ from .locating.tree import merge_trees
 from .narrow import narrow
 from .paired import paired_calls, paired_modules
 from .result import Comparison, Coverage, StepComparison, Verdict
+from .settings import CompareSettings
 from .steps import inherit_across, known_notes, random_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from .settings import CompareSettings
 
 __all__ = ["compare"]
 
@@ -98,7 +103,7 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
             "the selection of phases and modules holds no record of either dump",
             hint="check --phase, --include and --exclude against `padiff show`",
         )
-    steps = inherit_across([result.step for result in results], fed.phases)
+    steps = explain_rates(inherit_across([result.step for result in results], fed.phases))
     reasons = [*_one_sided(places), *(line for step in steps for line in _reasons(step, settings))]
     result = Comparison(
         verdict=Verdict.DIVERGED if reasons else Verdict.MATCH,
@@ -172,12 +177,32 @@ def _compare_step(
     scales: Scales,
     fed: Fed,
 ) -> _StepResult:
-    with reference.open(*place) as known, candidate.open(*place) as found:
-        return _compare_files(known, found, training, scales, fed)
+    with ExitStack() as exits:
+        known, found = (exits.enter_context(side.open(*place)) for side in (reference, candidate))
+
+        def before() -> tuple[StepFile, StepFile] | None:
+            earlier = place[0] - 1, place[1]
+            if any(
+                earlier not in _places(side, CompareSettings()) for side in (reference, candidate)
+            ):
+                return None
+            return (
+                exits.enter_context(reference.open(*earlier)),
+                exits.enter_context(candidate.open(*earlier)),
+            )
+
+        told = Optimizers.read(reference.manifest.settings, candidate.manifest.settings)
+        return _compare_files(known, found, training, scales, fed, told, before)
 
 
 def _compare_files(
-    known: StepFile, found: StepFile, training: TrainingJudge, scales: Scales, fed: Fed
+    known: StepFile,
+    found: StepFile,
+    training: TrainingJudge,
+    scales: Scales,
+    fed: Fed,
+    told: Optimizers,
+    before: Callable[[], tuple[StepFile, StepFile] | None],
 ) -> _StepResult:
     settings = training.settings
     whole = pair(known, found, map_file=settings.map_file)
@@ -194,12 +219,14 @@ def _compare_files(
         found.release_pages()
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
+    judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = training.settle(judgement, pairing, known, found)
     judgement = excuse_kinks(judgement, known, found, settings)
     judgement = excuse_shared(judgement, known.index, found.index)
     tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
     located = locate(tree, (known.framework, found.framework))
-    located = explain(located, tree, known, found)
+    located = explain(located, tree, known, found, told)
+    located = explain_weight_gradients(located, tree, (known, found), before)
     coverages = count_coverage(judgement, known.index, found.index)
     step = StepComparison(
         step=known.index.step,

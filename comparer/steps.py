@@ -31,10 +31,11 @@ def inherit_across(
     """Make the divergences of a step inherited where training had diverged before.
 
     Steps are connected by the weights that one leaves to the next, so this holds only where
-    updates were recorded. A learning rate diverges by itself at any step, and so does a call in a
-    phase that was fed.
+    updates were recorded. A learning rate diverges by itself at any step, though only once, and so
+    does a call in a phase that was fed.
     """
     diverged: set[int] = set()
+    rates: set[tuple[int, str]] = set()
     kept_steps = []
     for step in steps:
         has_update = any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
@@ -43,9 +44,12 @@ def inherit_across(
             kept = replace(
                 step,
                 divergences=tuple(
-                    found if found.phase in fed else _inherited(found) for found in step.divergences
+                    found if found.phase in fed or _is_new_rate(found, rates) else _inherited(found)
+                    for found in step.divergences
                 ),
             )
+        ends = [found.pair.reference or found.pair.candidate for found in step.divergences]
+        rates |= {(step.rank, end.address.slot) for end in ends if end and _is_rate(end)}
         if has_update and step.divergences:
             diverged.add(step.rank)
         kept_steps.append(kept)
@@ -152,10 +156,19 @@ def _is_random(module: ModuleInfo) -> bool:
     )
 
 
-def _inherited(divergence: Divergence) -> Divergence:
+def _is_rate(end: Endpoint) -> bool:
+    return end.address.role is Role.LR
+
+
+def _is_new_rate(divergence: Divergence, known: set[tuple[int, str]]) -> bool:
+    """Tell whether a learning rate diverged that did not before."""
     end = divergence.pair.reference or divergence.pair.candidate
-    if end is not None and end.address.role is Role.LR:
-        return divergence
+    if end is None or not _is_rate(end):
+        return False
+    return (end.address.rank, end.address.slot) not in known
+
+
+def _inherited(divergence: Divergence) -> Divergence:
     return replace(
         divergence, kind=Kind.INHERITED, pair=replace(divergence.pair, kind=Kind.INHERITED)
     )

@@ -60,6 +60,13 @@ class Trainer(Protocol):
     def learning_rates(self, optimizer: Optimizer) -> list[float]:
         """Give the learning rate in force of each parameter group."""
 
+    def options(self, optimizer: Optimizer) -> Iterator[tuple[Tensor, dict[str, JSON]]]:
+        """Yield each parameter with the numbers that decide its update, in torch's words.
+
+        ``beta1``, ``eps``, ``weight_decay``, ``decoupled``, ``momentum``, ``nesterov`` …;
+        learning rates are recorded step by step.
+        """
+
     def clipped(
         self, optimizer: Optimizer, parameters: Sequence[Tensor]
     ) -> list[tuple[Tensor, Tensor]]:

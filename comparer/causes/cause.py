@@ -49,6 +49,23 @@ class CauseName(StrEnum):
     """Another attention of the same queries, keys and values."""
     RUNNING_VARIANCE = "running_variance"
     """Biased against unbiased."""
+    OPTIMIZER = "optimizer"
+    """Another optimizer, or other options."""
+    EPSILON = "epsilon"
+    """An epsilon of another size or in another place."""
+    WEIGHT_DECAY = "weight_decay"
+    UPDATE = "update"
+    """Another mixture of gradient and momentum."""
+    CLIP = "clip"
+    """Gradients clipped otherwise."""
+    ACCUMULATED = "accumulated"
+    """Gradients of an earlier step that were not cleared."""
+    SCALED = "scaled"
+    """All gradients scaled by one factor."""
+    RATE_SHIFT = "rate_shift"
+    """The learning rates of another step."""
+    LOSS = "loss"
+    """Another reduction, smoothing or scale of the loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

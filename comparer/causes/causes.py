@@ -17,6 +17,8 @@ from .cause import Cause, CauseName
 from .causesides import Sides
 from .functioncauses import combination, function, gated, normalisation
 from .layercauses import batch_statistics, dropout, running_variance, transposed_weight
+from .losscauses import loss_causes
+from .optimizeroptions import option_causes
 from .patterns import (
     bias,
     factor,
@@ -29,6 +31,7 @@ from .patterns import (
     shifted,
 )
 from .profile import agreement, profile
+from .updatecauses import update_causes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from .contrast import Contrast
     from .layercauses import Layer
+    from .optimizeroptions import Optimizers
 
 __all__ = ["explain"]
 
@@ -59,9 +63,17 @@ MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
 FORWARD_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
+UPDATED = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.WEIGHT_GRAD})
+"""What an optimizer makes."""
 
 
-def explain(located: Located, tree: CallTree, reference: Side, candidate: Side) -> Located:
+def explain(
+    located: Located,
+    tree: CallTree,
+    reference: Side,
+    candidate: Side,
+    optimizers: Optimizers | None = None,
+) -> Located:
     """Add likely causes and an error profile to the origins.
 
     Args:
@@ -69,13 +81,18 @@ def explain(located: Located, tree: CallTree, reference: Side, candidate: Side) 
         tree: The judged pairs.
         reference: The side held to be right.
         candidate: The other.
+        optimizers: What both were trained by, as far as known.
     """
     sides = Sides(tree=tree, reference=reference, candidate=candidate)
     left, found = MOST_ORIGINS, []
     for divergence in located.divergences:
         if divergence.kind is Kind.ORIGIN and left:
             left -= 1
-            found.append(_explained(divergence, sides))
+            explained = _explained(divergence, sides)
+            if divergence.phase is Phase.UPDATE:
+                explained = _explained_update(explained, sides, optimizers)
+            explained = _explained_loss(explained, sides)
+            found.append(explained)
         else:
             found.append(divergence)
     return replace(located, divergences=tuple(found))
@@ -104,6 +121,36 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         causes=tuple(causes),
         profile=profiles,
     )
+
+
+def _explained_update(
+    divergence: Divergence, sides: Sides, optimizers: Optimizers | None
+) -> Divergence:
+    """Put before what the tensor alone shows what optimizers and movements of weights say."""
+    end = divergence.pair.reference
+    if end is None or end.address.role not in UPDATED:
+        return divergence
+    causes = [] if optimizers is None else option_causes(sides.tree, optimizers)
+    with np.errstate(all="ignore"):
+        causes = causes or update_causes(sides, end.address)
+    if not causes:
+        return divergence
+    others = [line for line in divergence.evidence if not line.startswith("likely cause")]
+    return replace(divergence, evidence=(*map(str, causes), *others), causes=tuple(causes))
+
+
+def _explained_loss(divergence: Divergence, sides: Sides) -> Divergence:
+    end = divergence.pair.reference
+    if end is None or end.address.role is not Role.LOSS:
+        return divergence
+    position = _position(divergence.pair, sides.tree)
+    loss = None if position is None else sides.read(position)
+    if loss is None or loss.reference.size != 1:
+        return divergence
+    with np.errstate(all="ignore"):
+        causes = loss_causes(loss, sides.reference)
+    evidence = (*map(str, causes), *divergence.evidence)
+    return replace(divergence, evidence=evidence, causes=(*causes, *divergence.causes))
 
 
 def _where_it_began(divergence: Divergence, sides: Sides) -> int | None:

@@ -24,12 +24,20 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
 
-__all__ = ["Sides"]
+__all__ = ["Sides", "Two"]
 
 MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into: it takes several float64 copies."""
 MOST_AT_HAND = 1 << 22
 """Of the tensors that code between modules had at hand, larger ones are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Two:
+    """One tensor on both sides, in the candidate's layout, float64."""
+
+    reference: Array
+    candidate: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,26 +50,59 @@ class Sides:
 
     def contrast(self, position: int) -> Contrast | None:
         """Read a judged pair, the reference in the candidate's layout; None if it cannot be."""
+        both = None if self.tree.pairs[position].metrics is None else self.read(position)
+        if both is None:
+            return None
+        known, found = self.tree.records[position]
+        names = [self._dtype(self.reference, self.reference.index.records[one]) for one in known]
+        names.append(self._dtype(self.candidate, self.candidate.index.records[found or 0]))
+        return Contrast(
+            reference=both.reference,
+            candidate=both.candidate,
+            unit=max(map(unit_roundoff, names)),
+        )
+
+    def read(self, position: int) -> Two | None:
+        """Read a pair, whatever its verdict, in the candidate's layout; None if it cannot be."""
         known, found = self.tree.records[position]
         pair = self.tree.pairs[position]
-        if not known or found is None or pair.metrics is None or pair.is_partial:
+        if not known or found is None or pair.is_partial:
             return None
         target = self.candidate.index.records[found]
         sources = [self.reference.index.records[one] for one in known]
-        if math.prod(target.shape) > MOST_ELEMENTS:
+        has_values = target.value is not None and any(one.value is not None for one in sources)
+        if not has_values or math.prod(target.shape) > MOST_ELEMENTS:
             return None
-        array = Rule.parse(pair.candidate_layout).apply([self.candidate.array(target)])
-        parts = arrays_of(sources, self.reference)
-        expected = Rule.parse(pair.layout).apply(parts, array.shape)
+        array = Rule.parse(pair.candidate_layout).apply(arrays_of([target], self.candidate))
+        expected = Rule.parse(pair.layout).apply(arrays_of(sources, self.reference), array.shape)
         if not (_is_number(expected) and _is_number(array)):
             return None
-        names = [self._dtype(self.reference, source) for source in sources]
-        names.append(self._dtype(self.candidate, target))
-        return Contrast(
-            reference=expected.astype(np.float64),
-            candidate=array.astype(np.float64),
-            unit=max(map(unit_roundoff, names)),
-        )
+        return Two(reference=expected.astype(np.float64), candidate=array.astype(np.float64))
+
+    def read_alone(self, position: int, layout: str, shape: tuple[int, ...]) -> Two | None:
+        """Read what only the reference has for both sides, laid out as the tensor that it is of.
+
+        Args:
+            position: Of the pair.
+            layout: Rule by which the tensor becomes the candidate's.
+            shape: The candidate's.
+        """
+        known, found = self.tree.records[position]
+        sources = [self.reference.index.records[one] for one in known]
+        if len(sources) != 1 or found is not None or sources[0].value is None:
+            return None
+        if math.prod(shape) > MOST_ELEMENTS:
+            return None
+        laid = _laid(layout, arrays_of(sources, self.reference)[0], shape)
+        return None if laid is None else Two(reference=laid, candidate=laid)
+
+    def laid_out(self, position: int, array: Array) -> Array | None:
+        """Lay another array out as the reference's tensor of a pair is."""
+        found = self.tree.records[position][1]
+        if found is None:
+            return None
+        shape = self.candidate.index.records[found].shape
+        return _laid(self.tree.pairs[position].layout, array, shape)
 
     @staticmethod
     def _dtype(side: Side, record: RecordInfo) -> str:
@@ -133,6 +174,13 @@ class Sides:
             return None
         records = self.tree.reference_flow.records(call, Role.INPUT)
         return self._floating(records[0], MOST_ELEMENTS) if records else None
+
+
+def _laid(layout: str, array: Array, shape: tuple[int, ...]) -> Array | None:
+    rule = Rule.parse(layout)
+    if not (rule.fits([array.shape], shape) and _is_number(array)):
+        return None
+    return rule.apply([array], shape).astype(np.float64)
 
 
 def _is_number(array: Array) -> bool:

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, ModuleInfo
 
-__all__ = ["KnownDifference", "known_differences"]
+__all__ = ["VARIANCE", "KnownDifference", "known_differences"]
 
 SOURCE = "docs/differences.md"
+VARIANCE = "running_variance"
+"""What stands for the role of that one buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def known_differences(
         reference: The reference's module.
         candidate: The candidate's.
         frameworks: The reference's and the candidate's.
-        role: Role of the record that diverged.
+        role: Role of the record that diverged, or ``VARIANCE``.
     """
     if frameworks[0] == frameworks[1] or "torch" not in frameworks:
         return ()
@@ -117,9 +119,15 @@ _PADDLE = frozenset({"torch", "paddle"})
 _MINDSPORE = frozenset({"torch", "mindspore"})
 _KNOWN = (
     KnownDifference(
-        kinds=("batch_norm",), frameworks=_PADDLE, roles=("buffer",), applies=_always,
+        kinds=("batch_norm",), frameworks=_PADDLE, roles=(VARIANCE,), applies=_always,
         text="torch updates the running variance with the unbiased batch variance, n / (n - 1), "
         "paddle with the biased one; outputs are equal while training",
+    ),
+    KnownDifference(
+        kinds=("batch_norm",), frameworks=_PADDLE, roles=("buffer", VARIANCE),
+        applies=_differs("momentum"),
+        text="BatchNorm's momentum is the share of the new statistics in torch, of the old ones in "
+        "paddle: torch's 0.1 is paddle's 0.9",
     ),
     KnownDifference(
         kinds=("batch_norm",), frameworks=_PADDLE, roles=("grad_input",),

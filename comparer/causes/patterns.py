@@ -85,8 +85,8 @@ def _in_words(scale: float) -> str:
     for power, words in ((-1, "1/{}"), (-2, "1/sqrt({})"), (2, "sqrt({})")):
         whole = abs(scale) ** power
         near = round(whole)
-        is_whole = abs(scale) == round(abs(scale)) or not 1 < near < LARGEST_ROOT
-        if not is_whole and abs(whole - near) <= _STAYS * whole:
+        is_whole = abs(abs(scale) - round(abs(scale))) <= _STAYS * abs(scale)
+        if not is_whole and 1 < near < LARGEST_ROOT and abs(whole - near) <= _STAYS * whole:
             return f" ({'-' if scale < 0 else ''}{words.format(near)})"
     return ""
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.comparer.causes.attributes import attribute_differences
-from padiff.comparer.causes.defaults import known_differences
+from padiff.comparer.causes.defaults import VARIANCE, known_differences
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
@@ -29,6 +29,8 @@ from .trace import trace_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from padiff.comparer.result import Endpoint
 
     from .trace import Beginning
 
@@ -111,18 +113,20 @@ def _has_judged_input(tree: CallTree, call: int) -> bool:
     return any(pair.verdict in judged for _, pair in tree.of_call(call, Role.INPUT))
 
 
-def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int]:
-    """Order by phase and execution; a weight's gradient by when its layer's own gradient came.
+def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:
+    """Order by phase and execution, origins before what they explain.
 
-    It is recorded when the whole pass is over, whatever made it.
+    A weight's gradient goes by when its layer's own gradient came: it is recorded when the whole
+    pass is over, whatever made it.
     """
     known = divergence.pair.reference or divergence.pair.candidate
     orders = [0 if known is None else known.order]
     if divergence.pair.reference is not None and known is not None:
-        is_late = known.address.role is Role.WEIGHT_GRAD
+        is_late = (known.address.role, divergence.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD)
         for call in tree.calls_of.get(known.module, ()) if is_late else ():
             orders += [tree.order(place) for place, _ in tree.of_call(call, Role.GRAD_OUTPUT)]
-    return list(Phase).index(divergence.phase), min(orders)
+    is_inherited = divergence.kind is Kind.INHERITED
+    return list(Phase).index(divergence.phase), min(orders), is_inherited
 
 
 def _with_an_origin(divergences: Sequence[Divergence]) -> list[Divergence]:
@@ -221,24 +225,51 @@ class _Writer:
 
     def updates(self, *, is_explained: bool) -> list[Divergence]:
         """Write what diverged in the update."""
-        found = find_updates(self._tree, is_explained=is_explained)
+        found = {
+            place: self._with_settings(divergence)
+            for place, divergence in find_updates(self._tree, is_explained=is_explained).items()
+        }
         self._kinds.update({place: divergence.kind for place, divergence in found.items()})
         return list(found.values())
 
     def _alone(self, place: int, phase: Phase, kind: Kind) -> Divergence:
-        tree, pair = self._tree, replace(self._tree.pairs[place], kind=kind)
+        pair = replace(self._tree.pairs[place], kind=kind)
         evidence: tuple[str, ...] = ()
         if pair.reference is not None and pair.reference.address.slot in RUNNING_VARIANCE:
-            partner = tree.partner_module.get(pair.reference.module)
-            if partner is not None:
-                known = known_differences(
-                    tree.reference.modules[pair.reference.module],
-                    tree.candidate.modules[partner],
-                    frameworks=self._frameworks,
-                    role=str(pair.reference.address.role),
-                )
-                evidence = tuple(map(str, known))
+            evidence = self._known(pair.reference)
         return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
+
+    def _known(self, end: Endpoint) -> tuple[str, ...]:
+        """Give the known differences that may explain a record of a module."""
+        tree, partner = self._tree, self._tree.partner_module.get(end.module)
+        if partner is None:
+            return ()
+        found = known_differences(
+            tree.reference.modules[end.module],
+            tree.candidate.modules[partner],
+            frameworks=self._frameworks,
+            role=VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role),
+        )
+        return tuple(map(str, found))
+
+    def _with_settings(self, divergence: Divergence) -> Divergence:
+        """Say what a module is set to whose own code changed a buffer: no optimizer does."""
+        end, tree = divergence.pair.reference, self._tree
+        is_own = divergence.kind is Kind.ORIGIN and end is not None
+        if end is None or not is_own or end.address.role is not Role.BUFFER:
+            return divergence
+        partner = tree.partner_module.get(end.module)
+        differences = (
+            ()
+            if partner is None
+            else attribute_differences(
+                tree.reference.modules[end.module],
+                tree.candidate.modules[partner],
+                frameworks=self._frameworks,
+            )
+        )
+        evidence = (*map(str, differences), *self._known(end), *divergence.evidence)
+        return replace(divergence, evidence=evidence)
 
     def _stand_in(
         self, call: int, phase: Phase, roles: tuple[Role, Role], begun: Beginning | None

@@ -44,7 +44,8 @@ def find_updates(tree: CallTree, *, is_explained: bool) -> dict[int, Divergence]
         pair = tree.pairs[place]
         is_rate = _role(pair) is Role.LR
         kind = Kind.ORIGIN if is_rate or not is_explained else Kind.INHERITED
-        evidence = _evidence(tree, places) if kind is Kind.ORIGIN else ()
+        is_optimized = kind is Kind.ORIGIN and _role(pair) is not Role.BUFFER
+        evidence = _evidence(tree, places) if is_optimized else ()
         is_explained = True
         found[place] = Divergence(
             pair=replace(pair, kind=kind),

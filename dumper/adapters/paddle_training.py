@@ -27,6 +27,19 @@ __all__ = ["PaddleTrainer"]
 _UPDATES = ("step", "minimize")
 """The methods by which an optimizer changes parameters."""
 
+_WORDS = {
+    "beta1": "beta1",
+    "beta2": "beta2",
+    "epsilon": "eps",
+    "momentum": "momentum",
+    "use_nesterov": "nesterov",
+    "rho": "alpha",
+    "centered": "centered",
+    "amsgrad": "amsgrad",
+    "momentum_decay": "momentum_decay",
+}
+"""Options of Paddle's optimizers, and what torch calls them."""
+
 _DROPOUTS = (nn.Dropout, nn.Dropout2D, nn.Dropout3D, nn.AlphaDropout)
 
 
@@ -130,6 +143,19 @@ class PaddleTrainer:
         """Give the learning rate of each parameter group, its factor included."""
         base = float(optimizer.get_lr())
         return [base * _factor(group) for group in _groups(optimizer)]
+
+    def options(self, optimizer: Optimizer) -> Iterator[tuple[Tensor, dict[str, JSON]]]:
+        """Yield each parameter with the options of its group, decay as it applies to it."""
+        while hasattr(optimizer, "_inner_opt"):
+            optimizer = optimizer._inner_opt
+        for group in _groups(optimizer):
+            found: dict[str, JSON] = {}
+            for name, word in _WORDS.items():
+                value = group.get(name, getattr(optimizer, f"_{name}", None))
+                if isinstance(value, bool | int | float):
+                    found[word] = value
+            for parameter in group["params"]:
+                yield parameter, found | _decay(optimizer, group, parameter)
 
     def clipped(
         self, optimizer: Optimizer, parameters: Sequence[Tensor]
@@ -244,6 +270,26 @@ def _factor(group: dict[str, Any]) -> float:
     attributes = getattr(first, "optimize_attr", None) or {}
     factor = attributes.get("learning_rate", 1.0)
     return float(factor) if isinstance(factor, int | float) else 1.0
+
+
+def _decay(optimizer: Optimizer, group: dict[str, Any], parameter: Tensor) -> dict[str, JSON]:
+    """Give the weight decay of one parameter, and whether it is decoupled from the gradient."""
+    if isinstance(optimizer, paddle.optimizer.AdamW):
+        chosen = optimizer._apply_decay_param_fun
+        applies = chosen is None or chosen(parameter.name)
+        decay = group.get("weight_decay", optimizer._weight_decay)
+        return {"weight_decay": float(decay) if applies else 0.0, "decoupled": True}
+    if isinstance(optimizer, paddle.optimizer.Lamb):
+        excluded = optimizer._exclude_from_weight_decay_fn
+        is_out = excluded is not None and excluded(parameter)
+        return {"weight_decay": 0.0 if is_out else float(optimizer._lamb_weight_decay)}
+    decay = getattr(parameter, "regularizer", None) or group.get("weight_decay")
+    decay = optimizer.regularization if decay is None else decay
+    decay = getattr(optimizer, "_regularization_coeff", 0.0) if decay is None else decay
+    coefficient = getattr(decay, "_coeff", decay)
+    if not isinstance(coefficient, int | float):
+        return {}
+    return {"weight_decay": float(coefficient), "decoupled": False}
 
 
 def _gradient(parameter: Tensor) -> Tensor | None:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchTrainer"]
 
+_WORDS = {"decoupled_weight_decay": "decoupled"}
+_NO_OPTIONS = frozenset(
+    {"lr", "initial_lr", "foreach", "fused", "capturable", "differentiable", "fused_step"}
+)
+"""What is recorded elsewhere, and what only says how fast an update is."""
 _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
 
 
@@ -85,6 +90,23 @@ class TorchTrainer:
     def learning_rates(self, optimizer: torch.optim.Optimizer) -> list[float]:
         """Give the learning rate of each parameter group."""
         return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+
+    def options(
+        self, optimizer: torch.optim.Optimizer
+    ) -> Iterator[tuple[torch.Tensor, dict[str, JSON]]]:
+        """Yield each parameter with the options of its group."""
+        for group in optimizer.param_groups:
+            found: dict[str, JSON] = {
+                _WORDS.get(name, name): value
+                for name, value in group.items()
+                if isinstance(value, bool | int | float) and name not in _NO_OPTIONS
+            }
+            betas = group.get("betas", ())
+            found |= {f"beta{place}": float(beta) for place, beta in enumerate(betas, start=1)}
+            if isinstance(optimizer, torch.optim.AdamW):
+                found["decoupled"] = True
+            for parameter in group["params"]:
+                yield parameter, found
 
     def clipped(
         self, optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]

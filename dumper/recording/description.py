@@ -115,8 +115,12 @@ class Description:
         """Give the manifest of the steps that were recorded."""
         has_gradients = self._settings.phase is Phase.BACKWARD and steps.arrived
         phase = Phase.BACKWARD if has_gradients else Phase.FORWARD
+        told: dict[str, JSON] = {}
+        if steps.optimizers_told:
+            told["optimizers"] = list(steps.optimizers_told)
         return replace(
             self._about,
+            settings={**self._about.settings, **told},
             phase=Phase.UPDATE if steps.updated else phase,
             notes=(*self._notes, *steps.notes()),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpWriter, Phase, RecordError, Role, StepWriter
+from padiff.dumpfile import JSON, DumpWriter, Phase, RecordError, Role, StepWriter
 
 from .recordsettings import Counts, RecordSettings
 from .steprecorder import StepRecorder
@@ -48,6 +48,8 @@ class RecordedSteps:
     """Whether any gradient arrived in a finished step."""
     updated: bool = False
     """Whether any finished step holds an update."""
+    optimizers_told: list[JSON] = field(default_factory=list)
+    """Classes and options of the optimizers, as they were after the first recorded update."""
     finished: int = 0
     """How many steps were recorded whole."""
     _calls: int = 0
@@ -179,6 +181,8 @@ class RecordedSteps:
         self._records += step.records
         self.arrived = self.arrived or step.arrived
         self.updated = self.updated or step.update.seen
+        if step.update.seen and not self.optimizers_told:
+            self.optimizers_told = step.update.describe()
         for text in step.notes():
             self._note(text, step=self.number)
         if step.update.optimizers and not step.update.seen and step.arrived:

@@ -65,6 +65,14 @@ class State:
         """Tell whether any weight got a gradient."""
         return any(held.arrivals for held in self.held.values())
 
+    def names(self) -> dict[Hashable, str]:
+        """Give the full name of each weight and buffer by its identity, of a tied one the first."""
+        paths = {node.info.id: node.info.path for node in self.nodes}
+        found: dict[Hashable, str] = {}
+        for key, owner in self.owners():
+            found.setdefault(key, f"{paths[owner.module]}.{owner.name}".lstrip("."))
+        return found
+
     def notes(self) -> list[str]:
         """State what a reader should know about the weight gradients."""
         notes = []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumpfile import Phase, Role, StepWriter, Stored
+from padiff.dumpfile import JSON, Phase, Role, StepWriter, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -107,6 +108,29 @@ class Update:
         """Note an optimizer that was not known when the step began."""
         if optimizer is not None and not any(optimizer is known for known in self.optimizers):
             self.optimizers = (*self.optimizers, optimizer)
+
+    def describe(self) -> list[JSON]:
+        """Give the class of each optimizer, and its options with the weights that they are of."""
+        told: list[JSON] = []
+        names = self.state.names()
+        for optimizer in self.optimizers:
+            groups: dict[str, tuple[dict[str, JSON], list[JSON]]] = {}
+            for parameter, options in self.adapter.trainer.options(optimizer):
+                name = names.get(self.adapter.identity(parameter))
+                if name is not None:
+                    key = json.dumps(options, sort_keys=True)
+                    groups.setdefault(key, (options, []))[1].append(name)
+            kind = type(optimizer)
+            told.append(
+                {
+                    "class": f"{kind.__module__}.{kind.__qualname__}",
+                    "groups": [
+                        {"options": options, "weights": weights}
+                        for options, weights in groups.values()
+                    ],
+                }
+            )
+        return told
 
     def record(self, order: int) -> int:
         """Write what the update took and left, as it is now; give the number of records."""

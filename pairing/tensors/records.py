@@ -16,7 +16,7 @@ from .sketch import alikeness
 from .slots import pair_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.calls.calls import CallPairs
     from padiff.pairing.view import View
@@ -25,6 +25,7 @@ __all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
 
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 _CALL_ROLES = tuple(sorted(CALL_ROLES))
+_TENSOR_OF = {Role.GRAD_INPUT: Role.INPUT, Role.GRAD_OUTPUT: Role.OUTPUT}
 _SAME = 0.9
 """Values whose statistics are this near count as the same, where structure leaves it open."""
 
@@ -48,17 +49,16 @@ def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> lis
     """
     found: list[tuple[int, int]] = []
     by: list[PairedBy] = []
-    near: list[tuple[int, int]] = []
+    open_ones: list[tuple[int, int, int]] = []
     for one, two in calls:
         is_same_job = _is_same_job(reference, one, candidate, two, calls)
         for first, second in _slots_of(reference, one, candidate, two, calls):
             if is_same_job:
                 found.append((first, second))
                 by.append(calls.by[one])
-            elif _is_near(
-                reference, reference.records[first], candidate, candidate.records[second]
-            ):
-                near.append((first, second))
+            else:
+                open_ones.append((one, first, second))
+    near = _same_values(reference, candidate, open_ones)
     # A value that is judged anyway needs no second pair, which a fault could take away again.
     judged = (
         {reference.records[first].value for first, _ in found},
@@ -93,6 +93,30 @@ def _slots_of(
         mine, theirs = reference.select(sources[0], role), candidate.select(sources[1], role)
         if mine and theirs:
             yield from pair_slots(reference, mine, candidate, theirs)
+
+
+def _same_values(
+    reference: View, candidate: View, pairs: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int]]:
+    """Keep the pairs of the same value, and of the gradients of such, which may have diverged.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        pairs: The reference's call and both records.
+    """
+    kept: list[tuple[int, int]] = []
+    same: set[tuple[int, Role, str, str]] = set()
+    for is_gradient in (False, True):
+        for call, first, second in pairs:
+            one, two = reference.records[first], candidate.records[second]
+            if (one.role in _TENSOR_OF) != is_gradient:
+                continue
+            place = call, _TENSOR_OF.get(one.role, one.role), one.slot, two.slot
+            if place in same or _is_near(reference, one, candidate, two):
+                kept.append((first, second))
+                same.add(place)
+    return kept
 
 
 def pair_root_records(reference: View, candidate: View) -> list[RecordPair]:

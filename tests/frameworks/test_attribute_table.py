@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from padiff.comparer.causes.attributes import attribute_differences
-from padiff.comparer.causes.defaults import known_differences
+from padiff.comparer.causes.defaults import VARIANCE, known_differences
 from padiff.dumper.recording.attributes import attributes_of, framework_names
 from padiff.dumpfile import ModuleInfo
 
@@ -263,8 +263,10 @@ def test_what_only_one_framework_can_do_is_named_against_the_others_default() ->
 @pytest.mark.parametrize(
     ("ours", "theirs", "given", "other", "role", "word"),
     [
-        ("BatchNorm2d", "BatchNorm2D", {"num_features": 4}, {"num_features": 4}, "buffer",
+        ("BatchNorm2d", "BatchNorm2D", {"num_features": 4}, {"num_features": 4}, VARIANCE,
          "unbiased"),
+        ("BatchNorm2d", "BatchNorm2D", {"num_features": 4, "momentum": 0.1},
+         {"num_features": 4, "momentum": 0.1}, "buffer", "torch's 0.1 is paddle's 0.9"),
         ("Embedding", "Embedding", {"num_embeddings": 7, "embedding_dim": 4, "padding_idx": 0},
          {"num_embeddings": 7, "embedding_dim": 4, "padding_idx": 0}, "output", "padding_idx"),
         ("InstanceNorm2d", "InstanceNorm2D", {"num_features": 4}, {"num_features": 4}, "output",

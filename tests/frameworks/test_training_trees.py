@@ -15,6 +15,7 @@ from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
 from padiff.dumper.runs.run import RunSettings, TrainSettings, run
 from padiff.dumper.runs.target import parse_target
+from padiff.dumpfile import Phase, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,3 +133,119 @@ def test_hand_made_update_leaves_no_learning_rate_to_agree_with(folder: Path) ->
     evidence = first(comparison).evidence
     assert "the candidate recorded no learning rate" in evidence
     assert not any("momentum_buffer agrees" in line for line in evidence)
+
+
+UPDATE, FORWARD, BACKWARD = Phase.UPDATE, Phase.FORWARD, Phase.BACKWARD
+GROUP = "option 'weight_decay' of the optimizer: 0.0 on the reference, 0.1 on the candidate"
+BY_HAND = {"convention": "mean"}
+FAULTS = {
+    "weight decay group": (
+        "GPT", Side(optimizer="adamw"), Side(optimizer="adamw", options={"everywhere": True}),
+        (0, UPDATE, Role.WEIGHT), GROUP + " for 18 of 29 weights",
+    ),
+    "place of epsilon": (
+        "GPT", Side(optimizer="rmsprop", options={"eps": 1e-4}),
+        Side(optimizer="rmsprop", options={"epsilon": 1e-4}),
+        (0, UPDATE, Role.WEIGHT), "sqrt(v) + eps in torch, by sqrt(v + epsilon) in paddle",
+    ),
+    "place of epsilon, by hand": (
+        "GPT", Side(optimizer="rmsprop", options={"eps": 1e-4}),
+        Side(optimizer="rmsprop_by_hand"),
+        (0, UPDATE, Role.WEIGHT),
+        "by sqrt(square_avg) + 0.0001, the candidate by sqrt(square_avg + 0.0001)",
+    ),
+    "rate off by one": (
+        "ResNet", Side(schedule={}), Side(schedule={"early": 1}),
+        (0, UPDATE, Role.LR), "in each step the candidate has the rate of the reference's next",
+    ),
+    "schedule stepped twice too late": (
+        "GPT", Side(schedule={}), Side(schedule={"early": -1}),
+        (0, UPDATE, Role.LR), "in each step the reference has the rate of the candidate's next",
+    ),
+    "schedule forgotten": (
+        "GPT", Side(schedule={}), Side(options={"lr": 0.05}),
+        (1, UPDATE, Role.LR), "the candidate's rate stays at 0.05: does its schedule go on?",
+    ),
+    "ten times the rate": (
+        "GPT", Side(), Side(options={"lr": 1.0}),
+        (0, UPDATE, Role.LR), "in all steps the candidate's rate is 10 times the reference's",
+    ),
+    "momentum as a mean": (
+        "ResNet", Side(), Side(optimizer="by_hand", options=BY_HAND),
+        (0, UPDATE, Role.WEIGHT), "0.1 times as far as the reference",
+    ),
+    "momentum left out": (
+        "GPT", Side(), Side(optimizer="by_hand", options={"convention": "none"}),
+        (1, UPDATE, Role.WEIGHT), "by -0.1 momentum_buffer, the candidate by -0.1 gradient",
+    ),
+    "nesterov": (
+        "GPT", Side(), Side(options={"use_nesterov": True}),
+        (0, UPDATE, Role.WEIGHT), "option 'nesterov' of the optimizer: False on the reference",
+    ),
+    "beta1": (
+        "GPT", Side(optimizer="adam"), Side(optimizer="adam", options={"beta1": 0.95}),
+        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'beta1' of the optimizer: 0.9 on the reference",
+    ),
+    "beta2": (
+        "ResNet", Side(optimizer="adam"), Side(optimizer="adam", options={"beta2": 0.99}),
+        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'beta2' of the optimizer: 0.999 on",
+    ),
+    "epsilon of Adam": (
+        "ResNet", Side(optimizer="adam"), Side(optimizer="adam", options={"epsilon": 1e-4}),
+        (0, UPDATE, Role.WEIGHT), "option 'eps' of the optimizer: 1e-08 on the reference, 0.0001",
+    ),
+    "coupled decay": (
+        "GPT", Side(optimizer="adamw"), Side(optimizer="adam", options={"weight_decay": 0.1}),
+        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'decoupled' of the optimizer: True on the",
+    ),
+    "decay left out": (
+        "GPT", Side(options={"weight_decay": 0.01}), Side(),
+        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'weight_decay' of the optimizer: 0.01 on",
+    ),
+    "another optimizer": (
+        "ResNet", Side(), Side(optimizer="adam"),
+        (0, UPDATE, Role.LR), "in all steps the candidate's rate is 0.03 times",
+    ),
+    "clip by value": (
+        "ResNet", Side(clip=1.0), Side(options={"clip": "value"}),
+        (0, UPDATE, Role.WEIGHT_GRAD), "the candidate limits each element to 0.05 (clip by value)",
+    ),
+    "clip of each": (
+        "ResNet", Side(clip=1.0), Side(options={"clip": "each"}),
+        (0, UPDATE, Role.WEIGHT_GRAD), "the candidate limits the norm of each gradient to 1",
+    ),
+    "clip left out": (
+        "ResNet", Side(clip=1.0), Side(),
+        (0, UPDATE, Role.WEIGHT_GRAD), "the candidate does not clip",
+    ),
+    "BatchNorm's momentum": (
+        "ResNet", Side(), Side(model={"momentum": 0.1}),
+        (0, UPDATE, Role.BUFFER), "torch's 0.1 is paddle's 0.9",
+    ),
+    "label smoothing": (
+        "ResNet", Side(), Side(loss={"label_smoothing": 0.1}),
+        (0, FORWARD, Role.LOSS), "the candidate's the mean cross-entropy with label smoothing 0.1",
+    ),
+    "sum for mean": (
+        "GPT", Side(), Side(loss={"reduction": "sum"}),
+        (0, FORWARD, Role.LOSS), "the candidate's the sum of the cross-entropies",
+    ),
+    "loss scaled": (
+        "GPT", Side(), Side(loss={"scale": 128.0}),
+        (0, FORWARD, Role.LOSS), "the candidate's loss is 128 times the reference's",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_mistake_is_named_by_step_phase_record_and_cause(folder: Path, fault: str) -> None:
+    net, reference, candidate, place, cause = FAULTS[fault]
+
+    comparison = trained(folder, net, reference, candidate)
+
+    found = first(comparison)
+    assert found.pair.reference is not None
+    address = found.pair.reference.address
+    assert (address.step, found.phase, address.role) == place
+    assert cause in " | ".join(found.evidence)
+    assert len(comparison.origins) == 1

@@ -77,8 +77,9 @@ class GPT(nn.Layer):
         return self.head(self.ln_f(x))
 
 
-def next_token(logits, ids, **options):
-    return F.cross_entropy(logits[:, :-1].reshape([-1, 17]), ids[:, 1:].reshape([-1]), **options)
+def next_token(logits, ids, scale=1.0, **options):
+    rows, labels = logits[:, :-1].reshape([-1, 17]), ids[:, 1:].reshape([-1])
+    return F.cross_entropy(rows, labels, **options) * scale
 
 
 def classes(logits, label, **options):
@@ -128,6 +129,20 @@ def by_hand(parameters, convention):
             velocities[parameter.name] = velocity
             with paddle.no_grad():
                 parameter.set_value(parameter - 0.1 * velocity)
+
+    return update
+
+
+def rmsprop_by_hand(parameters, eps=1e-4):
+    squares = {}
+
+    def update():
+        for parameter in parameters:
+            gradient = parameter.grad
+            before = squares.get(parameter.name, paddle.zeros_like(gradient))
+            square = squares[parameter.name] = 0.95 * before + 0.05 * gradient**2
+            with paddle.no_grad():
+                parameter.set_value(parameter - 0.003 * gradient / (square + eps).sqrt())
 
     return update
 

@@ -1,0 +1,150 @@
+"""Scripts that clip, scale or forget to clear gradients: the right match, the rest is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import paddle
+import pytest
+import torch
+
+import padiff
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.dumper import adapters
+from padiff.dumpfile import Phase, Role
+from tests.support.paddle_lab import PaddleLab
+from tests.support.torch_lab import TorchLab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.recording import Lab
+
+LIMIT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """What a training script does with its gradients."""
+
+    framework: str = "torch"
+    clips: bool = False
+    """In the loop, by ``clip_grad_norm_``."""
+    optimizer_clips: bool = False
+    """By Paddle's ``grad_clip``."""
+    clears: bool = True
+    scale: float = 1.0
+    """Left on the gradients."""
+
+
+def record(folder: Path, name: str, script: Script) -> Path:
+    lab: Lab = TorchLab() if script.framework == "torch" else PaddleLab()
+    model = lab.module(
+        lambda self, x: self.b(self.a(x)), a=lab.nn.Linear(3, 4), b=lab.nn.Linear(4, 2)
+    )
+    random = np.random.default_rng(3)
+    adapter = adapters.load(script.framework)
+    for path, child in lab.modules(model):
+        for parameter in (child.weight, child.bias) if path else ():
+            size = tuple(parameter.shape)
+            is_turned = script.framework == "paddle"
+            array = random.standard_normal(size[::-1] if is_turned else size)
+            adapter.assign(parameter, (array.T if is_turned else array).astype(np.float32))
+    parameters = list(model.parameters())
+    if script.framework == "torch":
+        optimizer: Any = torch.optim.SGD(parameters, 0.1, momentum=0.9)
+        clip: Any = torch.nn.utils.clip_grad_norm_
+    else:
+        inside = paddle.nn.ClipGradByGlobalNorm(LIMIT) if script.optimizer_clips else None
+        optimizer = paddle.optimizer.Momentum(0.1, 0.9, parameters, grad_clip=inside)
+        clip = paddle.nn.utils.clip_grad_norm_
+    with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
+        for step in range(3):
+            x = np.random.default_rng(step).standard_normal((5, 3)).astype(np.float32)
+            loss = lab.mean(model(lab.tensor(x)) ** 2)
+            loss.backward()
+            if script.scale != 1.0:
+                for parameter in parameters:
+                    gradient = parameter.grad
+                    adapter.assign(gradient, adapter.snapshot(gradient) * np.float32(script.scale))
+            if script.clips:
+                clip(parameters, LIMIT)
+            optimizer.step()
+            if script.clears:
+                lab.clear_gradients(model)
+            recorder.step(loss=loss)
+    return recorder.path
+
+
+def compared(folder: Path, reference: Script, candidate: Script) -> Comparison:
+    known, found = record(folder, "known", reference), record(folder, "found", candidate)
+    return compare(known, found, CompareSettings())
+
+
+SCRIPT = Script(framework="torch", clips=True)
+OPTIMIZER = Script(framework="paddle", optimizer_clips=True)
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate"), [(SCRIPT, OPTIMIZER), (OPTIMIZER, SCRIPT)], ids=["torch", "paddle"]
+)
+def test_clip_in_the_loop_is_the_clip_in_the_optimizer(
+    tmp_path: Path, reference: Script, candidate: Script
+) -> None:
+    comparison = compared(tmp_path, reference, candidate)
+
+    assert comparison.verdict is Verdict.MATCH, comparison.reasons
+    reasons = {pair.reason for step in comparison.steps for pair in step.pairs if pair.reason}
+    assert any("one side clips before the gradient is recorded" in one for one in reasons)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "step", "told"),
+    [
+        (Script(framework="paddle"), 0, "they were clipped or scaled after the backward pass"),
+        (
+            Script(framework="paddle", clips=True, scale=0.001),
+            0,
+            "they were clipped or scaled after the backward pass",
+        ),
+    ],
+    ids=["not clipped", "scaled"],
+)
+def test_what_was_done_to_all_gradients_is_told_once(
+    tmp_path: Path, candidate: Script, step: int, told: str
+) -> None:
+    comparison = compared(tmp_path, SCRIPT, candidate)
+
+    (origin,) = comparison.origins
+    assert origin.pair.reference is not None
+    address = origin.pair.reference.address
+    assert (address.step, origin.phase, address.role) == (step, Phase.BACKWARD, Role.WEIGHT_GRAD)
+    assert told in origin.evidence[0]
+
+
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_gradient_that_holds_that_of_the_step_before_is_told(tmp_path: Path, side: str) -> None:
+    scripts = [Script(), Script(framework="paddle")]
+    place = ["reference", "candidate"].index(side)
+    scripts[place] = Script(framework=scripts[place].framework, clears=False)
+
+    comparison = compared(tmp_path, *scripts)
+
+    (origin,) = comparison.origins
+    assert (
+        f"the {side}'s gradient is the other side's plus its own of the step before"
+        in (origin.evidence[0])
+    )
+
+
+def test_clipped_gradients_that_differ_stay_diverged(tmp_path: Path) -> None:
+    comparison = compared(
+        tmp_path, Script(clips=True, scale=0.001), Script(framework="paddle", optimizer_clips=True)
+    )
+
+    assert comparison.verdict is Verdict.DIVERGED
+    assert not any(
+        "one side clips" in pair.reason for step in comparison.steps for pair in step.pairs
+    )
