@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpError
+from padiff.pairing.calls.telling import numbers_in
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
@@ -29,9 +30,12 @@ _RESHAPE = Rule.parse("reshape")
 _TURN = Rule.parse("permute 0 2 1")
 _MATRIX, _CUBE = 2, 3
 _UNSURE = 0.3
+_NUMBERED = 0.05
+"""What equal numbers in names add: ``gamma1`` is rather ``ls_1`` than ``ls_2``."""
 _LEAF_WORDS = {
     "gamma": "weight", "scale": "weight", "kernel": "weight", "w": "weight", "_weight": "weight",
-    "embedding_table": "weight", "beta": "bias", "b": "bias", "shift": "bias",
+    "embedding_table": "weight", "g": "weight", "gain": "weight", "a": "weight", "a_2": "weight",
+    "beta": "bias", "b": "bias", "b_2": "bias", "shift": "bias", "offset": "bias", "center": "bias",
     "running_mean": "mean", "_mean": "mean", "moving_mean": "mean",
     "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
 }  # fmt: skip
@@ -245,26 +249,40 @@ def _by_shape(
 ) -> Iterable[WeightPair]:
     """Pair what differs in name, where kind of thing, words or shape single it out."""
     ours = [entry for entry in left if len(entry.atoms) == 1]
-    for entry in late:
-        if len(entry.atoms) != 1 or entry.is_alias:
-            continue
-        possible = [(_alike(other, entry), other) for other in ours]
-        is_alone = len(ours) == len(late) == len(pair.candidate.entries) == 1
-        fitting = [
-            (score, other, made)
-            for score, other in possible
-            if other.is_buffer == entry.is_buffer or score == 1.0 or is_alone
-            if (made := _made_from(sides, pair, other, entry)) is not None
-        ]
-        fitting.sort(key=lambda item: -item[0])
-        if not fitting:
-            continue
-        is_clear = len(fitting) == 1 or fitting[0][0] > fitting[1][0]
-        score, other, made = fitting[0]
-        if not is_clear or (score == 0.0 and len(fitting) > 1):
-            continue
-        ours.remove(other)
-        yield made
+    theirs = [entry for entry in late if len(entry.atoms) == 1 and not entry.is_alias]
+    is_alone = len(ours) == len(late) == len(pair.candidate.entries) == 1
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for entry in list(theirs):
+            made = _best(sides, pair, ours, entry, is_alone=is_alone)
+            if made is not None:
+                ours = [other for other in ours if other.record.id not in made.reference]
+                theirs.remove(entry)
+                is_growing = True
+                yield made
+
+
+def _best(
+    sides: tuple[Inventory, Inventory],
+    pair: UnitPair,
+    ours: Sequence[Entry],
+    entry: Entry,
+    *,
+    is_alone: bool,
+) -> WeightPair | None:
+    """Pair an entry with the one that clearly fits best; None if several fit as well."""
+    possible = [(_alike(other, entry), other) for other in ours]
+    fitting = [
+        (score, made)
+        for score, other in possible
+        if other.is_buffer == entry.is_buffer or score == 1.0 or is_alone
+        if (made := _made_from(sides, pair, other, entry)) is not None
+    ]
+    fitting.sort(key=lambda item: -item[0])
+    if not fitting or (len(fitting) > 1 and fitting[0][0] <= fitting[1][0]):
+        return None
+    return fitting[0][1]
 
 
 def _made_from(
@@ -278,7 +296,10 @@ def _made_from(
 
 def _alike(reference: Entry, candidate: Entry) -> float:
     one, two = (_leaf(entry.local) for entry in (reference, candidate))
-    return 1.0 if one == two else 0.9 * likeness(words_of(one), words_of(two))
+    if one == two:
+        return 1.0
+    is_numbered = numbers_in(one) == numbers_in(two) != ()
+    return 0.9 * likeness(words_of(one), words_of(two)) + _NUMBERED * is_numbered
 
 
 def _leaf(local: str) -> str:

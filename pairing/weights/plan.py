@@ -12,6 +12,7 @@ from .class_rule import registered_classes, unused_rules
 from .entry_pairs import pair_entries
 from .fused import pair_fused
 from .inventory import Entry, Inventory, UnitPair, inventory_of
+from .moved import pair_moved
 from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
@@ -78,6 +79,7 @@ def plan_weights(
     search.suppose([pair for pair in modules or () if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *joined, *_entries_of(sides, search.pairs)]
+    pairs += pair_moved(sides, search.pairs, pairs)
     pairs = _with_tied(sides, pairs)
     return WeightPlan(
         pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),

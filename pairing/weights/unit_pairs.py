@@ -10,6 +10,7 @@ from padiff.pairing.result import ModulePair, PairedBy
 
 from .crossing import by_stride, stride_of, told_strides, without_crossing
 from .inventory import UnitPair, exploded
+from .recurrent import is_whole, recurrent_parts
 from .unit_keys import Key, by_path, by_scope, by_value, loose, remembered, strict, trim
 
 if TYPE_CHECKING:
@@ -98,10 +99,12 @@ class UnitSearch:
         self._meet(loose, PairedBy.STRUCTURE, is_strict=False, is_last=True)
 
     def explode(self) -> None:
-        """Take lone attention units apart into their projections."""
-        first = max((unit.id for side in self.sides for unit in side.units), default=0) + 1
-        self.left = [part for unit in self.left for part in exploded(unit, first + 100 * unit.id)]
-        self.right = [part for unit in self.right for part in exploded(unit, first + 100 * unit.id)]
+        """Take lone attention units apart into their projections, and recurrent ones into cells."""
+        sides = self.left, self.right
+        self.left, self.right = recurrent_parts(*sides), recurrent_parts(*sides[::-1])
+        first = max((unit.id for side in (self.left, self.right) for unit in side), default=0) + 1
+        self.left = _exploded(self.left, first)
+        self.right = _exploded(self.right, first)
 
     def take(self, pairs: Iterable[UnitPair]) -> None:
         """Add pairs, and take their units out of the search."""
@@ -132,7 +135,7 @@ class UnitSearch:
 
     def scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """Give partner modules around paired units a common number."""
-        votes: Counter[tuple[int, int]] = Counter(dict.fromkeys(self._known, 1))
+        votes: Counter[tuple[int, int]] = Counter(dict.fromkeys([(0, 0), *self._known], 1))
         for pair in self.pairs:
             ours = _around(self.sides[0], pair.reference)
             theirs = _around(self.sides[1], pair.candidate)
@@ -140,6 +143,14 @@ class UnitSearch:
         best = (_best(votes), _best(Counter({(b, a): n for (a, b), n in votes.items()})))
         mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
         return mutual, {two: two for two in mutual.values()}
+
+
+def _exploded(units: Iterable[Unit], first: int) -> list[Unit]:
+    return [
+        part
+        for unit in units
+        for part in ((unit,) if is_whole(unit) else exploded(unit, first + 100 * unit.id))
+    ]
 
 
 def _around(inventory: Inventory, unit: Unit) -> list[int]:

@@ -1,0 +1,119 @@
+"""Vectors that one author keeps beside the layer that they belong to, or in another class.
+
+A Linear without bias and a parameter that the block adds, or a layer of its own that only adds an
+offset, against a Linear with bias.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.pairing.result import PairedBy
+from padiff.pairing.rule import IDENTITY, Rule
+
+from .weight_plan import WeightPair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .inventory import Entry, Inventory, Unit, UnitPair
+
+__all__ = ["pair_moved"]
+
+_LIKELY = 0.6
+_RESHAPE = Rule.parse("reshape")
+Lone = tuple["Unit", "Entry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    reference: Entry
+    candidate: Entry
+
+
+def pair_moved(
+    sides: tuple[Inventory, Inventory], units: Sequence[UnitPair], pairs: Iterable[WeightPair]
+) -> list[WeightPair]:
+    """Pair a lone vector of a paired layer with the only lone one of its size beside the partner.
+
+    Args:
+        sides: Both sides.
+        units: The paired layers.
+        pairs: The parameters that are paired already.
+
+    Returns:
+        Further pairs; nothing where more than one vector comes into question.
+    """
+    known = list(pairs)
+    taken = (
+        {record for pair in known for record in pair.reference},
+        {pair.candidate for pair in known},
+    )
+    lone = [_lone(side, used) for side, used in zip(sides, taken, strict=True)]
+    found: list[_Found] = []
+    for pair in units:
+        for entry in _of(pair.reference, taken[0]):
+            found += [
+                _Found(reference=entry, candidate=o)
+                for o in _beside(pair.candidate, entry, lone[1])
+            ]
+        for entry in _of(pair.candidate, taken[1]):
+            found += [
+                _Found(reference=o, candidate=entry)
+                for o in _beside(pair.reference, entry, lone[0])
+            ]
+    return list(_single(found))
+
+
+def _of(unit: Unit, taken: set[int]) -> list[Entry]:
+    return [entry for entry in unit.needed if entry.record.id not in taken and _is_vector(entry)]
+
+
+def _is_vector(entry: Entry) -> bool:
+    return len(entry.neutral_shape) == 1 and len(entry.atoms) == 1 and not entry.is_buffer
+
+
+def _lone(side: Inventory, taken: set[int]) -> list[Lone]:
+    """List the vectors of users' own classes that have no partner."""
+    return [
+        (unit, entry) for unit in side.units if not unit.is_laid_out for entry in _of(unit, taken)
+    ]
+
+
+def _beside(unit: Unit, entry: Entry, lone: Sequence[Lone]) -> list[Entry]:
+    """Give the lone vectors of a size in the module that holds a layer, or right beside it."""
+    holder = unit.module.id if unit.is_part else unit.module.parent
+    found = [
+        other
+        for owner, other in lone
+        if other.neutral_shape == entry.neutral_shape
+        and (unit.is_part or owner.module.id != unit.module.id)
+        and holder in (owner.module.id, owner.module.parent)
+    ]
+    return found if len(found) == 1 else []
+
+
+def _single(found: Sequence[_Found]) -> Iterator[WeightPair]:
+    uses: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for one in found:
+        ids = one.reference.record.id, one.candidate.record.id
+        uses[0, ids[0]].add(ids[1])
+        uses[1, ids[1]].add(ids[0])
+    done: set[int] = set()
+    for one in found:
+        ids = one.reference.record.id, one.candidate.record.id
+        is_clear = len(uses[0, ids[0]]) == len(uses[1, ids[1]]) == 1
+        if not is_clear or ids[1] in done:
+            continue
+        done.add(ids[1])
+        is_same = one.reference.shape == one.candidate.shape
+        yield WeightPair(
+            reference=(ids[0],),
+            candidate=ids[1],
+            rule=IDENTITY if is_same else _RESHAPE,
+            paired_by=PairedBy.STRUCTURE,
+            confidence=_LIKELY,
+            note="kept beside the layer that it belongs to",
+        )
