@@ -50,16 +50,29 @@ def build(framework: str, name: str, *, quick: bool) -> Workload:
 
 def _resnet(framework: str, quick: bool) -> tuple[Any, Any, str]:
     shape = (2, 3, 96, 96) if quick else (8, 3, 224, 224)
-    build_example = importlib.import_module(f"examples.resnet.{framework}_model").build
+    layers = 18 if quick else 50
     images = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-    return build_example(), images, f"ResNet-18, input {'x'.join(map(str, shape))}"
+    model = _torch_resnet(layers) if framework == "torch" else _paddle_resnet(layers)
+    return model, images, f"ResNet-{layers}, input {'x'.join(map(str, shape))}"
+
+
+def _torch_resnet(layers: int) -> Any:  # noqa: ANN401 - a framework's model
+    if layers == 18:
+        return importlib.import_module("examples.resnet.torch_model").build()
+    transformers = importlib.import_module("transformers")
+    return transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=1000))
+
+
+def _paddle_resnet(layers: int) -> Any:  # noqa: ANN401 - a framework's model
+    return getattr(importlib.import_module("paddle.vision.models"), f"resnet{layers}")()
 
 
 def _gpt(framework: str, quick: bool) -> tuple[Any, Any, str]:
-    layers, width, batch, length = (2, 128, 2, 64) if quick else (6, 384, 4, 256)
+    layers, width, batch, length = (2, 128, 2, 64) if quick else (12, 768, 4, 128)
+    vocabulary = 8192 if quick else 256  # of bytes: what is measured is the blocks
     kind = importlib.import_module(f"benchmarks.gpt_{framework}").GPT
-    model = kind(layers=layers, width=width, heads=width // 64, vocabulary=8192)
-    ids = np.random.default_rng(0).integers(0, 8192, (batch, length))
+    model = kind(layers=layers, width=width, heads=width // 64, vocabulary=vocabulary)
+    ids = np.random.default_rng(0).integers(0, vocabulary, (batch, length))
     return model, ids, f"GPT, {layers} layers of {width}, {batch}x{length} ids"
 
 

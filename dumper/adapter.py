@@ -46,6 +46,16 @@ class Keywords:
     """Whether it takes other names too (``**kwargs``)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """The elements of a tensor on their way to host memory, as they were when it began."""
+
+    array: Array
+    """Where they arrive; C-contiguous. Not to be read before ``wait``."""
+    wait: Callable[[], object]
+    """Returns once they are there. Any thread may call it, once."""
+
+
 class Handle(Protocol):
     """Something attached to the model that can be taken off again."""
 
@@ -111,6 +121,13 @@ class Adapter(Protocol):
         """Give the elements as ``snapshot`` does, but in the tensor's own memory where possible.
 
         They are to be read at once, before the tensor can change, and never to be written.
+        """
+
+    def transfer(self, tensor: Tensor) -> Transfer | None:
+        """Begin to copy the elements to host memory, while the device goes on with its work.
+
+        None where ``elements`` is as good: the tensor is in host memory already, or the framework
+        cannot do it.
         """
 
     def snapshot(self, tensor: Tensor) -> Array:

@@ -108,18 +108,26 @@ class StepWriter:
             raise ValueError(f"expected call {len(self._calls)} or an earlier one, found {call.id}")
         self._calls[call.id] = call
 
-    def store(self, array: Array, *, content: Content | None = None) -> Stored:
+    def store(
+        self,
+        array: Array,
+        *,
+        content: Content | None = None,
+        arrival: Callable[[], object] | None = None,
+    ) -> Stored:
         """Store a tensor's elements as they are now; they may change once this returns.
 
         Args:
             array: Any shape and any dtype that a dump can hold.
             content: How much of it to write; None as this file does.
+            arrival: Returns once the elements are there, if they are not yet; called in the
+                thread. The array is the writer's own then.
 
         Raises:
             DumpWriteError: Something stored earlier could not be written.
             RecordError: Dumps cannot hold the dtype.
         """
-        stored = self._store.store(array, content)
+        stored = self._store.store(array, content, arrival)
         self._raise_error()
         return stored
 

@@ -21,13 +21,15 @@ from .schema import Content, Sample, Statistics, ValueInfo
 from .statistics import statistics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .arena import Arena, Piece
     from .hdf5sink import HDF5Sink
     from .keep import Keep
 
 __all__ = ["Stored", "ValueStore"]
 
-_QUEUE_BYTES = 256 << 20
+_QUEUE_BYTES = 128 << 20  # beside the arena, elements that are still on their way here
 _ITEM_BYTES = 512  # what a waiting item costs beside its elements
 _PAGE_BYTES = 4 << 20
 _OWN_DATASET_BYTES = 64 << 10
@@ -55,20 +57,23 @@ class _Page:
 
 @dataclass(slots=True, kw_only=True)
 class _Item:
-    """A new value on its way to the thread."""
+    """A value on its way to the thread."""
 
     stored: Stored
     name: str
-    digest: str
     size: int
     """Elements of the whole value."""
     data: Array
     """The elements that are kept, one-dimensional."""
-    statistics: Statistics | None
+    digest: str = ""
+    statistics: Statistics | None = None
     """None if the thread is to take them of ``data``."""
     sample: Sample | None = None
     piece: Piece | None = None
     """What is given back once ``data`` is written."""
+    arrival: Callable[[], object] | None = None
+    """Waits until ``data`` is there; the other fields are filled in then."""
+    shape: tuple[int, ...] = ()
 
 
 class ValueStore:
@@ -86,6 +91,7 @@ class ValueStore:
         self._sink, self._arena, self._keep = sink, arena, keep
         self._stored: dict[tuple[str, str], Stored] = {}
         self._values: list[ValueInfo] = []
+        self._known: dict[tuple[str, str], ValueInfo] = {}
         self._pages: dict[str, _Page] = {}
         self._page_count = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="padiff-statistics")
@@ -98,12 +104,19 @@ class ValueStore:
         """Give the error that ended the thread's work, None while there is none."""
         return self._queue.error
 
-    def store(self, array: Array, content: Content | None = None) -> Stored:
+    def store(
+        self,
+        array: Array,
+        content: Content | None = None,
+        arrival: Callable[[], object] | None = None,
+    ) -> Stored:
         """Take in a tensor's elements as they are now; they may change afterwards.
 
         Args:
             array: Any shape and any dtype that a dump can hold.
             content: How much of it to keep; None as the file does.
+            arrival: Waits for the elements if they are still on their way; the array must not
+                change at all then.
 
         Raises:
             RecordError: Dumps cannot hold the dtype.
@@ -113,24 +126,25 @@ class ValueStore:
         content = content or self._keep.content
         if content is Content.SAMPLE and not is_sampled(flat.size, self._keep.sample):
             content = Content.FULL
-        digest = digest_of_bytes(flat.view(np.uint8).data, name)
-        known = self._stored.get((name, digest))
+        item = _Item(
+            stored=Stored(content=content),
+            name=name,
+            size=flat.size,
+            data=flat,
+            arrival=arrival,
+            shape=array.shape,
+        )
+        if arrival is not None:
+            self._queue.put(item, _ITEM_BYTES + flat.nbytes)
+            return item.stored
+        item.digest = digest_of_bytes(flat.view(np.uint8).data, name)
+        known = self._stored.get((name, item.digest))
         if known is not None and known.content.rank >= content.rank:
             return known
-        stored = Stored(content=content)
-        data, statistics, sample = self._kept(flat, array.shape, content)
-        item = _Item(
-            stored=stored,
-            name=name,
-            digest=digest,
-            size=flat.size,
-            data=data,
-            statistics=statistics,
-            sample=sample,
-        )
+        self._cut(item)
         self._hand_over(item)
-        self._stored[name, digest] = stored
-        return stored
+        self._stored[name, item.digest] = item.stored
+        return item.stored
 
     def flush(self) -> None:
         """Wait until everything stored is known by value, or the thread has failed."""
@@ -148,22 +162,16 @@ class ValueStore:
             self._write_page(dtype)
         return self._values
 
-    # -- in the caller's thread
-
-    def _kept(
-        self, flat: Array, shape: tuple[int, ...], content: Content
-    ) -> tuple[Array, Statistics | None, Sample | None]:
-        """Give the elements to write, and what must be read off the whole value now."""
+    def _cut(self, item: _Item) -> None:
+        """Leave of the elements what is kept, and take what must be read off all of them."""
+        content, flat = item.stored.content, item.data
         if content is Content.FULL:
-            return flat, None, None
-        nothing = flat[:0]
-        if content is Content.DIGEST:
-            return nothing, _NO_STATISTICS, None
-        statistics = statistics_of(flat)
-        if content is Content.STATS:
-            return nothing, statistics, None
-        sample = Sample(count=self._keep.sample, shape=shape)
-        return flat[sample_positions(shape, sample.count)], statistics, sample
+            return
+        item.data = flat[:0]
+        item.statistics = _NO_STATISTICS if content is Content.DIGEST else statistics_of(flat)
+        if content is Content.SAMPLE:
+            item.sample = Sample(count=self._keep.sample, shape=item.shape)
+            item.data = flat[sample_positions(item.shape, self._keep.sample)]
 
     def _hand_over(self, item: _Item) -> None:
         """Give an item to the thread, with a copy of the elements unless it is one already."""
@@ -182,6 +190,21 @@ class ValueStore:
     # -- in the thread
 
     def _take(self, item: _Item) -> None:
+        """Make a value of an item, unless it turns out to be one that is known."""
+        if item.arrival is not None:
+            item.arrival()
+            item.digest = digest_of_bytes(item.data.view(np.uint8).data, item.name)
+        key = item.name, item.digest
+        known = self._known.get(key)
+        if known is None or known.content.rank < item.stored.content.rank:
+            if item.arrival is not None:
+                self._cut(item)
+            known = self._known[key] = self._add_value(item)
+        if item.piece is not None:
+            self._arena.give_back(item.piece)
+        item.stored.info = known
+
+    def _add_value(self, item: _Item) -> ValueInfo:
         pending = None
         if item.statistics is None and item.data.nbytes >= _OVERLAPPED_BYTES:
             pending = self._pool.submit(statistics_of, item.data)
@@ -200,10 +223,8 @@ class ValueStore:
             offset=offset,
             sample=item.sample,
         )
-        if item.piece is not None:
-            self._arena.give_back(item.piece)
         self._values.append(info)
-        item.stored.info = info
+        return info
 
     def _place(self, item: _Item) -> tuple[str | None, int]:
         """Write the elements, or put them on a page; give the dataset and where in it."""

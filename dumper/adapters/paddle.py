@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from padiff.dumper.adapter import Keywords
+    from padiff.dumper.adapter import Keywords, Transfer
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
 
@@ -164,6 +164,10 @@ class PaddleAdapter:
     def elements(self, tensor: Tensor) -> Array:
         """Give the elements, C-contiguous, in their own dtype and memory where possible."""
         return elements(tensor)
+
+    def transfer(self, tensor: Tensor) -> Transfer | None:
+        """Give None: Paddle has no public way to keep a tensor's memory for another stream."""
+        return None
 
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in their native dtype."""

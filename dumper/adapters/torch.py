@@ -6,7 +6,6 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
@@ -17,31 +16,18 @@ from padiff.dumpfile import ConfigError
 
 from .signature import keywords_of
 from .torch_training import TorchTrainer
+from .torch_transfers import AS_BITS, TorchTransfers
 from .torch_watch import TorchWatch
 from .walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from padiff.dumper.adapter import Keywords
+    from padiff.dumper.adapter import Keywords, Transfer
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
 
 __all__ = ["TorchAdapter"]
-
-_FLOAT8 = {
-    name: getattr(ml_dtypes, name)
-    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
-}
-_AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
-    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
-    **{
-        getattr(torch, name): (torch.uint8, dtype)
-        for name, dtype in _FLOAT8.items()
-        if hasattr(torch, name)
-    },
-}
-"""Dtypes that numpy lacks: read as integers of the same width, then reinterpreted."""
 
 
 class TorchAdapter:
@@ -50,6 +36,10 @@ class TorchAdapter:
     name = "torch"
     trainer: Trainer = TorchTrainer()
     watch: Watch = TorchWatch()
+
+    def __init__(self, transfers: TorchTransfers | None = None) -> None:
+        """Copy from GPUs as told, from CUDA's by default."""
+        self._transfers = transfers or TorchTransfers()
 
     def version(self) -> str:
         """Give the framework's version."""
@@ -129,10 +119,14 @@ class TorchAdapter:
         if plain.layout is not torch.strided:
             plain = plain.to_dense()
         plain = plain.resolve_conj().resolve_neg()
-        bits = _AS_BITS.get(plain.dtype)
+        bits = AS_BITS.get(plain.dtype)
         if bits is None:
             return _in_host_memory(plain)
         return _in_host_memory(plain.contiguous().view(bits[0])).view(bits[1])
+
+    def transfer(self, tensor: torch.Tensor) -> Transfer | None:
+        """Begin to copy a plain tensor from a GPU; give None for all others."""
+        return self._transfers.begin(tensor) if self._transfers.takes(tensor) else None
 
     def snapshot(self, tensor: torch.Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in their own dtype."""
@@ -251,11 +245,11 @@ class TorchAdapter:
     ) -> torch.Tensor:
         """Make a tensor that shares no memory with the array; 0-d stays 0-d."""
         source = np.array(array, order="C", dtype=array.dtype.newbyteorder("="))
-        native = next((key for key, (_, to) in _AS_BITS.items() if source.dtype == to), None)
+        native = next((key for key, (_, to) in AS_BITS.items() if source.dtype == to), None)
         if native is None:
             made = torch.from_numpy(source)
         else:
-            bits = _AS_BITS[native][0]
+            bits = AS_BITS[native][0]
             width = np.int16 if bits is torch.int16 else np.uint8
             made = torch.from_numpy(source.view(width)).view(native)
         made = made.to(device=device, dtype=None if dtype is None else _dtype(dtype))

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .storing import store
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from .gradients import Watched
 
-KEPT_BYTES = 256 << 20
+KEPT_BYTES = 64 << 20
 """Contents are remembered until they sum up to this; more is only copied and hashed again."""
 
 
@@ -51,12 +53,9 @@ class Contents:
         known = self._known(key)
         if known is not None:
             return known
-        array = self._adapter.elements(tensor)
+        taken = store(self._adapter, self._writer, tensor)
         content = Content(
-            shape=tuple(array.shape),
-            size_bytes=array.nbytes,
-            stored=self._writer.store(array),
-            tensors=[tensor],
+            shape=taken.shape, size_bytes=taken.size_bytes, stored=taken.stored, tensors=[tensor]
         )
         if key is not None:
             self._kept[key] = content

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import Phase, Role, StepWriter, Stored
 
+from .storing import store
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from contextlib import AbstractContextManager
@@ -113,11 +115,10 @@ class Gradients:
             if watched.arrivals > 1:
                 self.repeated += 1
                 return
-            array = self._adapter.elements(gradient)
-            stored = self._writer.store(array)
+            taken = store(self._adapter, self._writer, gradient)
             order = self._next()
             for target in watched.targets:
-                self._add(target, order, tuple(array.shape), stored)
+                self._add(target, order, taken.shape, taken.stored)
 
     def _add(
         self, target: Target, order: int, shape: tuple[int, ...], stored: Stored | None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, RecordError, Role, StepWriter, Stored
 
+from .storing import store
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
@@ -162,16 +164,22 @@ class State:
         for owner in self._owners:
             yield self.adapter.identity(owner.held.tensor), owner
 
-    def capture(self, held: Held, writer: StepWriter, *, scale: float = 1.0) -> Array | None:
-        """Store a weight's gradient as it is now, unless that was done; give it if so.
+    def capture(
+        self, held: Held, writer: StepWriter, *, scale: float = 1.0, is_read: bool = False
+    ) -> Array | None:
+        """Store a weight's gradient as it is now, unless that was done.
 
         Args:
             held: The weight.
             writer: Where the gradient goes.
             scale: What it is divided by first.
+            is_read: Whether to give the elements, to be read at once; else they may not be known.
         """
         gradient = self.adapter.gradient(held.tensor)
         if not held.is_trained or held.gradient is not None or gradient is None:
+            return None
+        if self._nonzero and scale == 1.0 and not is_read:
+            held.gradient = store(self.adapter, writer, gradient).stored
             return None
         array = self.adapter.elements(gradient)
         if scale != 1.0:
@@ -190,9 +198,8 @@ class State:
         identity = self.adapter.identity(item.tensor)
         held = self.held.get(identity)
         if held is None:
-            array = self.adapter.elements(item.tensor)
-            shape = tuple(array.shape)
-            held = Held(len(self.held), item.tensor, shape, writer.store(array))
+            taken = store(self.adapter, writer, item.tensor)
+            held = Held(len(self.held), item.tensor, taken.shape, taken.stored)
             self.held[identity] = held
             held.is_trained = item.is_weight and self.adapter.requires_grad(item.tensor)
             if backward and held.is_trained:

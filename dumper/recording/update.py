@@ -11,6 +11,8 @@ import numpy as np
 
 from padiff.dumpfile import JSON, Phase, Role, StepWriter, Stored
 
+from .storing import store
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
@@ -90,8 +92,8 @@ class Update:
             grads = [(tensor, self.adapter.gradient(tensor)) for tensor in held]
             pairs = [(tensor, grad) for tensor, grad in grads if grad is not None]
         for tensor, gradient in pairs:
-            stored = self.writer.store(self.adapter.elements(gradient))
-            self._clipped[identity(tensor)] = stored
+            taken = store(self.adapter, self.writer, gradient)
+            self._clipped[identity(tensor)] = taken.stored
 
     def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
         """Store gradients that came during the update, from calls that the optimizer made itself.
@@ -143,7 +145,7 @@ class Update:
     def _capture(self, trained: set[Hashable] | None, *, scale: float = 1.0) -> None:
         for key, held in self.state.held.items():
             if trained is None or key in trained:
-                array = self.state.capture(held, self.writer, scale=scale)
+                array = self.state.capture(held, self.writer, scale=scale, is_read=True)
                 if array is not None:
                     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
                     self._squares[key] = float(np.vdot(wide, wide).real)
@@ -193,7 +195,7 @@ class Update:
         count = 0
         for key, owner in self.state.owners():
             if key not in after:
-                after[key] = self.writer.store(self.adapter.elements(owner.held.tensor))
+                after[key] = store(self.adapter, self.writer, owner.held.tensor).stored
             self.writer.add_record(
                 module=owner.module,
                 call=None,

@@ -63,3 +63,43 @@ def test_recording_leaves_gpu_results_bit_equal(tmp_path: Path, dtype: torch.dty
         assert one.grad is not None
         assert two.grad is not None
         assert torch.equal(one.grad, two.grad)
+
+
+def test_values_changed_in_place_right_after_a_call_are_those_of_the_call(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = torch.nn.Linear(2048, 2048)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(20):
+                x = self.body(x)
+                x.mul_(0.5)
+            return x
+
+    made = {}
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        model = Net().double()
+        x = torch.randn(512, 2048, dtype=torch.float64)
+        with record(model.to(device), name=device, out=tmp_path) as recorder:
+            model(x.to(device)).mean().backward()
+        made[device] = recorder.path
+
+    assert compare(made["cpu"], made["cuda"], CompareSettings()).verdict is Verdict.MATCH
+
+
+def test_a_long_recording_holds_little_of_the_gpus_memory(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(8))).to("cuda")
+    x = torch.randn(4096, 4096, device="cuda")
+    model(x).mean().backward()
+    torch.cuda.reset_peak_memory_stats()
+    model.zero_grad()
+    model(x).mean().backward()
+    plain = torch.cuda.max_memory_allocated()
+    model.zero_grad()
+
+    with record(model, name="net", out=tmp_path):
+        model(x).mean().backward()
+
+    assert torch.cuda.max_memory_allocated() - plain < 512 << 20
