@@ -4,7 +4,8 @@ A rounding error is relative to what was added up, not to what is left of it. Wh
 is known from recorded norms alone: a product with weights of K terms, each of about ``rms(x) *
 rms(w)``, gives elements of about ``sqrt(K) * rms(x) * rms(w)`` where the terms are independent,
 whatever cancels in them; a bias's gradient adds the gradients of T positions, and is of about
-``sqrt(T) * rms(g)`` even where it is zero mathematically.
+``sqrt(T) * rms(g)`` even where it is zero mathematically; a loss adds its outputs, each times its
+gradient.
 
 What the layers before it have rounded is in it too. Through a product with independent weights a
 relative error stays about what it is, so that n roundings before come to ``sqrt(n)`` of them.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.dumpfile import Role, is_floating
 from padiff.dumpfile.bulk import build_all
+from padiff.pairing import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +33,15 @@ __all__ = ["Rounding", "Sums"]
 
 _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
+_ENTRY = {Role.OUTPUT: Role.INPUT, Role.GRAD_INPUT: Role.GRAD_OUTPUT}
+"""What went in of what came out."""
+_CONTRACTIONS = (
+    "adaptive_", "avg_pool", "celu", "dropout", "elu", "flatten", "gelu", "hard", "identity",
+    "leaky_relu", "log_sigmoid", "max_pool", "mish", "relu", "sigmoid", "silu", "softmax",
+    "softplus", "softshrink", "softsign", "tanh",
+)  # fmt: skip
+"""Kinds of layers without weights whose slope is about 1 at most: an absolute error passes as it is
+or shrinks, also where the result is small (a ReLU6 of 40 is 6, as far off as the 40 were)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +87,10 @@ class Rounding:
         self._first: dict[tuple[int, Role], RecordInfo] = {}
         self._calls: dict[int, list[int]] = defaultdict(list)
         self._matrix: dict[int, RecordInfo] = {}
+        self._maker: dict[int, RecordInfo] = {}
+        self._behind: dict[int, float] = {}
+        self._passing: dict[int, bool] = {}
+        self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         parents = {module.parent for module in index.modules}
         self._is_layer = [module.id not in parents for module in index.modules]
         for call in index.calls:
@@ -85,6 +100,10 @@ class Rounding:
                 continue
             if record.call is not None:
                 self._first.setdefault((record.call, record.role), record)
+                if record.role in _ENTRY and self._is_layer[record.module]:
+                    self._maker.setdefault(record.value, record)
+                if index.calls[record.call].parent is None:
+                    self._given[record.call, record.slot].setdefault(record.role, record)
             elif record.role is Role.WEIGHT and len(record.shape) >= _MATRIX:
                 self._matrix.setdefault(record.module, record)
         orders, before = self._add_up()
@@ -112,10 +131,35 @@ class Rounding:
         largest = self._largest(record)
         if record.role is Role.WEIGHT_GRAD:
             return self._of_weight_gradient(record, largest)
-        size = 0.0
-        if record.role is Role.OUTPUT or record.role is Role.GRAD_INPUT:
-            size = self._of_product(record)
-        return _Own(max(size, largest), 0)
+        if record.role is Role.LOSS:
+            return self._of_loss(largest)
+        return _Own(max(self._of_value(record.value), largest), 0)
+
+    def _of_value(self, value: int | None) -> float:
+        """Give what was added up for a value, wherever it is recorded; 0 where no layer made it.
+
+        An activation or a pooling passes on the error of what it was given, whatever its result is.
+        """
+        if value is None or value not in self._maker:
+            return 0.0
+        if value not in self._behind:
+            size, seen, current = 0.0, set[int](), value
+            while current in self._maker and current not in seen:
+                seen.add(current)
+                record = self._maker[current]
+                size = max(size, self._of_product(record))
+                entry = self._first.get((record.call or 0, _ENTRY[record.role]))
+                if entry is None or entry.value is None or not self._passes_on(record.module):
+                    break
+                size, current = max(size, self._largest(entry)), entry.value
+            self._behind[value] = size
+        return self._behind[value]
+
+    def _passes_on(self, module: int) -> bool:
+        if module not in self._passing:
+            kind = kind_of(self._index.modules[module])
+            self._passing[module] = kind is not None and kind.startswith(_CONTRACTIONS)
+        return self._passing[module]
 
     def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:
         """Give the execution orders at which layers were done, and what they come to until then."""
@@ -143,9 +187,8 @@ class Rounding:
     def _of_product(self, record: RecordInfo) -> float:
         """Take an output or input gradient as the product of a weight with what went in."""
         matrix = self._matrix.get(record.module)
-        entry_role = Role.INPUT if record.role is Role.OUTPUT else Role.GRAD_OUTPUT
-        entry = self._first.get((record.call or 0, entry_role))
-        if matrix is None or entry is None or not self._is_layer[record.module]:
+        entry = self._first.get((record.call or 0, _ENTRY[record.role]))
+        if matrix is None or entry is None:
             return 0.0
         width = _width(record, matrix)
         if width is None:
@@ -166,6 +209,21 @@ class Rounding:
             square += positions * (self._rms(gradient) * other) ** 2
             count += positions
         return _Own(max(math.sqrt(square), largest), count)
+
+    def _of_loss(self, largest: float) -> _Own:
+        """Add what each element of the root's outputs is worth to the loss, as its gradient says.
+
+        At most the largest of them, as of a mean: gradients may be those of a loss scaled up.
+        """
+        square, most, count = 0.0, 0.0, 0
+        for found in self._given.values():
+            output, gradient = found.get(Role.OUTPUT), found.get(Role.GRAD_OUTPUT)
+            if output is not None and gradient is not None:
+                count += math.prod(output.shape)
+                square += math.prod(gradient.shape) * (self._rms(gradient) * self._rms(output)) ** 2
+                most = max(most, self._largest(output))
+        size = max(min(math.sqrt(square), most), largest)
+        return _Own(size, count)
 
     def _flows(self, module: int) -> Iterator[_Flow]:
         if not self._is_layer[module]:

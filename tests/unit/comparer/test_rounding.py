@@ -77,6 +77,41 @@ def test_a_weight_gradient_is_a_sum_over_positions() -> None:
     assert found.size >= math.sqrt(50) * rms(G) * rms(X) * (1 - 1e-6)
 
 
+@pytest.mark.parametrize(("scale", "is_capped"), [(1.0, False), (65536.0, True)])
+def test_a_loss_that_cancels_has_the_size_of_the_outputs_that_were_added(
+    scale: float, *, is_capped: bool
+) -> None:
+    output = X @ W
+    weights = np.full(output.shape, 1 / output.size, np.float32)
+    built = DumpBuilder().module("", "Net").enter("", inputs=[X]).leave(outputs=[output])
+    built.record("", Role.GRAD_OUTPUT, weights * np.float32(scale))
+    built.record("", Role.LOSS, np.zeros((), np.float32))
+
+    found = sums(built.side().index, Role.LOSS, module="")
+
+    mean = rms(output) / math.sqrt(output.size)
+    largest = float(np.abs(output).max())
+    assert found.size == pytest.approx(largest if is_capped else mean)
+    assert found.terms >= output.size
+
+
+def test_what_a_clamp_was_given_counts_wherever_its_result_is_recorded() -> None:
+    """A ReLU6 of 40 is 6, as far off as the 40 were, also at the next layer's input."""
+    hidden = X * np.float32(40)
+    active = np.clip(hidden, 0, 6)
+    built = DumpBuilder().module("", "Net").module("clamp", "ReLU6").module("next", "Other")
+    built.enter("", inputs=[hidden]).call("clamp", inputs=[hidden], outputs=[active])
+    built.call("next", inputs=[active], outputs=[active * 2]).leave(outputs=[active])
+    index = built.side().index
+
+    given = float(np.abs(hidden).max())
+    assert given > 60
+    assert sums(index, Role.OUTPUT, module="clamp").size == given
+    assert sums(index, Role.INPUT, module="next").size == given
+    assert sums(index, Role.OUTPUT, module="").size == given
+    assert sums(index, Role.OUTPUT, module="next").size == 12
+
+
 def test_what_ran_before_is_counted_once_forward_and_twice_backward() -> None:
     index = layered(X @ W)
 
