@@ -12,6 +12,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
 from .causes.causes import explain
+from .causes.elsewhere import attribute_notes
 from .causes.optimizeroptions import Optimizers
 from .causes.ratecauses import explain_rates
 from .causes.weightgradients import explain_weight_gradients
@@ -242,6 +243,12 @@ def _compare_files(
             *known_notes(located.pairs),
             *kink_notes(located.pairs),
             *random_notes(located.divergences, (known.index, found.index)),
+            *attribute_notes(
+                pairing,
+                (known.index, found.index),
+                (known.framework, found.framework),
+                located.divergences,
+            ),
         ),
         pairing=paired_modules(pairing, known.index, found.index),
         calls=paired_calls(pairing, known.index, found.index),

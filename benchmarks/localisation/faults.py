@@ -207,6 +207,7 @@ def _residual(**where: str) -> dict[str, Fault]:
         ),
         "detached residual": Fault(
             where="", change=_instead("join", lambda x, hidden: x.detach() + hidden), backward=True,
+            cause="a branch is cut off", hints=frozenset({Name.CUT}),
         ),
     }  # fmt: skip
 
@@ -268,7 +269,8 @@ FAULTS: dict[str, dict[str, Fault]] = {
             cause="as queries, keys and values", hints=frozenset({Name.ATTENTION}),
         ),
         "last token hidden": Fault(
-            where="attention", change=_instead("attend", _last_token_hidden)
+            where="attention", change=_instead("attend", _last_token_hidden),
+            cause="hiding the last key on the candidate", hints=frozenset({Name.ATTENTION}),
         ),
         "heads merged wrongly": Fault(
             where="attention", change=_instead("merge", _merged_wrongly),
@@ -291,14 +293,16 @@ FAULTS: dict[str, dict[str, Fault]] = {
             hints=frozenset({Name.BIAS}),
         ),
         "weight of the norm left out": Fault(
-            where="norm2", change=_forward(_no_weight)
+            where="norm2", change=_forward(_no_weight), cause="its weight is left out",
+            hints=frozenset({Name.FUNCTION}),
         ),
         "transposed weight": Fault(
             where="attention.out", change=_forward(_transposed), cause="transposed",
             hints=frozenset({Name.TRANSPOSED_WEIGHT}),
         ),
         "detached value": Fault(
-            where="attention", change=_instead("attend", _detached_value), backward=True
+            where="attention", change=_instead("attend", _detached_value), backward=True,
+            cause="the flow is cut behind it",
         ),
         **_residual(layer="fc1"),
     },

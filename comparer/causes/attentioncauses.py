@@ -93,8 +93,7 @@ def _unusual(right: _Form, width: int, features: int) -> Iterator[_Form]:
     """Yield what can be wrong with it, one thing at a time."""
     scales = (1.0, width**-0.5, 1 / width, features**-0.5, width**0.5, right.scale**2)
     yield from (replace(right, scale=scale) for scale in scales if scale != right.scale)
-    masks = ("none", "causal", "causal without itself", "causal with the next", "anticausal")
-    yield from (replace(right, mask=mask) for mask in masks if mask != right.mask)
+    yield from (replace(right, mask=mask) for mask in _MASKS if mask != right.mask)
     yield replace(right, axis=-2)
     one, two, three = right.order
     yield from (
@@ -103,6 +102,15 @@ def _unusual(right: _Form, width: int, features: int) -> Iterator[_Form]:
     )
 
 
+_MASKS = (
+    "none",
+    "causal",
+    "causal without itself",
+    "causal with the next",
+    "anticausal",
+    "hiding the last key",
+    "hiding the first key",
+)
 _DIAGONALS: Mapping[str, int] = {
     "causal": 0,
     "causal without itself": -1,
@@ -119,6 +127,8 @@ def _mix(parts: Sequence[Array], form: _Form) -> Array:
         seen = np.tril(seen, _DIAGONALS[form.mask])
     elif form.mask == "anticausal":
         seen = np.triu(seen)
+    elif form.mask.startswith("hiding"):
+        seen[:, -1 if "last" in form.mask else 0] = False
     scores = np.where(seen, scores, -1e30)  # a row without any becomes even, as with finite masks
     powers = np.exp(scores - scores.max(axis=form.axis, keepdims=True))
     mixed = powers / powers.sum(axis=form.axis, keepdims=True) @ value

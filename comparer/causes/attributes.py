@@ -210,6 +210,9 @@ def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -
         return {word: yes if value else no}
     kind = kind_of(module) or ""
     if name in _STATISTICS and kind == "batch_norm":
+        is_trainable = module.attributes.get("trainable_statistics")
+        if is_trainable is not None and not value:  # paddle.nn.BatchNorm: its False says nothing
+            value = False if is_trainable else None
         return {"statistics": _USUAL if value is None else _STATISTICS[name][value is True]}
     if (name, kind) in _RENAMED:
         word = _RENAMED[name, kind]

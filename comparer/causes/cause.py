@@ -47,6 +47,8 @@ class CauseName(StrEnum):
     """Another sum of what was at hand: a residual left out, a factor."""
     ATTENTION = "attention"
     """Another attention of the same queries, keys and values."""
+    CUT = "cut"
+    """A gradient that lacks a branch."""
     RUNNING_VARIANCE = "running_variance"
     """Biased against unbiased."""
     OPTIMIZER = "optimizer"

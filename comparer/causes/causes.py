@@ -15,9 +15,17 @@ from padiff.dumpfile import Phase, Role
 from .attentioncauses import attention
 from .cause import Cause, CauseName
 from .causesides import Sides
-from .functioncauses import combination, function, gated, normalisation
-from .layercauses import batch_statistics, dropout, running_variance, transposed_weight
+from .functioncauses import combination, function, gated
+from .gradientcauses import branch
+from .layercauses import (
+    batch_statistics,
+    dropout,
+    moved_state,
+    running_variance,
+    transposed_weight,
+)
 from .losscauses import loss_causes
+from .normcauses import normalisation
 from .optimizeroptions import option_causes
 from .patterns import (
     bias,
@@ -31,6 +39,7 @@ from .patterns import (
     shifted,
 )
 from .profile import agreement, profile
+from .stackcauses import stacks
 from .updatecauses import update_causes
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ __all__ = ["explain"]
 
 MOST_ORIGINS = 16
 """Origins of a step that are looked into, earliest first."""
-FIRST_WORDS = ("attribute ", "known difference", "makes nan")
+FIRST_WORDS = ("attribute ", "known difference", "makes nan", "no gradient ")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
 """Of a pair within its tolerance, elements count as off from this part of the largest error on."""
@@ -107,7 +116,9 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         return divergence
     pair = sides.tree.pairs[position]
     with np.errstate(all="ignore"):
-        profiles = profile(contrast.reference, contrast.candidate, _tolerance(pair))
+        profiles = profile(
+            contrast.reference, contrast.candidate, _tolerance(pair), names=contrast.axes
+        )
         causes = _Search(sides, position, contrast).run()
         causes += _weight_causes(divergence, sides)
     if inner is not None and inner != shown:
@@ -179,20 +190,21 @@ class _Search:
 
     def __init__(self, sides: Sides, position: int, contrast: Contrast) -> None:
         tree = sides.tree
-        self._contrast = contrast
+        self._contrast, self._sides = contrast, sides
         self._record: RecordInfo = sides.reference.index.records[tree.records[position][0][0]]
         self._layer: Layer | None = None
-        self._heads: int | None = None
-        role = self._record.role
+        """Whose output it is."""
+        self._maker: Layer | None = None
+        """Whose code made it: of an input, the module around."""
+        role, call = self._record.role, self._record.call
         if role is not Role.INPUT:
-            self._layer = sides.layer(self._record.call, self._record.module)
-        self._heads = None if self._layer is None else self._layer.heads
-        call = self._record.call
+            self._layer = self._maker = sides.layer(call, self._record.module)
         around = None if call is None else tree.reference.calls[call].parent
         if role is Role.INPUT and around is not None:
-            outer = sides.layer(around, tree.reference.calls[around].module)
-            self._heads = None if outer is None else outer.heads
+            self._maker = sides.layer(around, tree.reference.calls[around].module)
+        self._heads = None if self._maker is None else self._maker.heads
         self._at_hand = sides.at_hand(self._record) if role in FORWARD_ROLES else []
+        self._gradients = sides.gradients(self._record) if role is Role.GRAD_INPUT else []
 
     def run(self) -> list[Cause]:
         """Give the causes that fit."""
@@ -200,7 +212,8 @@ class _Search:
         if not sides.reference.size or not sides.error:
             return []
         if not (np.isfinite(sides.reference).all() and np.isfinite(sides.candidate).all()):
-            return place(profile(sides.reference, sides.candidate, Tolerance(atol=0.0, rtol=0.0)))
+            exact = Tolerance(atol=0.0, rtol=0.0)
+            return place(profile(sides.reference, sides.candidate, exact, names=sides.axes))
         for group in (self._of_layer, self._of_inputs, self._of_whole):
             found = [cause for cause in group() if cause is not None]
             if found:
@@ -219,7 +232,7 @@ class _Search:
         edge = frame(agreement(sides.reference, sides.candidate, plain))
         if edge is not None and self._record.role in CALL_ROLES:
             return [edge]
-        profiles = profile(sides.reference, sides.candidate, plain)
+        profiles = profile(sides.reference, sides.candidate, plain, names=sides.axes)
         return place(profiles, heads=self._heads)[:MOST_PLACES]
 
     def _of_layer(self) -> Iterable[Cause | None]:
@@ -232,6 +245,8 @@ class _Search:
             yield running_variance(sides, layer)
         if role in FORWARD_ROLES:
             yield dropout(sides)
+            yield moved_state(sides, {} if self._maker is None else self._maker.states)
+        yield branch(sides, self._gradients)
 
     def _of_inputs(self) -> Iterable[Cause | None]:
         """Look for another function of what went in; the first that fits says it."""
@@ -248,7 +263,22 @@ class _Search:
             states = layer.state("weight", "scale"), layer.state("bias")
             eps = layer.reference.get("eps")
             tries.insert(0, lambda: normalisation(sides, at_hand[0][1], *states, eps))
+        tries.append(self._of_stacks)
         yield next((found for found in (attempt() for attempt in tries) if found), None)
+
+    def _of_stacks(self) -> Cause | None:
+        """Look for another sum that holds what a loop made step by step."""
+        sides = self._contrast
+        for stack in stacks(self._sides, self._record, sides.reference.shape):
+            parts = [
+                (name, stack.part(array))
+                for name, array in self._finite()
+                if array.shape == sides.reference.shape
+            ]
+            found = combination(stack.cut(sides), [*parts, (stack.name, stack.array)])
+            if found is not None:
+                return found
+        return None
 
     def _finite(self) -> Sequence[tuple[str, Array]]:
         return [one for one in self._at_hand if np.isfinite(one[1]).all()]

@@ -11,6 +11,7 @@ import numpy as np
 from padiff.comparer.judging.absent import arrays_of
 from padiff.comparer.judging.blocks import is_floating
 from padiff.comparer.locating.between import name_of
+from padiff.comparer.result import Verdict
 from padiff.dumpfile import Content, Role
 from padiff.pairing import Rule, kind_of
 
@@ -60,6 +61,7 @@ class Sides:
             reference=both.reference,
             candidate=both.candidate,
             unit=max(map(unit_roundoff, names)),
+            is_line=self._is_line(self.reference.index.records[known[0]].module),
         )
 
     def read(self, position: int) -> Two | None:
@@ -104,6 +106,10 @@ class Sides:
         shape = self.candidate.index.records[found].shape
         return _laid(self.tree.pairs[position].layout, array, shape)
 
+    def _is_line(self, module: int) -> bool:
+        """Tell whether a layer runs over one axis of space."""
+        return (kind_of(self.reference.index.modules[module]) or "").endswith("1d")
+
     @staticmethod
     def _dtype(side: Side, record: RecordInfo) -> str:
         return "" if record.value is None else side.index.values[record.value].dtype
@@ -111,7 +117,8 @@ class Sides:
     def at_hand(self, record: RecordInfo) -> list[tuple[str, Array]]:
         """Give what the reference's code had at hand when it made a tensor, by name, in order.
 
-        For a leaf's output, its inputs.
+        For a leaf's output, its inputs. Before them what the same code made later and that agrees:
+        the candidate may make it earlier.
         """
         flow, call = self.tree.reference_flow, record.call
         if call is None:
@@ -123,6 +130,7 @@ class Sides:
         else:
             around = self.tree.reference.calls[call].parent
             given = [] if around is None else flow.ingredients(around, record.order)
+            given = [*self._agreeing_later(around, record.order), *given]
         own = call if record.role is Role.OUTPUT else self.tree.reference.calls[call].parent
         inside = "" if own is None else self.tree.path(own)
         found = []
@@ -131,6 +139,43 @@ class Sides:
             if array is not None:
                 found.append((name_of(self.reference.index, one, inside=inside), array))
         return found
+
+    def _agreeing_later(self, around: int | None, since: int) -> list[RecordInfo]:
+        """Give the outputs of the calls that a call makes after some time, of those that agree."""
+        tree = self.tree
+        return [
+            tree.reference.records[tree.records[place][0][0]]
+            for call in (() if around is None else tree.children.get(around, ()))
+            for place, pair in tree.of_call(call, Role.OUTPUT)
+            if pair.verdict is Verdict.MATCH and pair.reference is not None
+            if tree.order(place) > since and not tree.bad(call, Role.INPUT)
+        ]
+
+    def gradients(self, record: RecordInfo) -> list[tuple[str, Array]]:
+        """Give the gradients that came back to the call of an input gradient and inside it.
+
+        By name, those of the outputs first; none for a leaf, which has but one path.
+        """
+        tree, call = self.tree, record.call
+        if call is None or not tree.children.get(call):
+            return []
+        found, seen = [], {record.value}
+        for role in (Role.GRAD_OUTPUT, Role.GRAD_INPUT):
+            for one in (call, *tree.children[call]):
+                for place, _ in tree.of_call(one, role):
+                    known = [tree.reference.records[part] for part in tree.records[place][0]]
+                    if len(known) != 1 or known[0].value in seen:
+                        continue
+                    seen.add(known[0].value)
+                    array = self._floating(known[0], MOST_AT_HAND)
+                    if array is not None:
+                        name = name_of(tree.reference, known[0], inside=tree.path(call))
+                        found.append((name.replace("grad_", ""), array))
+        return found
+
+    def small(self, record: RecordInfo) -> Array | None:
+        """Read a record of the reference as float64; None if it is large, partial or no float."""
+        return self._floating(record, MOST_AT_HAND)
 
     def _floating(self, record: RecordInfo, most: int) -> Array | None:
         """Read a record of the reference as float64; None if it is large, partial or no float."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .profile import axis_names
+
 if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
 
@@ -44,6 +46,13 @@ class Contrast:
     """Shape (*S), float64, finite."""
     unit: float
     """Unit roundoff of the coarser of the two dtypes: half the distance from 1 to the next."""
+    is_line: bool = False
+    """Whether its axes are batch, channel and position, not batch, token and feature."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Name its axes."""
+        return axis_names(self.reference.ndim, is_line=self.is_line)
 
     @cached_property
     def error(self) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .contrast import Contrast
 
-__all__ = ["combination", "function", "gated", "normalisation"]
+__all__ = ["combination", "function", "gated"]
 
 MOST_TERMS = 3
 """Terms of a sum that are looked for."""
@@ -140,14 +140,21 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
             if other == place:
                 continue
             right = _first_gate(sides.is_reference, gate, factor)
-            wrong = None if right is None else _first_gate(sides.fits, gate, factor)
-            if right is not None and wrong is not None and right != wrong:
-                text = f"the reference is {factor_name} times {right} of {name}, the candidate "
-                return Cause(
-                    name=CauseName.FUNCTION,
-                    text=f"{text}times {wrong} of it",
-                    numbers={"reference": right, "candidate": wrong, "source": name},
-                )
+            if right is None:
+                continue
+            text = f"the reference is {factor_name} times {right} of {name}, the candidate "
+            wrong, swapped = _first_gate(sides.fits, gate, factor), None
+            if wrong is None:
+                swapped = _first_gate(sides.fits, factor, gate)
+            if wrong is not None and wrong != right:
+                text += f"times {wrong} of it"
+            elif swapped is not None:
+                text += f"{name} times {swapped} of {factor_name}: the two are swapped"
+            else:
+                continue
+            numbers: dict[str, JSON] = {"reference": right, "source": name}
+            numbers |= {"candidate": wrong or swapped, "is_swapped": swapped is not None}
+            return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
     return None
 
 
@@ -157,58 +164,6 @@ def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> s
 
 def _first(is_it: Callable[[Array], bool], source: Array) -> str | None:
     return next((name for name, apply in _candidates(source) if is_it(apply(source))), None)
-
-
-def normalisation(
-    sides: Contrast, source: Array, weight: Array | None, bias: Array | None, eps: JSON
-) -> Cause | None:
-    """See whether the candidate is the layer's norm of the input with another epsilon.
-
-    Over the last axes, as many as the weight has: with the mean taken off (LayerNorm) or not
-    (RMSNorm).
-
-    Args:
-        sides: What diverged.
-        source: The layer's input, float64.
-        weight: The layer's, None if it has none.
-        bias: The layer's, None if it has none.
-        eps: The reference's, as its attributes say.
-    """
-    if source.shape != sides.reference.shape or isinstance(eps, bool):
-        return None
-    if any(
-        state is not None and (not state.ndim or state.shape != source.shape[-state.ndim :])
-        for state in (weight, bias)
-    ):
-        return None
-    known = float(eps) if isinstance(eps, int | float) else 1e-5
-    scale = 1.0 if weight is None else weight
-    shift = 0.0 if bias is None else bias
-    axes = tuple(range(-1 if weight is None else -weight.ndim, 0))
-    for name, centred in (
-        ("LayerNorm", source - source.mean(axis=axes, keepdims=True)),
-        ("RMSNorm", source),
-    ):
-        power = (centred * centred).mean(axis=axes, keepdims=True)
-        if not sides.is_reference(centred / np.sqrt(power + known) * scale + shift):
-            continue
-        found = _epsilon(sides.candidate - shift, centred * scale, power, axes)
-        explained = centred / np.sqrt(np.maximum(power + found, 1e-300)) * scale + shift
-        if abs(found - known) > ROUND * known and sides.fits(explained):
-            text = f"the candidate is what this {name} gives with eps {found:.3g}, not {known:.3g}"
-            numbers: dict[str, JSON] = {"eps": found, "expected": known}
-            return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
-    return None
-
-
-def _epsilon(given: Array, centred: Array, power: Array, axes: tuple[int, ...]) -> float:
-    """Give the epsilon by which rows were scaled, the median over rows."""
-    squares = (centred * centred).sum(axis=axes, keepdims=True)
-    with np.errstate(all="ignore"):
-        scale = (given * centred).sum(axis=axes, keepdims=True) / squares
-        each = 1 / (scale * scale) - power
-    finite = each[np.isfinite(each)]
-    return float(np.median(finite)) if finite.size else 0.0
 
 
 def combination(sides: Contrast, ingredients: Sequence[tuple[str, Array]]) -> Cause | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import EXPLAINED
+from .contrast import EXPLAINED, Contrast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,12 +17,20 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
 
-    from .contrast import Contrast
 
-__all__ = ["Layer", "batch_statistics", "dropout", "running_variance", "transposed_weight"]
+__all__ = [
+    "Layer",
+    "batch_statistics",
+    "dropout",
+    "moved_state",
+    "running_variance",
+    "transposed_weight",
+]
 
 ENOUGH = 16
 """Elements from which a share of zeros means something."""
+LEAST_TOKENS = 4
+"""Positions from which on a move can be told."""
 LEAST_SHARE = 0.01
 """Smallest share of elements left out that counts."""
 
@@ -134,6 +143,36 @@ def transposed_weight(sides: Contrast, layer: Layer) -> Cause | None:
                 name=CauseName.TRANSPOSED_WEIGHT,
                 text="the candidate is what the transposed weight gives",
             )
+    return None
+
+
+def moved_state(sides: Contrast, states: Mapping[str, Array]) -> Cause | None:
+    """See whether the sides differ as a weight and the same moved by one do: learnt positions.
+
+    Args:
+        sides: What the code of a module made: shape (..., token, feature).
+        states: The weights and buffers of that module, shape (..., token, feature).
+    """
+    shape = sides.reference.shape
+    for name, state in states.items():
+        is_same = state.ndim >= 2 and len(shape) >= state.ndim and state.shape[-2:] == shape[-2:]  # noqa: PLR2004
+        if not is_same or state.size != math.prod(shape[-2:]) or shape[-2] < LEAST_TOKENS:
+            continue
+        table = state.reshape(shape[-2:])
+        for by in (1, -1):
+            change = np.roll(table, by, axis=0) - table
+            inner = Contrast(  # without the ends, where it depends on what came in
+                reference=sides.reference[..., 1:-1, :],
+                candidate=sides.candidate[..., 1:-1, :],
+                unit=sides.unit,
+            )
+            if inner.error and inner.fits(inner.reference + change[1:-1]):
+                text = f"the difference is that of {name!r} and the same moved by {by:+d} along "
+                return Cause(
+                    name=CauseName.SHIFTED,
+                    text=f"{text}its first axis: positions are off by one",
+                    numbers={"state": name, "by": by},
+                )
     return None
 
 

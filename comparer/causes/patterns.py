@@ -12,7 +12,6 @@ import numpy as np
 
 from .cause import Cause, CauseName
 from .contrast import EXPLAINED, Contrast
-from .profile import axis_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +119,7 @@ def bias(sides: Contrast, known: Array | None) -> Cause | None:
         left = sides.left(reference + vector)
         if left > sides.allowed:
             continue
-        text = f"the difference is one number per {axis_names(reference.ndim)[axis]}"
+        text = f"the difference is one number per {sides.axes[axis]}"
         sign = _multiple_of(vector.ravel(), known, sides.allowed)
         if sign:
             text += ": the reference's bias, " + ("left out" if sign < 0 else "added once more")
@@ -145,7 +144,7 @@ def feature_factor(sides: Contrast, known: Array | None) -> Cause | None:
         left = sides.left(reference * scales)
         if left > sides.allowed:
             continue
-        text = f"the candidate is the reference times one number per {_axis(reference, axis)}"
+        text = f"the candidate is the reference times one number per {sides.axes[axis]}"
         text += f" ({scales.min():.4g} to {scales.max():.4g})"
         inverse = 1 / scales.ravel() if scales.all() else None
         if inverse is not None and _multiple_of(inverse, known, sides.allowed) > 0:
@@ -154,10 +153,6 @@ def feature_factor(sides: Contrast, known: Array | None) -> Cause | None:
             name=CauseName.FEATURE_FACTOR, text=text, numbers={"axis": axis, "left_over": left}
         )
     return None
-
-
-def _axis(array: Array, axis: int) -> str:
-    return axis_names(array.ndim)[axis]
 
 
 def _feature_axes(array: Array) -> list[int]:
@@ -198,7 +193,7 @@ def reordered(sides: Contrast) -> Cause | None:
         if size > 1 and sides.fits(np.flip(reference, axis)):
             return Cause(
                 name=CauseName.PERMUTED,
-                text=f"equal after reversing axis {axis} ({_axis(reference, axis)})",
+                text=f"equal after reversing axis {axis} ({sides.axes[axis]})",
                 numbers={"axis": axis},
             )
     known, found = np.sort(reference, axis=None), np.sort(candidate, axis=None)
@@ -226,7 +221,7 @@ def shifted(sides: Contrast) -> Cause | None:
             reference=reference[tuple(kept)], candidate=candidate[tuple(kept)], unit=sides.unit
         )
         if inner.error and inner.fits(reference[tuple(source)]):
-            where = " and ".join(f"{by:+d} along {_axis(reference, axis)}" for axis, by in moves)
+            where = " and ".join(f"{by:+d} along {sides.axes[axis]}" for axis, by in moves)
             return Cause(
                 name=CauseName.SHIFTED,
                 text=f"the candidate is the reference moved by {where}: off by one",
@@ -260,7 +255,7 @@ def place(profiles: Sequence[AxisProfile], *, heads: int | None = None) -> list[
         elif is_sequence and bad[0] and bad == tuple(range(bad[0], axis.size)):
             text = f"only from {axis.name} {bad[0]} of {axis.size} on: a mask or positions"
             found.append(Cause(name=CauseName.TAIL, text=text, numbers=where | {"from": bad[0]}))
-        elif width and axis.name in {"row", "column", "depth"}:
+        elif width and axis.name in {"row", "column", "depth", "position"}:
             text = f"only at the border: {axis.name}s within {width} of an end of {axis.size}"
             found.append(Cause(name=CauseName.BORDER, text=text, numbers=where | {"width": width}))
         elif (block := _blocks(axis, heads)) is not None:

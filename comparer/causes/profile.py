@@ -24,6 +24,8 @@ _NAMES = {
     5: ("batch", "channel", "depth", "row", "column"),
 }
 """What the axes of an activation usually are, by their number."""
+LINE = ("batch", "channel", "position")
+"""What they are around a Conv1d, a pooling over one axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,15 @@ class AxisProfile:
     """Largest absolute difference, of each index or of each of ``LONGEST`` equal bins."""
 
 
-def axis_names(ndim: int) -> tuple[str, ...]:
-    """Name the axes of an activation by their number."""
+def axis_names(ndim: int, *, is_line: bool = False) -> tuple[str, ...]:
+    """Name the axes of an activation by their number.
+
+    Args:
+        ndim: Their number.
+        is_line: Whether the layer is one of those over one axis of space, channels second.
+    """
+    if is_line and ndim == len(LINE):
+        return LINE
     return _NAMES.get(ndim, tuple(f"axis {axis}" for axis in range(ndim)))
 
 
@@ -60,20 +69,27 @@ def agreement(reference: Array, candidate: Array, tolerance: Tolerance) -> Array
     return agree
 
 
-def profile(reference: Array, candidate: Array, tolerance: Tolerance) -> tuple[AxisProfile, ...]:
+def profile(
+    reference: Array,
+    candidate: Array,
+    tolerance: Tolerance,
+    *,
+    names: tuple[str, ...] | None = None,
+) -> tuple[AxisProfile, ...]:
     """Measure the error along each axis.
 
     Args:
         reference: Shape (*S), float64.
         candidate: Shape (*S), float64.
         tolerance: Decides which elements agree.
+        names: Of the axes; by default those that ``axis_names`` gives for their number.
     """
     agree = agreement(reference, candidate, tolerance)
     with np.errstate(all="ignore"):
         distance = np.abs(candidate - reference)
     distance = np.where(np.isfinite(distance), distance, np.inf)
     distance[agree & np.isinf(distance)] = 0.0
-    names = axis_names(reference.ndim)
+    names = names or axis_names(reference.ndim)
     found = []
     for axis, size in enumerate(reference.shape):
         others = tuple(other for other in range(reference.ndim) if other != axis)

@@ -49,6 +49,8 @@ CLAMPED = 1 / 64
 MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into."""
 CHUNK = 1 << 20
+POOLS = ("max_pool", "adaptive_max")
+"""Kinds of layers that pass a gradient to the largest element of each window."""
 GRADIENT_OF = {Role.INPUT: Role.GRAD_INPUT, Role.OUTPUT: Role.GRAD_OUTPUT}
 
 
@@ -109,8 +111,8 @@ def kink_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     if first is None:
         return ()
     many = f"{len(found)} gradients differ" if len(found) > 1 else "1 gradient differs"
-    where = "elements on the other side of a kink (ReLU, clamp, max pooling), within rounding"
-    return (f"{many} by no more than {where}, explain: first at {first.address}",)
+    where = "elements of activations on the other side of a kink (ReLU, clamp, max pooling)"
+    return (f"{many} by no more than is explained by {where}: first at {first.address}",)
 
 
 def _is_open(pair: JudgedPair, settings: CompareSettings) -> bool:
@@ -196,7 +198,7 @@ class _Search:
         """Look for elements that are the largest of their window on one side only."""
         module = self._sides[0].index.modules[self._sides[0].index.calls[call].module]
         output = self._places.get((call, Role.OUTPUT, ""))
-        if output is None or not (kind_of(module) or "").startswith("max_pool"):
+        if output is None or not (kind_of(module) or "").startswith(POOLS):
             return None
         gradients = self._arrays(gradient)
         moved = (gradients[0] == 0) != (gradients[1] == 0)

@@ -280,9 +280,16 @@ class Search:
         return value is not None and bool(self._made_by.get(value, set()) - {call})
 
     def _is_only_child(self, call: int) -> bool:
-        """Tell whether the container is nothing but this call."""
-        parent = self._tree.reference.calls[call].parent
-        return parent is not None and len(self._tree.children[parent]) == 1
+        """Tell whether the container is nothing but this call: it gives what the call gives."""
+        tree = self._tree
+        parent = tree.reference.calls[call].parent
+        if parent is None or len(tree.children[parent]) != 1:
+            return False
+        given, made = (
+            {record.value for record in tree.reference_flow.records(one, Role.OUTPUT)}
+            for one in (parent, call)
+        )
+        return given <= made
 
     def _is_input_cut(self, call: int, place: int) -> bool:
         """Tell whether the input came in without gradient on one side only."""

@@ -83,9 +83,21 @@ def cut(tree: CallTree, call: int) -> tuple[str, ...]:
             continue
         side = "candidate" if known.requires_grad else "reference"
         lines.append(
-            f"output{known.slot} carries no gradient on the {side}: the flow is cut there (detach, "
-            "no_grad, stop_gradient)"
+            f"no gradient goes through output{known.slot} on the {side}: the flow is cut there "
+            "(detach, no_grad, stop_gradient)"
         )
+    for child in tree.children.get(call, ()):
+        for place, pair in tree.of_call(child, Role.GRAD_OUTPUT):
+            sides = {"reference": pair.reference, "candidate": pair.candidate}
+            absent = [name for name, end in sides.items() if end is None or end.dtype == "none"]
+            known, _ = _records(tree, place)
+            if len(absent) == 1 and is_bad(pair) and known is not None:
+                name = name_of(tree.reference, known, inside=tree.path(call))
+                name = name.replace("grad_", "")
+                lines.append(
+                    f"no gradient comes back to {name} on the {absent[0]}: the flow is cut behind "
+                    "it (detach, no_grad, stop_gradient)"
+                )
     return tuple(lines)
 
 

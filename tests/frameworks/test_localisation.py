@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OURS = ("padiff", "padiff --floor both")
 DEPTH = 3
 OTHERS = [("transformer", "last token hidden"), ("cnn", "residual halved")]
-"""Nothing names the first; the second is a sum."""
+"""The first is a mask; the second is a sum."""
 PLANTED = [
     ("cnn", "doubled output"),
     ("transformer", "no attention scale"),

@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from padiff.comparer import CompareSettings, compare
+from tests.support.dumps import DumpBuilder
 from tests.support.layer_pairs import TOKENS, Array, glued, names, normal, origin
 
 if TYPE_CHECKING:
@@ -43,25 +45,6 @@ def test_another_function_of_the_same_input_is_named(
     assert any(said in line for line in result.evidence)
 
 
-@pytest.mark.parametrize(("kind", "is_centred"), [("LayerNorm", True), ("LlamaRMSNorm", False)])
-def test_another_epsilon_is_computed(kind: str, *, is_centred: bool, tmp_path: Path) -> None:
-    small = TOKENS * np.float32(0.01)
-    weight = normal(8, seed=11)
-
-    def normalised(eps: float) -> Array:
-        given = small - small.mean(-1, keepdims=True) if is_centred else small
-        power = (given * given).mean(-1, keepdims=True)
-        made: Array = (given / np.sqrt(power + eps) * weight).astype(np.float32)
-        return made
-
-    result = origin(
-        normalised(1e-6), normalised(1e-5), tmp_path, kind=kind, source=small,
-        states={"weight": (weight, weight)}, attributes={"eps": 1e-6},
-    )  # fmt: skip
-
-    assert any("gives with eps 1e-05, not 1e-06" in line for line in result.evidence)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_a_residual_left_out_is_said(dtype: type, tmp_path: Path) -> None:
     made: Array = normal(2, 6, 8, seed=31).astype(dtype)
@@ -85,3 +68,33 @@ def test_another_gate_is_said(tmp_path: Path) -> None:
     said = "is part1 output times silu of part0 output, the candidate times gelu of it"
     assert names(result) == ["function"]
     assert said in result.causes[0].text
+
+
+def test_a_gate_and_what_it_lets_through_that_are_swapped_are_said(tmp_path: Path) -> None:
+    gate, up = normal(2, 6, 8, seed=32), normal(2, 6, 8, seed=33)
+
+    result = glued(gelu(gate) * up, gelu(up) * gate, tmp_path, gate, up)
+
+    assert names(result) == ["function"]
+    said = "times gelu of part0 output, the candidate part0 output times gelu of part1 output"
+    assert said in result.causes[0].text
+
+
+def test_what_the_candidate_made_earlier_is_known(tmp_path: Path) -> None:
+    """The reference calls ``last`` before ``other``, whose output the candidate gives to it."""
+    first, second = normal(2, 6, 8, seed=34), normal(2, 6, 8, seed=35)
+    paths = []
+    for side, given in enumerate((first, second)):
+        built = DumpBuilder().module("", "Net")
+        for path in ("first", "last", "other"):
+            built.module(path, path.title())
+        parts = {"first": (TOKENS, first), "last": (given, given * 2), "other": (TOKENS, second)}
+        built.enter("", inputs=[TOKENS])
+        for path in ("first", "other", "last") if side else ("first", "last", "other"):
+            built.call(path, inputs=[parts[path][0]], outputs=[parts[path][1]])
+        paths.append(built.leave(outputs=[given * 2 * second]).write(tmp_path / str(side)))
+
+    result = compare(paths[0], paths[1], CompareSettings()).origins[0]
+
+    assert names(result) == ["combination"]
+    assert "the reference is first output, the candidate other output" in result.causes[0].text

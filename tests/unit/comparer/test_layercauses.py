@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from padiff.comparer import CompareSettings, compare
 from tests.support.dumps import DumpBuilder
@@ -109,3 +110,28 @@ def test_a_weight_that_was_loaded_transposed(tmp_path: Path) -> None:
     )
 
     assert any("weight 'weight': equal after transposing" in line for line in result.evidence)
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_learnt_positions_that_are_off_by_one_are_said(by: int, tmp_path: Path) -> None:
+    table = normal(1, 6, 8, seed=71)
+
+    result = origin(
+        TOKENS + table, TOKENS + np.roll(table, by, axis=1), tmp_path,
+        states={"positions": (table, table)},
+    )  # fmt: skip
+
+    assert names(result) == ["shifted"]
+    assert any(f"'positions' and the same moved by {by:+d}" in line for line in result.evidence)
+
+
+def test_the_border_of_a_line_is_one(tmp_path: Path) -> None:
+    line = normal(2, 4, 12, seed=72)
+
+    found = line.copy()
+    found[:, :, 0] = normal(2, 4, seed=73)
+
+    result = origin(line, found, tmp_path, kind="Conv1d")
+
+    assert names(result) == ["border"]
+    assert any("positions within 1 of an end of 12" in line for line in result.evidence)

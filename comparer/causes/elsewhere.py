@@ -1,0 +1,74 @@
+"""Settings that differ in modules that are no origin: tolerances hide them, or training does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Kind
+from padiff.pairing import kind_of
+
+from .attributes import attribute_differences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.comparer.result import Divergence
+    from padiff.dumpfile import Index, ModuleInfo
+    from padiff.pairing import Pairing
+
+__all__ = ["attribute_notes"]
+
+MOST_LINES = 6
+"""Differences that are written out, those of the most modules first."""
+MOST_NAMES = 3
+"""Modules that are written out for each."""
+
+
+def attribute_notes(
+    pairing: Pairing,
+    sides: tuple[Index, Index],
+    frameworks: tuple[str, str],
+    divergences: Sequence[Divergence],
+) -> tuple[str, ...]:
+    """Give a line for each setting that differs in paired layers other than the origins.
+
+    Only layers of a known kind, or of one class of one framework, whose settings mean the same.
+
+    Args:
+        pairing: Which module is which.
+        sides: The reference's index and the candidate's.
+        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
+        divergences: Of the step; origins say their own differences.
+    """
+    told = {
+        found.pair.reference.module
+        for found in divergences
+        if found.kind is Kind.ORIGIN and found.pair.reference is not None
+    }
+    where: dict[str, list[str]] = {}
+    for pair in pairing.modules:
+        known, found = sides[0].modules[pair.reference], sides[1].modules[pair.candidate]
+        if known.id in told or not _are_comparable(known, found, frameworks):
+            continue
+        for difference in attribute_differences(known, found, frameworks=frameworks):
+            where.setdefault(str(difference), []).append(known.path or "(root)")
+    lines = [
+        f"{text}: in {_names(modules)}, which {'are' if len(modules) > 1 else 'is'} no origin"
+        for text, modules in sorted(where.items(), key=lambda one: -len(one[1]))
+    ]
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES:] = [f"{len(lines) - MOST_LINES} more attributes differ elsewhere"]
+    return tuple(lines)
+
+
+def _are_comparable(known: ModuleInfo, found: ModuleInfo, frameworks: tuple[str, str]) -> bool:
+    kinds = kind_of(known), kind_of(found)
+    if None not in kinds:
+        return kinds[0] == kinds[1]
+    return frameworks[0] == frameworks[1] and known.class_path == found.class_path
+
+
+def _names(modules: list[str]) -> str:
+    shown = ", ".join(modules[:MOST_NAMES])
+    more = len(modules) - MOST_NAMES
+    return f"{shown} and {more} more modules" if more > 0 else shown

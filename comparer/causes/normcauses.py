@@ -1,0 +1,145 @@
+"""Whether both sides are norms of the same input, and which: another epsilon, kind or weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .cause import Cause, CauseName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from padiff.comparer.judging.blocks import Array
+    from padiff.dumpfile import JSON
+
+    from .contrast import Contrast
+
+__all__ = ["normalisation"]
+
+ROUND = 1e-3
+"""Relative distance within which an epsilon is the one that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Norm:
+    """One way to normalise."""
+
+    is_centred: bool = True
+    """Whether the mean is taken off, as LayerNorm does and RMSNorm does not."""
+    weight: str = "its weight"
+    bias: str = "its bias"
+
+    def __str__(self) -> str:
+        """Name it as people do."""
+        kind = "LayerNorm" if self.is_centred else "RMSNorm"
+        parts = [part for part in (self.weight, self.bias) if part]
+        return f"{kind} with {' and '.join(parts)}" if parts else f"{kind} without weight or bias"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    """What a norm is made of."""
+
+    source: Array
+    weight: Array | None
+    bias: Array | None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Give the axes that it runs over: as many, from the last, as its weight has."""
+        return tuple(range(-1 if self.weight is None else -self.weight.ndim, 0))
+
+    def parts(self, norm: _Norm) -> tuple[Array, Array, Array | float]:
+        """Give the numerator, its mean square, and the shift."""
+        source = self.source
+        given = source - source.mean(axis=self.axes, keepdims=True) if norm.is_centred else source
+        power = (given * given).mean(axis=self.axes, keepdims=True)
+        scales = {"": 1.0, "its weight": self.weight}
+        if self.weight is not None:
+            scales["1 + its weight"] = 1 + self.weight
+        scale = scales[norm.weight]
+        shift = self.bias if norm.bias and self.bias is not None else 0.0
+        return given * (1.0 if scale is None else scale), power, shift
+
+    def apply(self, norm: _Norm, eps: float) -> Array:
+        """Compute it."""
+        scaled, power, shift = self.parts(norm)
+        result: Array = scaled / np.sqrt(np.maximum(power + eps, 1e-300)) + shift
+        return result
+
+    def norms(self) -> Iterator[_Norm]:
+        """Yield the ways to use the weights that there are, the usual ones first."""
+        weights = ("",) if self.weight is None else ("its weight", "1 + its weight", "")
+        biases = ("",) if self.bias is None else ("its bias", "")
+        for weight in weights:
+            for bias in biases:
+                for is_centred in (True, False):
+                    yield _Norm(is_centred=is_centred, weight=weight, bias=bias)
+
+
+def normalisation(
+    sides: Contrast, source: Array, weight: Array | None, bias: Array | None, eps: JSON
+) -> Cause | None:
+    """See whether the candidate is another norm of the input than the reference.
+
+    Args:
+        sides: What diverged.
+        source: The layer's input, float64.
+        weight: The layer's, None if it has none.
+        bias: The layer's, None if it has none.
+        eps: The reference's, as its attributes say.
+    """
+    if source.shape != sides.reference.shape or isinstance(eps, bool):
+        return None
+    if any(
+        state is not None and (not state.ndim or state.shape != source.shape[-state.ndim :])
+        for state in (weight, bias)
+    ):
+        return None
+    known = float(eps) if isinstance(eps, int | float) else 1e-5
+    layer = _Layer(source=source, weight=weight, bias=bias)
+    right = _first(layer, known, sides.is_reference)
+    if right is None:
+        return None
+    found = _epsilon(sides.candidate, layer, right)
+    if abs(found - known) > ROUND * known and sides.fits(layer.apply(right, found)):
+        kind = "LayerNorm" if right.is_centred else "RMSNorm"
+        text = f"the candidate is what this {kind} gives with eps {found:.3g}, not {known:.3g}"
+        numbers: dict[str, JSON] = {"eps": found, "expected": known}
+        return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
+    wrong = _first(layer, known, sides.fits)
+    if wrong is None or wrong == right:
+        return None
+    text = f"the reference is {right}, the candidate {_difference(right, wrong)}"
+    numbers = {"reference": str(right), "candidate": str(wrong)}
+    return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
+
+
+def _difference(right: _Norm, wrong: _Norm) -> str:
+    """Name the wrong norm, and in words the one thing that is wrong with it."""
+    if replace(wrong, is_centred=right.is_centred) == right:
+        how = "taken off" if wrong.is_centred else "not taken off"
+        return f"{wrong}: the mean is {how}"
+    if replace(wrong, bias=right.bias) == right:
+        return f"{wrong}: its bias is left out"
+    if replace(wrong, weight=right.weight) == right and not wrong.weight:
+        return f"{wrong}: its weight is left out"
+    return str(wrong)
+
+
+def _first(layer: _Layer, eps: float, is_it: Callable[[Array], bool]) -> _Norm | None:
+    return next((norm for norm in layer.norms() if is_it(layer.apply(norm, eps))), None)
+
+
+def _epsilon(given: Array, layer: _Layer, norm: _Norm) -> float:
+    """Give the epsilon by which rows were scaled, the median over rows."""
+    scaled, power, shift = layer.parts(norm)
+    squares = (scaled * scaled).sum(axis=layer.axes, keepdims=True)
+    with np.errstate(all="ignore"):
+        scale = ((given - shift) * scaled).sum(axis=layer.axes, keepdims=True) / squares
+        each = 1 / (scale * scale) - power
+    finite = each[np.isfinite(each)]
+    return float(np.median(finite)) if finite.size else 0.0
