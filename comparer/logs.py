@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STEP", "Series", "SeriesComparison", "compare_series", "read_series"]
 
+_LAST_STEP = 2**53
+"""Up to here a number says one step and no other."""
 STEP = "step"
 """The group that says which step a line is about; the others are series."""
 
@@ -138,7 +140,7 @@ def _find(pattern: re.Pattern[str], name: str, text: str) -> Series:
     repeated = unread = 0
     for place, found in _captured(pattern, name, text):
         value, step = _number(found), _number(place) if has_steps else float(len(numbers))
-        if value is None or step is None or not step.is_integer():
+        if value is None or step is None or not step.is_integer() or abs(step) > _LAST_STEP:
             unread += 1
             continue
         repeated += int(step) in numbers

@@ -14,12 +14,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from padiff.comparer.settings import Mode
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.stricttoml import StrictTOMLError, read_toml
 
 from .tolerance import ToleranceRule
 
@@ -86,10 +86,10 @@ def read_policy(path: Path) -> Policy:
     """
     what = f"the policy {str(path)!r}"
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
     except FileNotFoundError:
         raise ConfigError(f"cannot read {what}: no such file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, StrictTOMLError) as error:
         raise ConfigError(f"cannot read {what}: {error}") from None
     _check_names(data, _NAMES, what)
     mode, quantile = (None, None) if "mode" not in data else parse_mode(str(data["mode"]))

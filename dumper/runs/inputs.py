@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
+from padiff.dumper.weights.safetensors_file import read_safetensors
 from padiff.dumpfile import ConfigError
 
 from .numpyfile import read_numpy
@@ -21,26 +20,6 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Array, Keywords
 
 __all__ = ["InputFile", "Inputs", "check_keyword", "load_inputs", "parse_input", "read_arrays"]
-
-_SAFETENSORS_DTYPES: Final = {
-    "BOOL": np.dtype(np.bool_),
-    "U8": np.dtype(np.uint8),
-    "I8": np.dtype(np.int8),
-    "U16": np.dtype("<u2"),
-    "I16": np.dtype("<i2"),
-    "U32": np.dtype("<u4"),
-    "I32": np.dtype("<i4"),
-    "U64": np.dtype("<u8"),
-    "I64": np.dtype("<i8"),
-    "F16": np.dtype("<f2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-    "C64": np.dtype("<c8"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
-}
-"""The format's dtype names, https://github.com/huggingface/safetensors#format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +134,7 @@ def read_arrays(path: Path) -> Array | dict[str, Array]:
             f"cannot read inputs {str(path)!r}: {found}", hint=near_names(str(path), siblings)
         )
     if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+        return dict(read_safetensors(path, what="inputs"))
     if path.suffix in {".npy", ".npz"}:
         return _read_numpy(path)
     raise ConfigError(
@@ -182,27 +161,3 @@ def _numeric(path: Path, name: str, array: Array) -> Array:
         if array.dtype.kind == "V"
         else None,
     )
-
-
-def _read_safetensors(path: Path) -> dict[str, Array]:
-    try:
-        import safetensors  # noqa: PLC0415 - an extra, needed here only
-    except ImportError as error:
-        raise ConfigError(
-            f"cannot read inputs {str(path)!r}: safetensors is not installed",
-            hint="pip install padiff[safetensors]",
-        ) from error
-    try:
-        # Not safetensors.numpy: it does not know bfloat16 in all versions.
-        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-    except (safetensors.SafetensorError, OSError, struct.error) as error:
-        raise ConfigError(f"cannot read inputs {str(path)!r}: {error}") from error
-    arrays: dict[str, Array] = {}
-    for name, entry in entries:
-        dtype = _SAFETENSORS_DTYPES.get(entry["dtype"])
-        if dtype is None:
-            raise ConfigError(
-                f"cannot use inputs {name!r} in {str(path)!r}: unknown dtype {entry['dtype']!r}"
-            )
-        arrays[name] = np.frombuffer(bytes(entry["data"]), dtype).reshape(entry["shape"])
-    return arrays

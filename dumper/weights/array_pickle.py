@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import io
 import math
-import pickle
 import re
-import struct
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .plain_pickle import PlainUnpickler, damage_told, lengths_of, made, ordered, refuse
+
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable
 
-__all__ = ["read_array_pickle"]
+__all__ = ["names_for", "read_array_pickle"]
 
 _PLAIN = re.compile(r"[|<>=]?[biufc]\d{1,2}")
 """Dtypes whose elements are plain bytes: no objects, no text."""
 _STATE_LENGTH = 5
-_LENGTH_BYTES = 8
 
 
 class _Dtype:
@@ -33,19 +32,22 @@ class _Dtype:
 
     def __init__(self, text: object, *_: object) -> None:
         self.text = text
-        self.order: Any = "="
+        self.order: object = "="
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, self.order, *structure = state[:_STATE_LENGTH]
         if any(part is not None for part in structure):
-            raise pickle.UnpicklingError("it holds an array of a structured dtype")
+            raise refuse("holds an array of a structured dtype")
 
     def made(self) -> np.dtype[Any]:
         """Make the dtype, if its elements are plain bytes."""
-        if not _PLAIN.fullmatch(str(self.text)):  # numpy would parse any text as Python
-            raise pickle.UnpicklingError(f"it holds an array of dtype {str(self.text)[:20]!r}")
-        found: np.dtype[Any] = np.dtype(str(self.text))
-        return found.newbyteorder(self.order) if self.order in ("<", ">") else found
+        if not isinstance(self.text, str):
+            raise refuse("holds an array of a wrong form")
+        if not _PLAIN.fullmatch(self.text):  # numpy would parse any text as Python
+            raise refuse(f"holds an array of dtype {self.text[:20]!r}")
+        found: np.dtype[Any] = np.dtype(self.text)
+        is_turned = isinstance(self.order, str) and self.order in {"<", ">"}
+        return found.newbyteorder(self.order) if is_turned else found  # type: ignore[arg-type]
 
 
 class _Array:
@@ -61,22 +63,24 @@ class _Array:
     def made(self) -> npt.NDArray[Any]:
         """Make the array, if its data are as long as its shape and dtype say."""
         data, dtype, shape, order = self.parts
-        if not isinstance(dtype, _Dtype) or not isinstance(shape, tuple) or order not in ("C", "F"):
-            raise pickle.UnpicklingError("it holds an array of a wrong form")
-        lengths = [int(length) for length in shape]
+        if not isinstance(dtype, _Dtype) or not isinstance(order, str) or order not in {"C", "F"}:
+            raise refuse("holds an array of a wrong form")
+        lengths = lengths_of(shape)
         plain = dtype.made()
         if not isinstance(data, bytes):
-            raise pickle.UnpicklingError("it holds an array without data")
-        if min(lengths, default=0) < 0 or len(data) != math.prod(lengths) * plain.itemsize:
-            raise pickle.UnpicklingError("it holds an array whose data do not have its shape")
-        array: npt.NDArray[Any] = np.frombuffer(data, plain).reshape(lengths, order=order)
+            raise refuse("holds an array without data")
+        if len(data) != math.prod(lengths) * plain.itemsize:
+            raise refuse("holds an array whose data do not have its shape")
+        array: npt.NDArray[Any] = np.frombuffer(data, plain).reshape(
+            lengths, order="F" if order == "F" else "C"
+        )
         return array
 
 
 def _given(*parts: object) -> _Array:
-    made = _Array()
-    made.parts = parts
-    return made
+    made_of = _Array()
+    made_of.parts = parts
+    return made_of
 
 
 def _from_buffer(data: object, dtype: object, shape: object, order: object) -> _Array:
@@ -87,11 +91,20 @@ def _scalar(dtype: object, data: object) -> _Array:
     return _given(data, dtype, (), "C")
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """Undo how old protocols write bytes."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"it wants to encode {encoding}")
-    return text.encode("latin1")
+class _Encoder:
+    """Undoes how old protocols write bytes, as often as the file has room for."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left = size_bytes
+
+    def __call__(self, text: object, encoding: object) -> bytes:
+        """Encode a text."""
+        if not isinstance(text, str) or not isinstance(encoding, str) or encoding != "latin1":
+            raise refuse("holds bytes of a wrong form")
+        self._left -= len(text)
+        if self._left < 0:
+            raise refuse("makes more bytes than it has")
+        return text.encode("latin1")
 
 
 def _no_bytes() -> bytes:
@@ -99,80 +112,36 @@ def _no_bytes() -> bytes:
     return b""
 
 
-_ALLOWED: dict[tuple[str, str], Callable[..., object]] = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("_codecs", "encode"): _latin1,
+_NUMPY_NAMES: dict[tuple[str, str], Callable[..., object]] = {
+    ("collections", "OrderedDict"): ordered,
     ("builtins", "bytes"): _no_bytes,
     ("__builtin__", "bytes"): _no_bytes,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
+    **{
+        (f"numpy.{home}.{module}", name): stand_in
+        for home in ("core", "_core")
+        for module, name, stand_in in (
+            ("multiarray", "_reconstruct", _Array),
+            ("multiarray", "scalar", _scalar),
+            ("numeric", "_frombuffer", _from_buffer),
+        )
+    },
 }
-_REBUILDERS: dict[tuple[str, str], Callable[..., object]] = {
-    ("multiarray", "_reconstruct"): _Array,
-    ("multiarray", "scalar"): _scalar,
-    ("numeric", "_frombuffer"): _from_buffer,
-}
+"""What a pickle of arrays asks for, by the versions of Python and numpy that wrote it."""
 
 
-def _load_bytearray(unpickler: Any) -> None:  # noqa: ANN401 - of the library's private class
-    """Read the data before making room for them, unlike the library."""
-    length = int.from_bytes(unpickler.read(_LENGTH_BYTES), "little")
-    data = unpickler.read(length)
-    if len(data) < length:
-        raise EOFError("the data are cut off")
-    unpickler.append(bytes(data))
+def names_for(size_bytes: int) -> dict[tuple[str, str], Callable[..., object]]:
+    """Give the names for one pickle of that many bytes."""
+    return {**_NUMPY_NAMES, ("_codecs", "encode"): _Encoder(size_bytes)}
 
 
-class _ArraysOnly(pickle._Unpickler):
-    """An unpickler that can build nothing but containers and stand-ins for arrays.
-
-    It is the one in Python: the one in C allocates what a damaged file asks for, up to the whole
-    memory, before it looks for the data.
-    """
-
-    dispatch: ClassVar[dict[int, Any]] = {
-        **pickle._Unpickler.dispatch,
-        pickle.BYTEARRAY8[0]: _load_bytearray,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - as the base class
-        """Refuse everything that a state dict of arrays does not need."""
-        home, _, part = module.rpartition(".")
-        found = _ALLOWED.get((module, name))
-        if found is None and home in {"numpy.core", "numpy._core"}:
-            found = _REBUILDERS.get((part, name))
-        if found is None:
-            raise pickle.UnpicklingError(f"it wants to load {module}.{name}")
-        return found
-
-
-def read_array_pickle(data: bytes) -> object:
+def read_array_pickle(data: bytes | mmap.mmap) -> object:
     """Read a pickle; arrays in dicts of any depth come as read-only arrays.
 
     Raises:
         pickle.UnpicklingError: It is damaged, or holds more than containers and arrays.
     """
-    try:
-        return _made(_ArraysOnly(io.BytesIO(data)).load())
-    except EOFError as error:
-        raise pickle.UnpicklingError("the data are cut off") from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        ImportError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise pickle.UnpicklingError(reason) from error
-
-
-def _made(found: object) -> object:
-    if isinstance(found, dict):
-        return {key: _made(item) for key, item in found.items()}
-    return found.made() if isinstance(found, _Array) else found
+    source = io.BytesIO(data) if isinstance(data, bytes) else data
+    with damage_told():
+        return made(PlainUnpickler(source, names_for(len(data))).load())

@@ -1,13 +1,14 @@
 """Checkpoint files as one side of a pairing: names, shapes and values, no module classes.
 
-Reading one executes nothing: safetensors are mapped, torch files are loaded by torch with
-``weights_only``, and the pickle inside a ``.pdparams`` may only build dicts and numpy arrays.
+Reading one executes nothing and needs no framework: elements are mapped, and the pickles inside
+torch's and Paddle's files may only build containers and arrays.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
+import io
+import mmap
 import pickle
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,10 +34,12 @@ from padiff.dumpfile import (
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME
 
 from .array_pickle import read_array_pickle
+from .safetensors_file import read_safetensors, write_safetensors
 from .shards import INDEX_SUFFIX, find_checkpoint, read_index
+from .torch_file import read_torch_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from padiff.pairing.side import Side
 
@@ -46,17 +49,12 @@ Array = npt.NDArray[Any]
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "_mean", "_variance")
 _TORCH_SUFFIXES = (".pth", ".pt", ".bin", ".ckpt")
-_DTYPES: dict[str, Any] = {
-    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "I16": np.int16, "U16": np.uint16,
-    "I32": np.int32, "U32": np.uint32, "I64": np.int64, "U64": np.uint64, "F16": np.float16,
-    "F32": np.float32, "F64": np.float64, "BF16": ml_dtypes.bfloat16,
-    "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2,
-}  # fmt: skip
 _WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "module", "net", "params")
 """Under which of its names a checkpoint keeps the state dict, the outermost first."""
-_LENGTH_BYTES = 8
-_MAX_HEADER = 100 * 2**20
-"""The limit of the format's own reader."""
+_MOST_RATIO = 100
+"""A file may hold arrays of so many times its size, as where names share one; or of the next number
+of bytes."""
+_SMALL_BYTES = 1 << 30
 
 
 class FileSide:
@@ -119,7 +117,7 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
     place = Path(path)
     if place.is_dir() and not (place / MANIFEST_NAME).exists():
         place = find_checkpoint(place) or place
-    if place.is_file():
+    if place.is_file() or (not place.exists() and _is_checkpoint(place)):
         arrays, found = read_arrays(place)
         yield FileSide(arrays, framework or found or _told_by(arrays))
     else:
@@ -127,21 +125,36 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
             yield side
 
 
+def _is_checkpoint(path: Path) -> bool:
+    """Tell whether a name is that of a checkpoint file."""
+    suffixes = (".safetensors", ".pdparams", INDEX_SUFFIX, *_TORCH_SUFFIXES)
+    return path.name.lower().endswith(suffixes)
+
+
 def read_arrays(path: Path) -> tuple[dict[str, Array], str]:
     """Read a checkpoint: arrays by name, and the framework whose format it is, if any.
 
     Raises:
-        ConfigError: The file is of no known kind, damaged, or no state dict.
+        ConfigError: The file is missing, of no known kind, damaged, or no state dict.
     """
+    try:
+        return _read(path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read weights {str(path)!r}: {error.strerror or error}"
+        ) from error
+
+
+def _read(path: Path) -> tuple[dict[str, Array], str]:
     suffix = path.suffix.lower()
     if path.name.lower().endswith(INDEX_SUFFIX):
         return _read_shards(path)
     if suffix == ".safetensors":
-        return _read_safetensors(path), ""
+        return read_safetensors(path), ""
     if suffix in _TORCH_SUFFIXES:
-        return _state(path, _files("torch", path).read_state(path)), "torch"
+        return _state(path, _read_pickle(path, read_torch_file)), "torch"
     if suffix == ".pdparams":
-        return _state(path, _read_pickle(path)), "paddle"
+        return _state(path, _read_pickle(path, _read_paddle_file)), "paddle"
     raise ConfigError(
         f"cannot read weights {str(path)!r}: expected a dump, .safetensors, .pth, .pt, .bin or "
         f".pdparams, found {suffix!r}"
@@ -156,7 +169,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """
     suffix = path.suffix.lower()
     if suffix == ".safetensors":
-        _write_safetensors(path, arrays)
+        write_safetensors(path, arrays)
     elif suffix in _TORCH_SUFFIXES:
         _files("torch", path).write_state(path, arrays)
     elif suffix == ".pdparams":
@@ -211,6 +224,7 @@ def _state(path: Path, found: object) -> dict[str, Array]:
     if isinstance(found, dict):
         found = {key: item for key, item in found.items() if key != "StructuredToParameterName@@"}
         if found and all(isinstance(item, np.ndarray) for item in found.values()):
+            _check_size(path, sum(item.nbytes for item in found.values()))
             return {str(key): item for key, item in found.items()}
     others = "" if not isinstance(found, dict) else _other_keys(found)
     raise ConfigError(
@@ -218,6 +232,15 @@ def _state(path: Path, found: object) -> dict[str, Array]:
         f"{type(found).__name__} of something else{others}",
         hint="save model.state_dict(), not the model",
     )
+
+
+def _check_size(path: Path, needed_bytes: int) -> None:
+    """Refuse arrays that say the same data again and again."""
+    if needed_bytes > max(_SMALL_BYTES, _MOST_RATIO * path.stat().st_size):
+        raise ConfigError(
+            f"cannot read weights {str(path)!r}: expected arrays of at most {_MOST_RATIO} times "
+            f"the file, found {needed_bytes} bytes"
+        )
 
 
 def _other_keys(found: Mapping[object, object]) -> str:
@@ -243,60 +266,20 @@ def _read_shards(path: Path) -> tuple[dict[str, Array], str]:
     return arrays, framework
 
 
-def _read_pickle(path: Path) -> object:
+def _read_pickle(path: Path, read: Callable[[Path], object]) -> object:
     try:
-        return read_array_pickle(path.read_bytes())
+        return read(path)
     except pickle.UnpicklingError as error:
         raise ConfigError(
-            f"cannot read weights {str(path)!r}: expected a pickled dict of arrays, found "
-            f"something else: {error}",
-            hint="nothing in the file was executed",
+            f"cannot read weights {str(path)!r}: expected a state dict of arrays, found something "
+            f"else: {error}",
+            hint="nothing in the file was executed; save model.state_dict()",
         ) from error
 
 
-def _read_safetensors(path: Path) -> dict[str, Array]:
-    """Map a safetensors file. Format: https://github.com/huggingface/safetensors#format."""
-    data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-    try:
-        length = int.from_bytes(data[:_LENGTH_BYTES].tobytes(), "little")
-        body = data[_LENGTH_BYTES + length :]
-        header = json.loads(
-            data[_LENGTH_BYTES : _LENGTH_BYTES + min(length, _MAX_HEADER)].tobytes()
-        )
-        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        return {name: _entry(body, entry) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"cannot read weights {str(path)!r}: no valid safetensors file: {error}"
-        ) from error
-
-
-def _entry(body: Array, entry: Mapping[str, Any]) -> Array:
-    start, stop = entry["data_offsets"]
-    shape = tuple(int(length) for length in entry["shape"])
-    dtype = np.dtype(_DTYPES[entry["dtype"]])
-    size = int(np.prod(shape, dtype=object)) * dtype.itemsize if shape else dtype.itemsize
-    if not 0 <= start <= stop <= body.size or stop - start != size:
-        raise ValueError("the data are cut off, or their size is not that of the shape")
-    return np.frombuffer(body[start:stop].data, dtype).reshape(shape)
-
-
-def _write_safetensors(path: Path, arrays: Mapping[str, Array]) -> None:
-    names = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
-    header: dict[str, Any] = {}
-    offset = 0
-    for name, array in arrays.items():
-        if array.dtype not in names:
-            raise ConfigError(f"cannot write {name!r}: safetensors has no {array.dtype}")
-        stop = offset + array.nbytes
-        shape = list(array.shape)
-        header[name] = {
-            "dtype": names[array.dtype], "shape": shape, "data_offsets": [offset, stop]
-        }  # fmt: skip
-        offset = stop
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        for array in arrays.values():
-            stream.write(np.array(array, order="C").tobytes())
+def _read_paddle_file(path: Path) -> object:
+    with path.open("rb") as file:
+        if not file.seek(0, io.SEEK_END):
+            raise pickle.UnpicklingError("the file is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return read_array_pickle(data)

@@ -6,14 +6,16 @@ beside it. Only names of files in the same folder are followed.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.strictjson import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from padiff.dumpfile import JSON
 
 __all__ = ["INDEX_SUFFIX", "find_checkpoint", "read_index"]
 
@@ -43,11 +45,8 @@ def read_index(path: Path) -> Mapping[Path, tuple[str, ...]]:
     """
     try:
         with path.open("rb") as stream:
-            table = json.loads(stream.read(_MAX_BYTES))["weight_map"]
-        names: dict[str, list[str]] = {}
-        for name, file in table.items():
-            names.setdefault(str(file), []).append(name)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            names = _names(from_json(stream.read(_MAX_BYTES)))
+    except ValueError as error:
         raise ConfigError(
             f"cannot read weights {str(path)!r}: no valid index of a checkpoint: {error}"
         ) from error
@@ -64,5 +63,19 @@ def read_index(path: Path) -> Mapping[Path, tuple[str, ...]]:
     return {path.parent / file: tuple(held) for file, held in names.items()}
 
 
+def _names(document: JSON) -> dict[str, list[str]]:
+    """Give the names by the file that holds them."""
+    table = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError("expected an object with a weight_map")  # noqa: TRY004 - of the file's
+    names: dict[str, list[str]] = {}
+    for name, file in table.items():
+        if not isinstance(file, str):
+            raise ValueError("expected names of files")  # noqa: TRY004 - of the file's
+        names.setdefault(file, []).append(name)
+    return names
+
+
 def _is_plain(file: str) -> bool:
-    return file not in {"", ".", ".."} and not set(file) & set("/\\:\0")
+    is_index = file.lower().endswith(INDEX_SUFFIX)  # one index that names another never ends
+    return file not in {"", ".", ".."} and not set(file) & set("/\\:\0") and not is_index

@@ -28,11 +28,11 @@ A map file is TOML with any number of these tables; see docs/map.md::
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.stricttoml import StrictTOMLError, from_toml, read_toml
 from padiff.pairing.rule import Rule
 from padiff.pairing.weights.class_rule import ClassRule
 
@@ -55,7 +55,6 @@ _KEYS = {
 }
 _FREE_KEYS = frozenset({"rule"})
 """Tables whose further keys are names of the user's own."""
-_MAX_BYTES = 16 * 2**20
 _Entry = TypeVar("_Entry")
 
 
@@ -123,9 +122,13 @@ class MapFile:
             ConfigError: No TOML, an unknown table or key, or a wrong value.
         """
         try:
-            tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            tables = from_toml(text)
+        except StrictTOMLError as error:
             raise ConfigError(f"cannot read map file {source!r}: {error}") from None
+        return cls._of_tables(tables, source)
+
+    @classmethod
+    def _of_tables(cls, tables: Mapping[str, Any], source: str) -> MapFile:
         _check_tables(tables, source)
         problems: list[str] = []
         made = cls(
@@ -148,14 +151,10 @@ def read_map(path: Path) -> MapFile:
         ConfigError: It cannot be read, or is no map file.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise ConfigError(f"cannot read map file {str(path)!r}: larger than {_MAX_BYTES} bytes")
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
+        tables = read_toml(path)
+    except (OSError, StrictTOMLError) as error:
         raise ConfigError(f"cannot read map file {str(path)!r}: {error}") from None
-    return MapFile.parse(text, str(path))
+    return MapFile._of_tables(tables, str(path))
 
 
 def _check_tables(tables: Mapping[str, Any], source: str) -> None:

@@ -115,23 +115,21 @@ def test_wrong_direction_of_a_users_rule(tmp_path: Path, monkeypatch: pytest.Mon
         (
             "pdparams",
             (
-                "expected a pickled dict of arrays, found something else: the data are cut off\n"
-                "hint: nothing in the file was executed"
+                "expected a state dict of arrays, found something else: the data are cut off\n"
+                "hint: nothing in the file was executed; save model.state_dict()"
             ),
         ),
         (
             "pth",
             (
-                "the file is damaged or cut off: PytorchStreamReader failed reading zip archive: "
-                "failed finding central directory"
+                "expected a state dict of arrays, found something else: the file is damaged or cut "
+                "off: File is not a zip file\n"
+                "hint: nothing in the file was executed; save model.state_dict()"
             ),
         ),
         (
             "safetensors",
-            (
-                "no valid safetensors file: the data are cut off, or their size is not that of the "
-                "shape"
-            ),
+            ("no valid safetensors file: expected 60 bytes of data, found 50"),
         ),
     ],
 )
@@ -154,15 +152,15 @@ def test_truncated_checkpoint(
         (
             "pdparams",
             (
-                "expected a pickled dict of arrays, found something else: it wants to load "
-                "builtins.eval\nhint: nothing in the file was executed"
+                "expected a state dict of arrays, found something else: it wants to load "
+                "builtins.eval\nhint: nothing in the file was executed; save model.state_dict()"
             ),
         ),
         (
             "pth",
             (
-                "expected a state dict, found something else: Unsupported operand 149\n"
-                "hint: nothing in the file was executed; save model.state_dict()"
+                "expected a state dict of arrays, found something else: it wants to load "
+                "builtins.eval\nhint: nothing in the file was executed; save model.state_dict()"
             ),
         ),
     ],

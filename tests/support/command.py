@@ -72,6 +72,7 @@ def environment_for(
         hooks = folder / ".blocker"
         hooks.mkdir(exist_ok=True)
         (hooks / "sitecustomize.py").write_text(_BLOCKER, encoding="utf-8")
-        environment["PYTHONPATH"] = str(hooks)
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(hooks), *([known] if known else [])])
         environment["PADIFF_TEST_BLOCKED"] = " ".join(blocked)
     return environment

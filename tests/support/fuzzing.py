@@ -28,6 +28,7 @@ from padiff.cli.main import main
 from padiff.dumpfile import Content, DumpWriter, Floor, Keep, RecordFloor, write_floor
 from padiff.dumpfile.packed import pack
 from tests.support.dumps import add_step, manifest
+from tests.support.hostile_checkpoints import GOOD, old_torch_file, tensor, torch_archive
 from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def prepare(folder: Path) -> None:
     np.savez(folder / "a.npz", **arrays)
     save_file(arrays, folder / "a.safetensors")
     (folder / "a.pdparams").write_bytes(pickle_of(arrays))
+    torch_archive(folder / "a.pth", tensor(), GOOD)
+    old_torch_file(folder / "a.pt")
     words = ["compare", str(folder / "plain"), str(folder / "good"), "-q", "--details"]
     assert main([*words, "--json", str(folder / "report.json")]) in (0, 1)
 
@@ -245,10 +248,10 @@ def case_of_map(folder: Path, chance: random.Random) -> list[list[str]]:
 
 def case_of_arrays(folder: Path, chance: random.Random) -> list[list[str]]:
     """Damage an input file or a checkpoint."""
-    suffix = chance.choice(["npy", "npz", "safetensors", "pdparams"])
+    suffix = chance.choice(["npy", "npz", "safetensors", "pdparams", "pth", "pt"])
     bad = folder / f"bad.{suffix}"
     bad.write_bytes(flip((folder / f"a.{suffix}").read_bytes(), chance))
-    if suffix == "pdparams" or chance.random() < 0.3:
+    if suffix in {"pdparams", "pth", "pt"} or chance.random() < 0.3:
         return [["weights", "stats", str(bad)]]
     return [["compare", str(bad), str(folder / f"a.{suffix}")]]
 

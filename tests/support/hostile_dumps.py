@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Spoil = TypeVar("Spoil", bound=Callable[..., None])
+    Spoil = TypeVar("Spoil", bound=Callable[..., Any])
 
 FILE = "step_000000/rank_0000.h5"
 PAGE = "p0000_float32"
@@ -23,7 +23,7 @@ OWN = "v00000099"
 """A dataset that no good dump here has."""
 
 
-class Cases(list[tuple["Callable[..., None]", str]]):
+class Cases(list[tuple["Callable[..., Any]", str]]):
     """Functions that spoil a dump, each with words by which ``padiff check`` must refuse it."""
 
     def refused(self, words: str) -> Callable[[Spoil], Spoil]:

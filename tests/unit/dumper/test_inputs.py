@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -122,18 +121,6 @@ def test_safetensors_bfloat16_keeps_its_bits(tmp_path: Path) -> None:
 
     assert read.dtype == values.dtype
     assert read.tobytes() == values.tobytes()
-
-
-def test_missing_safetensors_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "x.safetensors").touch()
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-
-    with pytest.raises(ConfigError) as caught:
-        load_inputs([InputFile(path=tmp_path / "x.safetensors")], ANYTHING)
-
-    assert caught.value.hint == "pip install padiff[safetensors]"
 
 
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""Maps, policies, arrays, reports and logs from somebody who means harm.
+
+Each function writes a file, and gives the command line that meets it; ``good`` is a dump there.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tests.support.hostile_dumps import Cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXTS = Cases()
+
+
+def map_of(folder: Path, content: str) -> list[str]:
+    (folder / "map.toml").write_text(content, encoding="utf-8")
+    return ["compare", "good", "good", "--map", "map.toml"]
+
+
+def policy_of(folder: Path, content: str) -> list[str]:
+    (folder / "policy.toml").write_text(content, encoding="utf-8")
+    return ["compare", "good", "good", "--policy", "policy.toml"]
+
+
+@TEXTS.refused("nested too deeply")
+def deep_map(folder: Path) -> list[str]:
+    return map_of(folder, "pair = " + "[" * 100_000)
+
+
+@TEXTS.refused("a key has more than 32 parts")
+def map_of_a_key_that_takes_for_ever(folder: Path) -> list[str]:
+    return map_of(folder, "a" + ".a" * 100_000 + " = 1")
+
+
+@TEXTS.refused("Exceeds the limit (4300 digits)")
+def map_of_a_long_number(folder: Path) -> list[str]:
+    return map_of(folder, "pair = " + "9" * 1_000_000)
+
+
+@TEXTS.refused("larger than 16777216 bytes")
+def map_beyond_all_size(folder: Path) -> list[str]:
+    words = map_of(folder, "")
+    with (folder / "map.toml").open("r+b") as file:
+        file.truncate(10 << 30)  # sparse
+    return words
+
+
+@TEXTS.refused("nested too deeply")
+def deep_policy(folder: Path) -> list[str]:
+    return policy_of(folder, "atol = " + "{a=" * 100_000)
+
+
+@TEXTS.refused("expected a number, found")
+def policy_of_an_odd_number(folder: Path) -> list[str]:
+    return policy_of(folder, 'atol = [["x"]]')
+
+
+# -- arrays
+
+
+def array(folder: Path, header: str, data: bytes = b"") -> list[str]:
+    text = header.encode().ljust(118) + b"\n"
+    (folder / "x.npy").write_bytes(
+        b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+    )
+    return ["compare", "x.npy", "x.npy"]
+
+
+def described(kind: str, shape: str) -> str:
+    return f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}}}"
+
+
+@TEXTS.refused("Python objects, which are never unpickled")
+def array_of_objects(folder: Path) -> list[str]:
+    return array(folder, described("|O", "(1,)"), b"cos\nsystem\n(S'touch executed'\ntR.")
+
+
+@TEXTS.refused("expected 4503599627370496 bytes of data")
+def array_of_a_huge_shape(folder: Path) -> list[str]:
+    return array(folder, described("<f4", f"({2**50},)"))
+
+
+@TEXTS.refused("cannot read inputs")
+def array_of_a_header_that_calls(folder: Path) -> list[str]:
+    return array(folder, "__import__('os').system('touch executed')")
+
+
+@TEXTS.refused("cannot read inputs")
+def array_of_a_deep_header(folder: Path) -> list[str]:
+    return array(folder, "(" * 9_000)
+
+
+@TEXTS.refused("in an archive of")
+def arrays_of_packed_zeros(folder: Path) -> list[str]:
+    """Hold a little more than 1 GiB of zeros in 5 MB."""
+    with zipfile.ZipFile(folder / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        zeros = bytes(64 << 20)
+        with archive.open("x.npy", "w", force_zip64=True) as member:
+            for _ in range(17):
+                member.write(zeros)
+    return ["compare", "x.npz", "x.npz"]
+
+
+@TEXTS.refused("Python objects, which are never unpickled")
+def arrays_of_objects(folder: Path) -> list[str]:
+    np.savez(folder / "x.npz", x=np.array([{}], dtype=object))
+    return ["compare", "x.npz", "x.npz"]
+
+
+# -- reports
+
+
+def report(folder: Path, content: bytes, command: str) -> list[str]:
+    (folder / "report.json").write_bytes(content)
+    return [command, "report.json"]
+
+
+@TEXTS.refused("nested too deeply")
+def deep_report_to_judge(folder: Path) -> list[str]:
+    return report(folder, b"[" * 1_000_000, "judge")
+
+
+@TEXTS.refused("nested too deeply")
+def deep_report_to_render(folder: Path) -> list[str]:
+    return report(folder, b'{"schema": ' * 1_000_000, "report")
+
+
+@TEXTS.refused("bare NaN is not JSON")
+def report_of_a_number_that_is_none(folder: Path) -> list[str]:
+    return report(folder, b'{"schema": NaN}', "judge")
+
+
+@TEXTS.refused("expected a number in the report")
+def report_of_huge_numbers(folder: Path) -> list[str]:
+    row = {"rests_on": "elements", "reference": {"shape": [10**400]}, "candidate": {"shape": []}}
+    return report(
+        folder, json.dumps({"schema": "padiff-report/1", "pairs": [row]}).encode(), "judge"
+    )
+
+
+# -- logs
+
+
+@TEXTS.refused("captured texts are no numbers and were left out")
+def log_of_steps_beyond_all_numbers(folder: Path) -> list[str]:
+    (folder / "a.log").write_text("step 1 loss: 2\nstep 1e300 loss: 3\nstep nan loss: 4\n")
+    pattern = r"step (?P<step>\S+) loss: (?P<loss>\S+)"
+    return ["compare-logs", "a.log", "a.log", "--pattern", pattern]
+
+
+@TEXTS.refused("no pattern finds a number")
+def log_that_nearly_matches(folder: Path) -> list[str]:
+    """Begin what the usual pattern looks for, again and again, and never end it."""
+    (folder / "a.log").write_text(
+        "loss " * 500_000 + "loss" + " " * 500_000 + "loss: -" + "\t" * 500_000
+    )
+    return ["compare-logs", "a.log", "a.log"]
