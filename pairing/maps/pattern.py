@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 
+from .openpath import Kind, Part, match_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["PathPattern"]
 
+_FIXED = frozenset({Kind.TEXT, Kind.CHARACTER})
+_EXPRESSIONS = {
+    Kind.CHARACTER: "[^.]",
+    Kind.COMPONENT: "[^.]*",
+    Kind.ANY: ".*",
+    Kind.ABOVE: r"(?:.*\.)?",
+    Kind.BELOW: r"(?:\..*)?",
+}
+_MOST_WAYS = 100_000
+_MANY = 20
 _PART = re.compile(r"\{(\w*)\}|\*\*|\*|\?|[^*?{}]+|[{}]")
 
 
@@ -21,7 +37,9 @@ class PathPattern:
     """
 
     text: str
+    parts: tuple[Part, ...]
     regex: re.Pattern[str]
+    """The same; faster, for patterns and paths in which it cannot lose its way."""
 
     @classmethod
     def parse(cls, text: str) -> PathPattern:
@@ -30,7 +48,7 @@ class PathPattern:
         Raises:
             ConfigError: A brace is not closed, or a capture has no proper name.
         """
-        source = ""
+        parts: list[Part] = []
         seen: set[str] = set()
         for match in _PART.finditer("" if text == "(root)" else text):
             part, name = match[0], match[1]
@@ -38,16 +56,23 @@ class PathPattern:
                 raise ConfigError(f"cannot read the pattern {text!r}: bad capture {part!r}")
             if part in {"{", "}"}:
                 raise ConfigError(f"cannot read the pattern {text!r}: stray {part!r}")
-            source += _translate(part, name)
+            parts.append(_part(part, name))
             seen.update([name] if name else [])
-        # ``**`` next to a dot stands for no component at all, too.
-        source = source.replace(r".*\.", r"(?:.*\.)?").replace(r"\..*", r"(?:\..*)?")
-        return cls(text, re.compile(source))
+        joined = tuple(_joined(parts))
+        return cls(text, joined, re.compile("".join(map(_expression, joined)), re.DOTALL))
 
     def match(self, path: str) -> dict[str, str] | None:
         """Give the captured components of a path, None if the pattern does not match it."""
+        if self._ways(len(path)) > _MOST_WAYS:
+            return match_parts(self.parts, path)
         found = self.regex.fullmatch(path)
         return None if found is None else found.groupdict()
+
+    def _ways(self, length: int) -> int:
+        """Bound the ways to divide a path among the open parts, all of which may be tried."""
+        count = sum(part.kind not in _FIXED for part in self.parts)
+        ways: int = min(length + 1, _MOST_WAYS) ** min(count, _MANY)
+        return ways
 
     @property
     def is_literal(self) -> bool:
@@ -65,7 +90,37 @@ class PathPattern:
         return frozenset(self.regex.groupindex)
 
 
-def _translate(part: str, name: str | None) -> str:
+def _part(text: str, name: str | None) -> Part:
     if name is not None:
-        return rf"(?P<{name}>[^.]+)"
-    return {"**": ".*", "*": "[^.]*", "?": "[^.]"}.get(part) or re.escape(part)
+        return Part(Kind.CAPTURE, name)
+    open_kind = {"**": Kind.ANY, "*": Kind.COMPONENT, "?": Kind.CHARACTER}.get(text)
+    return Part(Kind.TEXT, text) if open_kind is None else Part(open_kind)
+
+
+def _joined(parts: list[Part]) -> Iterator[Part]:
+    """Let ``**`` next to a dot stand for no component at all, too."""
+    rest = list(reversed(parts))
+    while rest:
+        part = rest.pop()
+        after = rest[-1] if rest else None
+        if part.kind is Kind.ANY and after is not None and after.text.startswith("."):
+            rest[-1] = Part(Kind.TEXT, after.text[1:])
+            yield Part(Kind.ABOVE)
+        elif part.kind is Kind.TEXT and part.text.endswith(".") and _is_any(after):
+            rest.pop()
+            yield Part(Kind.TEXT, part.text[:-1])
+            yield Part(Kind.BELOW)
+        else:
+            yield part
+
+
+def _is_any(part: Part | None) -> bool:
+    return part is not None and part.kind is Kind.ANY
+
+
+def _expression(part: Part) -> str:
+    if part.kind is Kind.TEXT:
+        return re.escape(part.text)
+    if part.kind is Kind.CAPTURE:
+        return rf"(?P<{part.text}>[^.]+)"
+    return _EXPRESSIONS[part.kind]

@@ -1,0 +1,48 @@
+"""Patterns of paths: what they match and capture, in bounded time whatever they are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from padiff.pairing.maps.openpath import match_parts
+from padiff.pairing.maps.pattern import PathPattern
+
+WORDS = ["a", "b", ".", "*", "**", "?", "{i}", "a.", ".b", "ab"]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=8), st.text("ab.", max_size=10))
+@settings(max_examples=600, deadline=None)
+def test_both_ways_to_match_say_the_same(words: list[str], path: str) -> None:
+    text = "".join(words)
+    text = text.replace("{i}", "*", max(text.count("{i}") - 1, 0))
+    pattern = PathPattern.parse(text)
+
+    found = pattern.regex.fullmatch(path)
+
+    assert match_parts(pattern.parts, path) == (None if found is None else found.groupdict())
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("**a" * 30 + "b", "a" * 3000),
+        ("*a" * 30 + "b", "a" * 3000),
+        ("**.a." * 20 + "b", "a." * 2000 + "c"),
+        ("{i}a*b" * 1 + "*a" * 20, "a" * 3000 + "b"),
+    ],
+)
+def test_no_pattern_takes_for_ever(text: str, path: str) -> None:
+    assert PathPattern.parse(text).match(path) is None
+
+
+def test_a_pattern_captures_the_same_in_long_paths() -> None:
+    pattern = PathPattern.parse("**.layers.{i}.**.out?.*")
+    path = "m." * 200 + "layers.12." + "n." * 200 + "out3.weight"
+
+    assert pattern.match(path) == {"i": "12"}
+    assert pattern.match(path.replace("out3", "in")) is None
+    assert re.fullmatch(pattern.regex, "x.layers.12.y.out3.weight")
