@@ -167,7 +167,7 @@ class ValueStore:
         content, flat = item.stored.content, item.data
         if content is Content.FULL:
             return
-        item.data = flat[:0]
+        item.data = np.empty(0, flat.dtype)  # an empty view would keep all of the memory
         item.statistics = _NO_STATISTICS if content is Content.DIGEST else statistics_of(flat)
         if content is Content.SAMPLE:
             item.sample = Sample(count=self._keep.sample, shape=item.shape)

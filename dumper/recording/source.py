@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import os
 import re
 import sys
 import sysconfig
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING
@@ -38,7 +40,8 @@ class Sources:
         folders = [str(Path(item)) for item in getattr(top, "__path__", ())]
         self._skipped = tuple(folder + "/" for folder in folders)
         self._standard = sysconfig.get_path("stdlib") + "/"
-        self._roots = _import_roots()
+        self._roots = _import_roots(tuple(sys.path), str(Path.cwd()))
+        self._working = str(Path.cwd()) + os.sep
         self._is_user_file: dict[str, bool] = {}
         self._short: dict[str, str] = {}
         self._lines: dict[tuple[CodeType, int], SourceLine] = {}
@@ -104,19 +107,21 @@ class Sources:
     def _shorten(self, file: str) -> str:
         """Make a path relative to the import root or working directory that holds it."""
         if file not in self._short:
-            path = Path(file)
-            inside = [root for root in self._roots if path.is_relative_to(root)]
-            best = max(inside, key=lambda root: len(root.parts), default=None)
-            cwd = Path.cwd()
-            if path.is_relative_to(cwd) and "-packages" not in file:
-                best = cwd
-            self._short[file] = path.name if best is None else path.relative_to(best).as_posix()
+            path = os.path.normpath(file)
+            inside = [root for root in self._roots if path.startswith(root)]
+            best = max(inside, key=len, default=None)
+            if path.startswith(self._working) and "-packages" not in file:
+                best = self._working
+            short = os.path.basename(path) if best is None else path[len(best) :]  # noqa: PTH119
+            self._short[file] = short.replace(os.sep, "/")
         return self._short[file]
 
 
-def _import_roots() -> Sequence[Path]:
-    found = {Path(item).resolve() for item in sys.path if item} | {Path.cwd()}
-    return [root for root in found if len(root.parts) > 1]
+@lru_cache(maxsize=4)
+def _import_roots(paths: tuple[str, ...], working: str) -> Sequence[str]:
+    """Give the folders that modules are imported from, but for the root of the file system."""
+    found = {Path(item).resolve() for item in paths if item} | {Path(working)}
+    return [str(root) + os.sep for root in found if len(root.parts) > 1]
 
 
 def _class_line(file: str, name: str, before: int | None) -> int | None:

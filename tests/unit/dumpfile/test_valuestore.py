@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +70,19 @@ def test_statistics_are_those_of_the_moment_of_storing(content: Content, tmp_pat
     assert validate(path, deep=True) == []
     with open_dump(path).open() as file:
         assert file.index.values[0].statistics.maximum == 19_999.0
+
+
+@pytest.mark.parametrize("content", list(Content))
+def test_memory_of_a_stored_tensor_is_not_held(content: Content, tmp_path: Path) -> None:
+    with DumpWriter(tmp_path / "net") as writer:
+        step = writer.step(0)
+        array = changing(100_000)
+        lives = weakref.ref(array)
+        step.store(array, content=content)
+
+        del array
+
+        assert lives() is None
 
 
 def test_a_tensor_that_is_known_is_handed_over_once(tmp_path: Path) -> None:
