@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile.bulk import collector_paused
 
+from .calls.absorbed import absorbed
 from .calls.calls import CallPairs, pair_around, pair_calls
 from .calls.confidence import rate, rate_calls
 from .calls.joined import pair_joined, pair_packed
@@ -26,6 +27,7 @@ from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
 from .view import View, view_of
+from .weights.folded import find_folds, without_folded
 from .weights.owned import pair_owned
 
 if TYPE_CHECKING:
@@ -73,7 +75,10 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     if any(hidden):
         pair_around(*views, calls, hidden)
         partners, proofs = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
-    found = pair_call_records(views[0], views[1], calls)
+    folds = find_folds(views, calls, owned)
+    ends = absorbed(views, calls, folds, owned.pairs)
+    owned = without_folded(views, owned, folds)
+    found = pair_call_records(views[0], views[1], calls, ends)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
     found += pair_joined(views[0], views[1], calls, owned.pairs)
     found += pair_packed(views[0], views[1], calls, owned.pairs)
@@ -91,7 +96,10 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
         unmatched=_unmatched(
             views,
             records,
-            (Partners(calls.ahead, hidden[0]), Partners(calls.back, hidden[1])),
+            (
+                Partners(calls.ahead, hidden[0], ends[0]),
+                Partners(calls.back, hidden[1], ends[1]),
+            ),
             (*owned.alone, *dropped, *ignored.alone),
         ),
         same_structure=is_same_structure(*views),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
+from padiff.pairing.calls.absorbed import Absorbed
 from padiff.pairing.calls.activated import output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
@@ -38,21 +39,34 @@ class Partners:
     """Partner of each paired call."""
     hidden: Mapping[int, str]
     """Why the other side does not make a call, for calls that its weights explain."""
+    absorbed: Absorbed
+    """Calls whose partner goes on to do what another does here."""
 
 
-def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> list[RecordPair]:
+def pair_call_records(
+    reference: View,
+    candidate: View,
+    calls: CallPairs,
+    ends: tuple[Absorbed, Absorbed] = (Absorbed(), Absorbed()),
+) -> list[RecordPair]:
     """Pair inputs, outputs and their gradients of all paired calls.
 
     The records of two containers are paired if both do the same with the same content; where one
     holds more than the other (a projection, a residual addition), a record is paired only if its
     statistics say that it is the same value. What stays out is judged at the calls inside.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        calls: The paired calls.
+        ends: Calls of each side whose outputs are not their partners'.
     """
     found: list[tuple[int, int]] = []
     by: list[PairedBy] = []
     open_ones: list[tuple[int, int, int]] = []
     for one, two in calls:
         is_same_job = _is_same_job(reference, one, candidate, two, calls)
-        for first, second in _slots_of(reference, one, candidate, two, calls):
+        for first, second in _slots_of(reference, one, candidate, two, calls, ends):
             if is_same_job:
                 found.append((first, second))
                 by.append(calls.by[one])
@@ -79,12 +93,21 @@ def pair_call_records(reference: View, candidate: View, calls: CallPairs) -> lis
 
 
 def _slots_of(
-    reference: View, one: int, candidate: View, two: int, calls: CallPairs
+    reference: View,
+    one: int,
+    candidate: View,
+    two: int,
+    calls: CallPairs,
+    ends: tuple[Absorbed, Absorbed],
 ) -> Iterator[tuple[int, int]]:
     """Give the records of two paired calls that stand at the same place."""
     outputs = (
-        output_call(reference, one, candidate, two, calls.ahead),
-        output_call(candidate, two, reference, one, calls.back),
+        ends[0].ends[one]
+        if one in ends[0].ends
+        else output_call(reference, one, candidate, two, calls.ahead),
+        ends[1].ends[two]
+        if two in ends[1].ends
+        else output_call(candidate, two, reference, one, calls.back),
     )
     for role in _CALL_ROLES:
         sources = outputs if role in _OUTPUTS else (one, two)
@@ -153,7 +176,7 @@ def unmatched_records(
         explained: What is known already, by record id.
     """
     judged = _judged(view, paired)
-    before = values_before(view, other, partners.of)
+    before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     for record in view.records:
         if record.id in paired:
             continue

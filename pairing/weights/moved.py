@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["pair_moved"]
+__all__ = ["MOVED", "pair_moved"]
 
+MOVED = "kept beside the layer that it belongs to"
+"""Note of such a pair."""
 _LIKELY = 0.6
 _RESHAPE = Rule.parse("reshape")
 Lone = tuple["Unit", "Entry"]
@@ -115,5 +117,5 @@ def _single(found: Sequence[_Found]) -> Iterator[WeightPair]:
             rule=IDENTITY if is_same else _RESHAPE,
             paired_by=PairedBy.STRUCTURE,
             confidence=_LIKELY,
-            note="kept beside the layer that it belongs to",
+            note=MOVED,
         )
