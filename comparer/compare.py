@@ -12,6 +12,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
 from .causes.causes import explain
+from .causes.draws import name_drawing_origins, random_notes
 from .causes.elsewhere import attribute_notes
 from .causes.optimizeroptions import Optimizers
 from .causes.ratecauses import explain_rates
@@ -33,7 +34,7 @@ from .narrow import narrow
 from .paired import paired_calls, paired_modules
 from .result import Comparison, Coverage, StepComparison, Verdict
 from .settings import CompareSettings
-from .steps import inherit_across, known_notes, random_notes
+from .steps import inherit_across, known_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,7 +194,10 @@ def _compare_step(
             )
 
         told = Optimizers.read(reference.manifest.settings, candidate.manifest.settings)
-        return _compare_files(known, found, training, scales, fed, told, before)
+        result = _compare_files(known, found, training, scales, fed, told, before)
+        seeds = reference.manifest.seed, candidate.manifest.seed
+        notes = random_notes(result.step.divergences, (known, found), seeds)
+    return replace(result, step=replace(result.step, notes=(*result.step.notes, *notes)))
 
 
 def _compare_files(
@@ -228,6 +232,7 @@ def _compare_files(
     located = locate(tree, (known.framework, found.framework))
     located = explain(located, tree, known, found, told)
     located = explain_weight_gradients(located, tree, (known, found), before)
+    located = name_drawing_origins(located, known, found)
     coverages = count_coverage(judgement, known.index, found.index)
     step = StepComparison(
         step=known.index.step,
@@ -242,7 +247,6 @@ def _compare_files(
             *pairing.notes,
             *known_notes(located.pairs),
             *kink_notes(located.pairs),
-            *random_notes(located.divergences, (known.index, found.index)),
             *attribute_notes(
                 pairing,
                 (known.index, found.index),

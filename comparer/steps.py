@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,10 @@ from .result import Kind, StepComparison
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from padiff.dumpfile import Index, ModuleInfo
-
     from .result import Divergence, Endpoint, JudgedPair
 
-__all__ = ["inherit_across", "known_notes", "random_notes"]
+__all__ = ["inherit_across", "known_notes"]
 
-RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
-"""Parts of the names of classes that draw random numbers while training."""
-MOST_NAMES = 4
 _PHASES = tuple(Phase)
 
 
@@ -98,62 +92,6 @@ def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
             if name not in names:
                 names.append(name)
     return tuple(f"{reason}: {', '.join(names)}" for reason, names in where.items())
-
-
-def random_notes(divergences: Sequence[Divergence], sides: tuple[Index, Index]) -> tuple[str, ...]:
-    """Warn of active random layers that ran before the first divergence.
-
-    The two frameworks draw other numbers, so that such a layer makes all that follows diverge.
-    """
-    first = next((found.pair for found in divergences), None)
-    if first is None:
-        return ()
-    notes = []
-    ends = ("reference", first.reference), ("candidate", first.candidate)
-    for (side, end), index in zip(ends, sides, strict=True):
-        order = _upstream(end)
-        ran = {call.module for call in index.calls if call.training and call.start <= order}
-        names = [
-            module.path or "(root)"
-            for module in index.modules
-            if module.id in ran and _is_random(module)
-        ]
-        if names:
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            notes.append(
-                f"random layers were active on the {side} before the first divergence: "
-                f"{', '.join(names[:MOST_NAMES])}{more}; --no-dropout switches them off"
-            )
-    return tuple(notes)
-
-
-def _upstream(end: Endpoint | None) -> float:
-    """Give up to where calls lie before a divergence; without bound if all of them may.
-
-    One side may lack what the other has. What a step begins with, but the first, is made by the
-    calls of the step before: the same modules.
-    """
-    if end is None:
-        return math.inf
-    address = end.address
-    is_left_over = address.step > 0 and address.phase is Phase.FORWARD and end.call is None
-    return math.inf if is_left_over else end.order
-
-
-def _is_random(module: ModuleInfo) -> bool:
-    """Tell whether a module that runs in training mode draws random numbers.
-
-    Known by its class, or by a share that it keeps under a name such as ``attention_dropout``:
-    attention and recurrent layers do, and modules of users that call a functional dropout.
-    """
-    name = module.class_name.lower()
-    share = module.attributes.get("p", module.attributes.get("drop_prob"))
-    if any(part in name for part in RANDOM):
-        return share != 0
-    return any(
-        "drop" in key.lower() and isinstance(value, float) and 0.0 < value <= 1.0
-        for key, value in module.attributes.items()
-    )
 
 
 def _is_rate(end: Endpoint) -> bool:

@@ -158,6 +158,12 @@ class Adapter(Protocol):
     def in_backward(self) -> bool:
         """Tell whether this thread is inside a backward pass: a call now is a recomputation."""
 
+    def random_state(self) -> Hashable:
+        """Give something that is another whenever a shared random generator was drawn from.
+
+        Read at the beginning and the end of every recorded call: it must be quick.
+        """
+
     # -- hooks
 
     def recording(self) -> AbstractContextManager[object]:

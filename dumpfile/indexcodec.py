@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from .bulk import collector_paused
-from .indexrows import build_index, call_row, module_row, sample_rows, value_row
+from .indexrows import (
+    build_index,
+    call_row,
+    draw_rows,
+    module_row,
+    recomputed_rows,
+    sample_rows,
+    value_row,
+)
 from .indextables import (
     COLUMNS,
-    SAMPLES,
+    OPTIONAL,
     Row,
+    check_events,
     check_references,
     check_samples,
     read_columns,
@@ -21,7 +30,7 @@ from .strictjson import StrictJSONError, from_json, to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .schema import JSON, CallInfo, Index, ModuleInfo, ValueInfo
+    from .schema import JSON, CallInfo, Draw, Index, ModuleInfo, ValueInfo
 
 
 def encode_index(
@@ -32,6 +41,7 @@ def encode_index(
     calls: Iterable[CallInfo],
     values: Iterable[ValueInfo],
     records: Iterable[Row],
+    draws: Iterable[Draw] | None = None,
 ) -> bytes:
     """Write an index.
 
@@ -42,8 +52,9 @@ def encode_index(
         calls: Rows of the table.
         values: Rows of the table.
         records: Cells in the order of ``COLUMNS["records"]``.
+        draws: Rows of the table; None leaves it out, since nobody looked.
     """
-    values = tuple(values)
+    values, calls = tuple(values), tuple(calls)
     rows = {
         "modules": [module_row(module) for module in modules],
         "calls": [call_row(call) for call in calls],
@@ -53,9 +64,15 @@ def encode_index(
     document: dict[str, Any] = {"step": step, "rank": rank}
     for table, columns in COLUMNS.items():
         document[table] = {"columns": [column.name for column in columns], "rows": rows[table]}
-    samples = sample_rows(values)
-    if samples:
-        document["samples"] = {"columns": [column.name for column in SAMPLES], "rows": samples}
+    optional = {
+        "samples": sample_rows(values) or None,
+        "draws": None if draws is None else draw_rows(draws),
+        "recomputed": recomputed_rows(calls) or None,
+    }
+    for table, given in optional.items():
+        if given is not None:
+            names = [column.name for column in OPTIONAL[table]]
+            document[table] = {"columns": names, "rows": given}
     return to_json(cast("JSON", document)).encode()
 
 
@@ -82,11 +99,14 @@ def _decode(data: bytes, problems: list[Problem]) -> Index | None:
     if problems or not isinstance(document, dict):
         return None
     tables = {name: read_columns(name, document.pop(name, None), problems) for name in COLUMNS}
-    if "samples" in document:
-        tables["samples"] = read_columns("samples", document.pop("samples"), problems)
-    else:
-        tables["samples"] = [[] for _ in SAMPLES]
+    has_draws = "draws" in document
+    for name, columns in OPTIONAL.items():
+        if name in document:
+            tables[name] = read_columns(name, document.pop(name), problems)
+        else:
+            tables[name] = [[] for _ in columns]
     if not problems:
         check_references(tables, problems)
         check_samples(tables["samples"], tables["values"], problems)
-    return None if problems else build_index(head, tables)
+        check_events(tables, problems)
+    return None if problems else build_index(head, tables, has_draws=has_draws)

@@ -10,6 +10,7 @@ from .bulk import build_all
 from .schema import (
     CallInfo,
     Content,
+    Draw,
     Index,
     ModuleInfo,
     RecordInfo,
@@ -94,15 +95,32 @@ def sample_rows(values: Iterable[ValueInfo]) -> list[Row]:
     ]
 
 
-def build_index(head: tuple[int, int], tables: dict[str, Table]) -> Index:
-    """Make the objects of an index from checked columns."""
+def draw_rows(draws: Iterable[Draw]) -> list[Row]:
+    """Give the rows of the table ``draws``."""
+    return [(draw.call, draw.after, draw.generators) for draw in draws]
+
+
+def recomputed_rows(calls: Iterable[CallInfo]) -> list[Row]:
+    """Give the rows of the table ``recomputed``."""
+    return [(call.id, call.recomputed) for call in calls if call.recomputed]
+
+
+def build_index(head: tuple[int, int], tables: dict[str, Table], *, has_draws: bool) -> Index:
+    """Make the objects of an index from checked columns.
+
+    Args:
+        head: Step and rank.
+        tables: Every table, those that the file lacks empty.
+        has_draws: Whether the file says what was drawn.
+    """
     return Index(
         step=head[0],
         rank=head[1],
         modules=_modules(tables["modules"]),
-        calls=_calls(tables["calls"]),
+        calls=_calls(tables["calls"], dict(zip(*tables["recomputed"], strict=True))),
         records=_records(tables["records"]),
         values=_values(tables["values"], _samples(tables["samples"])),
+        draws=_draws(tables["draws"]) if has_draws else None,
     )
 
 
@@ -142,8 +160,16 @@ def _modules(table: Table) -> tuple[ModuleInfo, ...]:
     )
 
 
-def _calls(table: Table) -> tuple[CallInfo, ...]:
+def _draws(table: Table) -> tuple[Draw, ...]:
+    return tuple(
+        Draw(call=row[0], after=row[1], generators=tuple(row[2]))
+        for row in zip(*table, strict=True)
+    )
+
+
+def _calls(table: Table, recomputed: Mapping[int, int]) -> tuple[CallInfo, ...]:
     count = len(table[0])
+    times = [recomputed.get(call, 0) for call in range(count)]
     return tuple(
         build_all(
             CallInfo,
@@ -158,6 +184,7 @@ def _calls(table: Table) -> tuple[CallInfo, ...]:
             site=_lines(table[6]),
             literals=table[7],
             containers=table[8],
+            recomputed=times,
         )
     )
 

@@ -93,6 +93,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 SAMPLES = (integer("value"), integer("count", low=1), shape("shape"))
 """The columns of the table ``samples``, which is there if a value is of content ``sample``."""
 
+OPTIONAL: dict[str, tuple[Column, ...]] = {
+    "samples": SAMPLES,
+    "draws": (integer("call", optional=True), integer("after"), strings("generators")),
+    "recomputed": (integer("call"), integer("count", low=1)),
+}
+"""The columns of the tables that a file may lack."""
+
 
 def _problem(loc: str, kind: ProblemKind, message: str) -> Problem:
     return Problem(loc=loc, kind=kind, message=message)
@@ -105,7 +112,7 @@ def read_head(document: JSON, problems: list[Problem]) -> tuple[int, int]:
         return 0, 0
     problems.extend(
         _problem(name, ProblemKind.UNEXPECTED, "unknown key")
-        for name in sorted(document.keys() - COLUMNS.keys() - {"step", "rank", "samples"})
+        for name in sorted(document.keys() - COLUMNS.keys() - OPTIONAL.keys() - {"step", "rank"})
     )
     found = []
     for name in ("step", "rank"):
@@ -118,7 +125,7 @@ def read_head(document: JSON, problems: list[Problem]) -> tuple[int, int]:
 
 def read_columns(name: str, table: JSON, problems: list[Problem]) -> Table:
     """Turn a table's rows into columns in the order of ``COLUMNS``, all checked."""
-    columns = SAMPLES if name == "samples" else COLUMNS[name]
+    columns = COLUMNS.get(name) or OPTIONAL[name]
     if not isinstance(table, dict) or table.keys() != {"columns", "rows"}:
         problems.append(_problem(name, ProblemKind.TYPE, "expected columns and rows"))
         return []
@@ -256,6 +263,21 @@ def _check_values(table: Table, problems: list[Problem]) -> None:
         if (dataset is not None) is not (content in with_elements and size > 0):
             message = f"content {content} of {size} elements, but dataset {_shown(dataset)}"
             problems.append(_problem(f"values[{row}].dataset", ProblemKind.MISSING, message))
+
+
+def check_events(tables: dict[str, Table], problems: list[Problem]) -> None:
+    """Check that draws and recomputations are of calls that are there, each call's told once."""
+    calls = len(tables["calls"][0])
+    for name in ("draws", "recomputed"):
+        for row, call in enumerate(tables[name][0]):
+            if call is not None and call >= calls:
+                message = f"expected one of {calls} calls, found {call}"
+                loc = f"{name}[{row}].call"
+                problems.append(_problem(loc, ProblemKind.REFERENCE, message))
+    repeated = tables["recomputed"][0]
+    if len(set(repeated)) != len(repeated):
+        message = "a call stands there twice"
+        problems.append(_problem("recomputed", ProblemKind.UNEXPECTED, message))
 
 
 def check_samples(samples: Table, values: Table, problems: list[Problem]) -> None:

@@ -111,6 +111,20 @@ class CallInfo:
     """Arguments and results that are no tensors, by role and slot: ``"input['causal']": true``."""
     containers: Mapping[str, str] = field(default_factory=dict)
     """Class names of non-trivial containers, by role and slot: ``"output": "ModelOutput"``."""
+    recomputed: int = 0
+    """How often activation checkpointing ran it again inside a backward pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """Random numbers that were drawn in a call itself, not in a call inside it; told once each."""
+
+    call: int | None
+    """Id of the call, None between two root calls."""
+    after: int
+    """Execution order of the last event before the first of them was drawn."""
+    generators: tuple[str, ...]
+    """Whose they were: ``torch``, ``paddle``; ``numpy``; ``python`` (the module ``random``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +217,8 @@ class Index:
     calls: tuple[CallInfo, ...]
     records: tuple[RecordInfo, ...]
     values: tuple[ValueInfo, ...]
+    draws: tuple[Draw, ...] | None = None
+    """Where random numbers were drawn; None if that was not looked for."""
 
     def address(self, record: RecordInfo) -> Address:
         """Give the full name of one of this index's records."""

@@ -10,12 +10,12 @@ from .errors import DumpError
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
 from .keep import Keep
-from .schema import CallInfo, Content, FileInfo, ModuleInfo, ValueInfo
+from .schema import CallInfo, Content, Draw, FileInfo, ModuleInfo, ValueInfo
 from .valuestore import Stored, ValueStore
 from .writeerror import write_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -66,6 +66,7 @@ class StepWriter:
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
+        self._draws: tuple[Draw, ...] | None = None
         self._records: list[list[Any]] = []
         self._addresses: dict[tuple[Any, ...], int] = {}
         self._is_closed = False
@@ -107,6 +108,10 @@ class StepWriter:
         if call.id > len(self._calls):
             raise ValueError(f"expected call {len(self._calls)} or an earlier one, found {call.id}")
         self._calls[call.id] = call
+
+    def add_draws(self, draws: Iterable[Draw]) -> None:
+        """State where random numbers were drawn; an empty list says that none were."""
+        self._draws = (*(self._draws or ()), *draws)
 
     def store(
         self,
@@ -234,4 +239,5 @@ class StepWriter:
             calls=(self._calls[call] for call in sorted(self._calls)),
             values=values,
             records=self._records,
+            draws=self._draws,
         )

@@ -47,6 +47,7 @@ from .paddle_layers import (
     unlisted,
     walk,
 )
+from .paddle_random import GeneratorProbe
 from .paddle_tensors import (
     BITS,
     device_name,
@@ -96,6 +97,7 @@ class PaddleAdapter:
     def __init__(self) -> None:
         """Count no backward pass yet."""
         self._passes = BackwardPasses()
+        self._probe = GeneratorProbe()
 
     def version(self) -> str:
         """Give the framework's version."""
@@ -208,6 +210,10 @@ class PaddleAdapter:
         """Tell whether this thread is inside a backward pass (``recompute`` runs layers again)."""
         is_flagged: bool = paddle.base.core.eager._is_run_in_backward()  # type: ignore[no-untyped-call]
         return is_flagged or self._passes.depth > 0
+
+    def random_state(self) -> Hashable:
+        """Give what the CPU's generator would draw next, and how far those of GPUs have come."""
+        return self._probe.state()
 
     # -- hooks
 

@@ -167,6 +167,14 @@ class TorchAdapter:
         """Tell whether this thread is inside a backward pass (a checkpointed call runs again)."""
         return torch._C._current_graph_task_id() != -1
 
+    def random_state(self) -> Hashable:
+        """Give the bytes of the CPU's generator, and how far those of other devices have come."""
+        host = torch.default_generator.get_state().numpy().tobytes()
+        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            return host
+        devices = torch.cuda.default_generators
+        return host, tuple((one.initial_seed(), one.get_offset()) for one in devices)
+
     # -- hooks
 
     def recording(self) -> AbstractContextManager[object]:

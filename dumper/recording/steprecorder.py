@@ -11,6 +11,7 @@ from padiff.dumpfile import Phase, Role, StepWriter
 
 from .callstack import CallStack, OpenCall
 from .contents import Contents
+from .draws import Draws
 from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
 from .recomputed import Recomputed
@@ -68,6 +69,9 @@ class StepRecorder:
         self._backward = phase is not Phase.FORWARD
         self._contents = Contents(adapter, writer)
         self._stack = CallStack()
+        self._draws = Draws(adapter)
+        own_prefix = f"{adapter.name}."
+        self._own_code = [not node.info.class_path.startswith(own_prefix) for node in nodes]
         self._calls: list[OpenCall] = []
         self._calls_of_module: dict[int, int] = {}
         self._handles: list[Handle] = []
@@ -143,6 +147,7 @@ class StepRecorder:
             self.detach()
             for call in self._calls:
                 self._writer.add_call(call.info())
+            self._writer.add_draws(self._draws.found())
             if self._backward and self.arrived:
                 self._gradients.record_absent()
                 order = self._next()
@@ -193,6 +198,7 @@ class StepRecorder:
         self, module_id: int, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if self._closed or self.is_paused:
+            self._draws.forget()
             return
         frame = _runner(sys._getframe(1))
         if self._adapter.in_backward():
@@ -216,6 +222,7 @@ class StepRecorder:
                 training=self._adapter.is_training(module),
                 site=self._sources.of_caller(frame),
             )
+            self._look_for_draws(call.parent, module_id, call.start)
             self._calls.append(call)
             self._stack.push(call, frame)
             flat = flatten_call(args, kwargs, self._is_tensor)
@@ -233,9 +240,13 @@ class StepRecorder:
             if call is None:
                 return
             call.end = self._next()
+            self._look_for_draws(call.id, module_id, call.end)
             flat = flatten(output, self._is_tensor)
             self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
             self._goes_on(call.parent)
+
+    def _look_for_draws(self, call: int | None, module: int, order: int) -> None:
+        self._draws.look(call, order, is_own_code=self._own_code[module])
 
     def _goes_on(self, parent: int | None) -> None:
         if parent is None:

@@ -245,5 +245,6 @@ def test_active_dropout_before_a_divergence_is_remarked_upon(folder: Path) -> No
     comparison = trained(folder, side)
 
     for step in comparison.steps:
-        assert sum("random layers were active on the" in note for note in step.notes) == 2
+        assert sum("random numbers were drawn on the" in note for note in step.notes) == 2
+        assert any("--no-dropout switches" in note for note in step.notes)
     assert comparison.verdict is Verdict.DIVERGED

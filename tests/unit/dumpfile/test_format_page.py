@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import DTYPE_NAMES, FORMAT_VERSION
-from padiff.dumpfile.indextables import COLUMNS, SAMPLES
+from padiff.dumpfile.indextables import COLUMNS, OPTIONAL
 from tests.support.dumps import DumpBuilder
 
 PAGE = (Path(__file__).parents[3] / "docs" / "format.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_the_code_reads_the_example(dump: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_every_column_and_dtype_is_described() -> None:
     words = set(re.findall(r"`(\w+)`", PAGE))
-    columns = {column.name for table in (*COLUMNS.values(), SAMPLES) for column in table}
+    columns = {column.name for table in (*COLUMNS.values(), *OPTIONAL.values()) for column in table}
 
     assert columns <= words
     assert {name for name in DTYPE_NAMES if not re.search(r"int(16|32)", name)} <= words

@@ -1,0 +1,166 @@
+"""Random numbers that were drawn before something diverged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import Kind
+from padiff.dumpfile import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.comparer.locating.locate import Located
+    from padiff.comparer.result import Divergence, Endpoint
+    from padiff.dumpfile import Draw, Index, ModuleInfo
+    from padiff.pairing import Side
+
+__all__ = ["name_drawing_origins", "random_notes"]
+
+RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
+"""Parts of the names of classes that draw random numbers while training."""
+MOST_NAMES = 4
+SIDES = ("reference", "candidate")
+
+
+def random_notes(
+    divergences: Sequence[Divergence],
+    sides: tuple[Side, Side],
+    seeds: tuple[int | None, int | None] = (None, None),
+) -> tuple[str, ...]:
+    """Warn of random numbers that were drawn before the first divergence of a step.
+
+    The frameworks draw other numbers from one seed, so that a draw may make all that follows
+    diverge.
+
+    Args:
+        divergences: Of the step, the first one first.
+        sides: Reference and candidate.
+        seeds: Of each, None where none is known.
+    """
+    first = next((found.pair for found in divergences), None)
+    if first is None:
+        return ()
+    notes: list[str] = []
+    generators: set[str] = set()
+    ends = (first.reference, first.candidate)
+    for name, end, side in zip(SIDES, ends, sides, strict=True):
+        if side.index.draws is None:
+            notes += _layers_note(name, end, side.index)
+            continue
+        draws = [draw for draw in side.index.draws if draw.after < _upstream(end)]
+        if draws:
+            generators |= {one for draw in draws for one in draw.generators}
+            drawn = ", ".join(_listed([_by_whom(draw, side.index) for draw in draws]))
+            notes.append(
+                f"random numbers were drawn on the {name} before the first divergence: by {drawn}"
+            )
+    if generators:
+        frameworks = {side.framework for side in sides}
+        notes.append(_advice(generators, frameworks, seeds))
+    return tuple(notes)
+
+
+def name_drawing_origins(located: Located, reference: Side, candidate: Side) -> Located:
+    """Add to each origin that itself draws random numbers that it does, and from whom."""
+    drawn = [
+        {draw.call: draw for draw in side.index.draws or () if draw.call is not None}
+        for side in (reference, candidate)
+    ]
+
+    def told(divergence: Divergence) -> Divergence:
+        ends = (divergence.pair.reference, divergence.pair.candidate)
+        found = [
+            (name, own[end.call])
+            for name, end, own in zip(SIDES, ends, drawn, strict=True)
+            if end is not None and end.call in own
+        ]
+        if divergence.kind is not Kind.ORIGIN or not found:
+            return divergence
+        lines = (
+            f"draws random numbers itself on the {name} ({', '.join(draw.generators)})"
+            for name, draw in found
+        )
+        return replace(divergence, evidence=(*divergence.evidence, *lines))
+
+    return replace(located, divergences=tuple(map(told, located.divergences)))
+
+
+def _advice(
+    generators: set[str], frameworks: set[str], seeds: tuple[int | None, int | None]
+) -> str:
+    """Say what makes both sides draw the same, or nothing."""
+    own = sorted(generators & frameworks)
+    if own and len(frameworks) > 1:
+        return (
+            f"{' and '.join(sorted(frameworks))} draw other numbers from one seed: --no-dropout "
+            "switches dropout layers off; make other draws an input of the model, or draw them by "
+            "numpy with --seed on both sides"
+        )
+    if None in seeds or seeds[0] != seeds[1]:
+        return (
+            "--seed N on both sides (padiff.seed_everything(N) in a script) makes both draw the "
+            "same numbers, if they draw as often"
+        )
+    return f"both began with seed {seeds[0]}: they draw the same numbers if they draw as often"
+
+
+def _by_whom(draw: Draw, index: Index) -> str:
+    whose = "+".join(draw.generators)
+    if draw.call is None:
+        return f"code between the calls ({whose})"
+    return f"{index.modules[index.calls[draw.call].module].path or '(root)'} ({whose})"
+
+
+def _listed(names: Sequence[str]) -> Iterator[str]:
+    distinct = list(dict.fromkeys(names))
+    yield from distinct[:MOST_NAMES]
+    if len(distinct) > MOST_NAMES:
+        yield f"{len(distinct) - MOST_NAMES} more"
+
+
+def _layers_note(name: str, end: Endpoint | None, index: Index) -> Iterator[str]:
+    """Warn of active random layers, where the recording did not look for draws."""
+    order = _upstream(end)
+    ran = {call.module for call in index.calls if call.training and call.start <= order}
+    names = [
+        module.path or "(root)"
+        for module in index.modules
+        if module.id in ran and _is_random(module)
+    ]
+    if names:
+        yield (
+            f"random layers were active on the {name} before the first divergence: "
+            f"{', '.join(_listed(names))}; --no-dropout switches them off"
+        )
+
+
+def _upstream(end: Endpoint | None) -> float:
+    """Give up to where calls lie before a divergence; without bound if all of them may.
+
+    One side may lack what the other has. What a step begins with, but the first, is made by the
+    calls of the step before: the same modules.
+    """
+    if end is None:
+        return math.inf
+    address = end.address
+    is_left_over = address.step > 0 and address.phase is Phase.FORWARD and end.call is None
+    return math.inf if is_left_over else end.order
+
+
+def _is_random(module: ModuleInfo) -> bool:
+    """Tell whether a module that runs in training mode draws random numbers.
+
+    Known by its class, or by a share that it keeps under a name such as ``attention_dropout``:
+    attention and recurrent layers do, and modules of users that call a functional dropout.
+    """
+    name = module.class_name.lower()
+    share = module.attributes.get("p", module.attributes.get("drop_prob"))
+    if any(part in name for part in RANDOM):
+        return share != 0
+    return any(
+        "drop" in key.lower() and isinstance(value, float) and 0.0 < value <= 1.0
+        for key, value in module.attributes.items()
+    )
