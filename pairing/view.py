@@ -39,6 +39,8 @@ class View:
     """The call around each call."""
     inner: tuple[tuple[int, ...], ...]
     """Calls that ran directly inside each call, in execution order."""
+    last: tuple[int, ...]
+    """The last call inside each call at any depth; itself where there is none."""
     top: tuple[int, ...]
     """Calls that ran inside no other."""
     executed: tuple[tuple[int, ...], ...]
@@ -74,10 +76,7 @@ class View:
 
     def inside(self, call: int) -> range:
         """Give all calls that ran inside this one, at any depth, in execution order."""
-        last = call
-        while self.inner[last]:
-            last = self.inner[last][-1]
-        return range(call + 1, last + 1)
+        return range(call + 1, self.last[call] + 1)
 
     def select(self, call: int, role: Role) -> Sequence[RecordInfo]:
         """Give the records of one role of a call, in the order of recording."""
@@ -106,6 +105,7 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         for record, is_weight in zip(index.records, weights, strict=True)
     ]
     of_call = _by_call(index)
+    inner = _grouped([call.parent for call in index.calls], len(index.calls))
     return View(
         name=name,
         side=side,
@@ -116,7 +116,8 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         kinds=tuple(kind_of(module) for module in index.modules),
         children=_grouped([module.parent for module in index.modules], len(index.modules)),
         parents=tuple(call.parent for call in index.calls),
-        inner=_grouped([call.parent for call in index.calls], len(index.calls)),
+        inner=inner,
+        last=_last(inner),
         top=tuple(call.id for call in index.calls if call.parent is None),
         executed=_grouped([call.module for call in index.calls], len(index.modules)),
         of_call=of_call,
@@ -124,6 +125,14 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         weights=_grouped(owners, len(index.modules)),
         hidden=hidden,
     )
+
+
+def _last(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    found = list(range(len(inner)))
+    for call in reversed(range(len(inner))):
+        if inner[call]:
+            found[call] = found[inner[call][-1]]
+    return tuple(found)
 
 
 def _by_call(index: Index) -> dict[tuple[int, Role], list[RecordInfo]]:

@@ -12,7 +12,7 @@ from padiff.dumpfile import Phase
 from .dataflow import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from padiff.comparer.judging.judge import Judgement
     from padiff.dumpfile import Index, Role
@@ -60,12 +60,18 @@ class CallTree:
         self.pairs = judgement.pairs
         self.records = judgement.records
         self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}
-        self._partner_call = {pair.candidate: pair.reference for pair in pairing.calls}
+        self._call_around = _partners_around(
+            {pair.candidate: pair.reference for pair in pairing.calls},
+            [call.parent for call in candidate.calls],
+        )
         alone = frozenset() if fed is None else fed.calls_unfed(candidate)
         has_food = {pair.reference for pair in pairing.calls if pair.candidate not in alone}
         self.unfed = {call.id for call in reference.calls} - has_food
         """Reference calls whose partner ran unfed, or that have none; of use in a fed run."""
-        self._reference_module = {pair.candidate: pair.reference for pair in pairing.modules}
+        self._module_around = _partners_around(
+            {pair.candidate: pair.reference for pair in pairing.modules},
+            [module.parent for module in candidate.modules],
+        )
         self._by_call: dict[tuple[int, Role], list[int]] = defaultdict(list)
         self._by_module: dict[tuple[int, Role], list[int]] = defaultdict(list)
         self.updates: list[int] = []
@@ -173,8 +179,9 @@ class CallTree:
             call, module = pair.reference.call, pair.reference.module
             role = pair.reference.address.role
         elif pair.candidate is not None:
-            call = self._call_for(pair.candidate.call)
-            module = self._module_for(pair.candidate.module)
+            known_call = pair.candidate.call
+            call = None if known_call is None else self._call_around[known_call]
+            module = self._module_around[pair.candidate.module] or 0
             role = pair.candidate.address.role
             if call is None and pair.candidate.call is not None:
                 return
@@ -185,16 +192,15 @@ class CallTree:
         else:
             self._by_module[module, role].append(place)
 
-    def _call_for(self, call: int | None) -> int | None:
-        while call is not None and call not in self._partner_call:
-            call = self.candidate.calls[call].parent
-        return None if call is None else self._partner_call[call]
 
-    def _module_for(self, module: int) -> int:
-        current: int | None = module
-        while current is not None and current not in self._reference_module:
-            current = self.candidate.modules[current].parent
-        return 0 if current is None else self._reference_module[current]
+def _partners_around(
+    partners: Mapping[int, int], parents: Iterable[int | None]
+) -> list[int | None]:
+    """Give for each node its partner, or that of the nearest node around it that has one."""
+    found: list[int | None] = []
+    for node, parent in enumerate(parents):
+        found.append(partners.get(node, None if parent is None else found[parent]))
+    return found
 
 
 def earliest(orders: Iterable[int | None]) -> int | None:

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gap", "align_gap", "align_items", "uncrossed"]
+__all__ = ["Gap", "Scores", "align_gap", "align_items", "ranked", "uncrossed"]
 
-Row = Callable[[int, int, int], npt.NDArray[np.float64]]
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Row = Callable[[int, int, int], Floats]
 """``row(i, start, stop)`` scores item i of one side against a range of the other."""
+Scores = Callable[[Places, Places], Floats]
+"""Scores items of one side against items of the other, element by element."""
 
 _MAX_SHORT = 100_000
 """Lists with more possible pairs than this are paired from both ends first."""
@@ -110,7 +114,7 @@ def _trace(
 
 
 def align_items(
-    first: Sequence[int], second: Sequence[int], score: Callable[[int, int], float]
+    first: Sequence[int], second: Sequence[int], scores: Scores
 ) -> list[tuple[int, int]]:
     """Align two lists by a score of two items; only scores above 0 count.
 
@@ -118,24 +122,29 @@ def align_items(
     """
     if not first or not second:
         return []
-    if len(first) == len(second) == 1:
-        return [(first[0], second[0])] if score(first[0], second[0]) > 0 else []
-    shorter = min(len(first), len(second))
-    head = tail = 0
-    if len(first) * len(second) > _MAX_SHORT:
-        while head < shorter and score(first[head], second[head]) >= _ALIKE:
-            head += 1
-        while tail < shorter - head and score(first[-1 - tail], second[-1 - tail]) >= _ALIKE:
-            tail += 1
+    one, two = np.array(first, np.int64), np.array(second, np.int64)
+    if len(one) == len(two) == 1:
+        return [(first[0], second[0])] if scores(one, two)[0] > 0 else []
+    head, tail = _ends(one, two, scores) if len(one) * len(two) > _MAX_SHORT else (0, 0)
 
-    def row(place: int, start: int, stop: int) -> npt.NDArray[np.float64]:
-        return np.array([score(first[place], second[other]) for other in range(start, stop)])
+    def row(place: int, start: int, stop: int) -> Floats:
+        return scores(np.full(stop - start, one[place]), two[start:stop])
 
     gap = Gap(head, len(first) - tail, head, len(second) - tail)
     pairs = align_gap(row, gap) if gap.cells else []
     ends = [(place, place) for place in range(head)]
     ends += [(len(first) - place, len(second) - place) for place in range(tail, 0, -1)]
     return [(first[one], second[two]) for one, two in sorted([*ends, *pairs])]
+
+
+def _ends(one: Places, two: Places, scores: Scores) -> tuple[int, int]:
+    """Count the items at the beginnings and at the ends of two lists that are alike, in order."""
+    shorter = min(len(one), len(two))
+    ahead = np.append(scores(one[:shorter], two[:shorter]) >= _ALIKE, values=False)
+    head = int(ahead.argmin())
+    rest = shorter - head
+    behind = scores(one[::-1][:rest], two[::-1][:rest]) >= _ALIKE
+    return head, int(np.append(behind, values=False).argmin())
 
 
 def ranked(keys: Sequence[int], others: Sequence[int], gap: Gap) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from padiff.pairing.weights.nesting import Nesting, pair_nesting
 from .aligned import pair_anchors, pair_left
 from .anchors import anchors_of
 from .free import pair_free
-from .likeness import score_containers
+from .likeness import CallLikeness
 from .onesided import opaque_of
 
 if TYPE_CHECKING:
@@ -55,15 +55,16 @@ def pair_calls(
         for one, two in zip(*ran, strict=False):
             pairs.add(one, two, PairedBy.MAP)
     opaque = opaque_of(reference, candidate)
+    alike = CallLikeness(reference, candidate)
     for one, two in sorted(pairs, reverse=True):
         if reference.inner[one] and candidate.inner[two]:
-            _pair_region(reference, candidate, pairs, opaque, (one, two))
+            _pair_region(alike, pairs, opaque, (one, two))
     for one, two in zip(reference.top, candidate.top, strict=False):
         if reference.calls[one].module == candidate.calls[two].module == 0:
             pairs.add(one, two, PairedBy.STRUCTURE)
-    _pair_region(reference, candidate, pairs, opaque)
+    _pair_region(alike, pairs, opaque)
     for one, two in _closed(reference, candidate, pairs):
-        _pair_region(reference, candidate, pairs, frozenset(), (one, two))
+        _pair_region(alike, pairs, frozenset(), (one, two))
     return pairs
 
 
@@ -79,42 +80,36 @@ def _closed(reference: View, candidate: View, pairs: CallPairs) -> list[tuple[in
 
 
 def _pair_region(
-    reference: View,
-    candidate: View,
+    alike: CallLikeness,
     pairs: CallPairs,
     opaque: frozenset[str],
     within: tuple[int, int] | None = None,
 ) -> None:
-    views = (reference, candidate)
+    views = reference, candidate = alike.views
     limits = within or (None, None)
     both = [anchors_of(v, opaque, w) for v, w in zip(views, limits, strict=True)]
     anchors = both[0], both[1]
     pair_anchors(reference, candidate, pairs, anchors)
-    _pair_containers(reference, candidate, pairs, anchors, limits[0])
+    _pair_containers(alike, pairs, anchors, limits[0])
     pair_left(reference, candidate, pairs, anchors)
-    pair_free(reference, candidate, pairs, anchors, limits)
+    pair_free(alike, pairs, anchors, limits)
 
 
 def _pair_containers(
-    reference: View,
-    candidate: View,
+    alike: CallLikeness,
     pairs: CallPairs,
     anchors: tuple[Sequence[int], Sequence[int]],
     limit: int | None = None,
 ) -> None:
     """Pair the calls that contain paired anchors, inside a call of the reference or anywhere."""
+    reference, candidate = alike.views
     leaves = [(one, pairs.ahead[one]) for one in anchors[0] if one in pairs.ahead]
     nestings = [
         Nesting(parents=view.parents, leaves=side)
         for view, side in zip((reference, candidate), anchors, strict=True)
     ]
 
-    def affinity(one: int, two: int) -> float:
-        if one in pairs.ahead or two in pairs.back:
-            return 10.0 if pairs.has(one, two) else -1.0
-        return score_containers(reference, one, candidate, two)
-
-    for found in pair_nesting(nestings[0], nestings[1], leaves, affinity):
+    for found in pair_nesting(nestings[0], nestings[1], leaves, pairs, alike.containers):
         if limit is not None and found.reference not in reference.inside(limit):
             continue
         if found.reference in reference.hidden or found.candidate in candidate.hidden:
@@ -144,4 +139,5 @@ def pair_around(
         [call for call in anchors_of(view, opaque) if call not in side]
         for view, side in zip(views, hidden, strict=True)
     ]
-    _pair_containers(reference, candidate, pairs, (shown[0], shown[1]))
+    alike = CallLikeness(reference, candidate)
+    _pair_containers(alike, pairs, (shown[0], shown[1]))

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.pairing.result import PairedBy
 
 from .align import align_items
-from .likeness import has_same_size, score_free
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
+
+    from .align import Scores
+    from .likeness import CallLikeness
+
+    Places = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
 
 __all__ = ["pair_free"]
 
@@ -35,13 +44,13 @@ _FAR: tuple[Callable[[Place], Hashable], ...] = (
 
 
 def pair_free(
-    reference: View,
-    candidate: View,
+    alike: CallLikeness,
     pairs: Matching,
     anchors: tuple[Sequence[int], Sequence[int]],
     limits: tuple[int | None, int | None],
 ) -> None:
     """Pair what has no parameters: by the paired calls around it, the nearest ones first."""
+    reference, candidate = alike.views
     regions = [
         range(len(view.calls)) if limit is None else view.inside(limit)
         for view, limit in zip((reference, candidate), limits, strict=True)
@@ -55,25 +64,38 @@ def pair_free(
         _places(candidate, pairs.back, free[1], regions[1], pairs.back),
     )
 
-    def near(one: int, two: int) -> float:
-        return score_free(reference, one, candidate, two)
+    def far(rows: Places, columns: Places) -> Floats:
+        is_likely = alike.is_same_size(rows, columns)
+        return np.where(is_likely, alike.free(rows, columns), -1.0)
 
-    def far(one: int, two: int) -> float:
-        is_likely = has_same_size(reference, one, candidate, two)
-        return near(one, two) if is_likely else -1.0
-
+    tried: set[tuple[int, ...]] = set()
     for choose in (*_NEAR, *_FAR):
-        score = near if choose in _NEAR else far
         groups: list[dict[Hashable, list[int]]] = [defaultdict(list), defaultdict(list)]
         for side in (0, 1):
             taken = pairs.ahead if side == 0 else pairs.back
             for call in free[side]:
                 if call not in taken:
                     groups[side][choose(places[side][call])].append(call)
-        for key, mine in groups[0].items():
-            theirs = groups[1].get(key, [])
-            for one, two in align_items(mine, theirs, score):
-                pairs.add(one, two, PairedBy.POSITION)
+        met = [(mine, groups[1][key]) for key, mine in groups[0].items() if key in groups[1]]
+        # What found no partner between its nearest neighbours finds none among the same calls.
+        met = [(mine, theirs) for mine, theirs in met if (*mine, -1, *theirs) not in tried]
+        for one, two in _aligned(met, alike.free if choose in _NEAR else far):
+            pairs.add(one, two, PairedBy.POSITION)
+        tried.update((*mine, -1, *theirs) for mine, theirs in met)
+
+
+def _aligned(
+    groups: Sequence[tuple[Sequence[int], Sequence[int]]], scores: Scores
+) -> Iterator[tuple[int, int]]:
+    """Align the lists of each group; those of one call on each side all at once."""
+    single = [(ours[0], theirs[0]) for ours, theirs in groups if len(ours) == len(theirs) == 1]
+    if single:
+        rows, columns = np.array(single, np.int64).T
+        possible = (scores(rows, columns) > 0).tolist()
+        yield from (pair for pair, is_possible in zip(single, possible, strict=True) if is_possible)
+    for ours, theirs in groups:
+        if len(ours) > 1 or len(theirs) > 1:
+            yield from align_items(ours, theirs, scores)
 
 
 def _free(view: View, taken: Container[int], anchors: Sequence[int], region: range) -> list[int]:
@@ -103,6 +125,11 @@ def _places(
 ) -> dict[int, Place]:
     """Say between which paired leaves and in which paired call each call ran, as reference ids."""
     leaves = [call for call in region if call in paired and not view.inner[call]]
+    outer: dict[int, int | None] = {}
+    for call in region:
+        parent = view.calls[call].parent
+        is_seen = parent is None or parent in paired
+        outer[call] = parent if is_seen or parent is None else outer.get(parent)
     found: dict[int, Place] = {}
     position = 0
     for call in calls:
@@ -110,8 +137,8 @@ def _places(
             position += 1
         before = leaves[position - 1] if position else None
         after = leaves[position] if position < len(leaves) else None
-        around = next((outer for outer in view.ancestors(call) if outer in paired), None)
-        found[call] = _image(before, image), _image(after, image), _image(around, image)
+        around = _image(outer[call], image)
+        found[call] = _image(before, image), _image(after, image), around
     return found
 
 

@@ -2,66 +2,81 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from padiff.dumpfile import Role
-from padiff.pairing.names import likeness, words_of
-from padiff.pairing.tensors.sketch import alikeness
+from padiff.pairing.names import words_of
+from padiff.pairing.tensors.sketch import closeness, sketches_of
+from padiff.pairing.wordtable import WordTable
 
 if TYPE_CHECKING:
     from padiff.pairing.view import View
 
-__all__ = ["has_same_size", "score_containers", "score_free"]
+__all__ = ["CallLikeness"]
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_BY_CHANCE = 0.8
+"""Outputs whose statistics are no nearer than this say nothing: chance does it, too."""
 
 
-def score_free(reference: View, one: int, candidate: View, two: int) -> float:
-    """Score two calls without parameters; above 0 they may be partners."""
-    if bool(reference.inner[one]) != bool(candidate.inner[two]):
-        return -1.0
-    kinds = reference.kind(one), candidate.kind(two)
-    if None not in kinds and kinds[0] != kinds[1]:
-        return -1.0
-    near, is_same_size = _compare_outputs(reference, one, candidate, two)
-    if kinds[0] == kinds[1] and kinds[0] is not None:
-        score = 1.0 if is_same_size else 0.5
-    elif not is_same_size:
-        return -1.0
-    else:
-        score = 0.4 if near > 0 or _class_likeness(reference, one, candidate, two) > 0 else -1.0
-    return score + near + 0.3 * _path_likeness(reference, one, candidate, two)
+class CallLikeness:
+    """Scores of calls of one side with calls of the other, element by element."""
+
+    def __init__(self, reference: View, candidate: View) -> None:
+        """Gather what tells calls apart, in one pass over each side."""
+        self.views = views = reference, candidate
+        numbers: dict[str | None, int] = {None: -1}
+        for view in views:
+            for kind in view.kinds:
+                numbers.setdefault(kind, len(numbers))
+        kinds = [
+            np.array([numbers[view.kind(c.id)] for c in view.calls], np.int64) for view in views
+        ]
+        holds = [np.array([bool(inner) for inner in view.inner], np.bool_) for view in views]
+        outputs = [sketches_of(view, range(len(view.calls)), Role.OUTPUT) for view in views]
+        self._kinds = kinds[0], kinds[1]
+        self._holds = holds[0], holds[1]
+        self._outputs = outputs[0], outputs[1]
+        self._classes = WordTable(*(_class_words(view) for view in views))
+        self._paths = WordTable(
+            *([words_of(view.path(c.id)) for c in view.calls] for view in views)
+        )
+
+    def free(self, rows: Places, columns: Places) -> Floats:
+        """Score calls without parameters; above 0 they may be partners."""
+        kinds = self._kinds[0][rows], self._kinds[1][columns]
+        is_known = (kinds[0] >= 0) & (kinds[1] >= 0)
+        is_same_kind = is_known & (kinds[0] == kinds[1])
+        is_same_size = self.is_same_size(rows, columns)
+        near = self._near(rows, columns)
+        is_told = (near > 0) | (self._classes.likeness(rows, columns) > 0)
+        score = np.where(is_same_kind, np.where(is_same_size, 1.0, 0.5), 0.4)
+        score = score + near + 0.3 * self._paths.likeness(rows, columns)
+        is_possible = is_same_kind | (~is_known & is_same_size & is_told)
+        is_possible &= self._holds[0][rows] == self._holds[1][columns]
+        return np.where(is_possible, score, -1.0)
+
+    def containers(self, rows: Places, columns: Places) -> Floats:
+        """Score containers of the same content; always above 0."""
+        kinds = self._kinds[0][rows], self._kinds[1][columns]
+        score = 0.2 + self._near(rows, columns) + 0.3 * self.is_same_size(rows, columns)
+        score += 1.0 * ((kinds[0] == kinds[1]) & (kinds[0] >= 0))
+        score += self._classes.likeness(rows, columns)
+        return np.asarray(score + self._paths.likeness(rows, columns))
+
+    def is_same_size(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
+        """Tell whether the largest outputs have as many elements, or both sides have none."""
+        return np.asarray(self._outputs[0].size[rows] == self._outputs[1].size[columns])
+
+    def _near(self, rows: Places, columns: Places) -> Floats:
+        near = closeness(self._outputs[0], rows, self._outputs[1], columns)
+        return np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE)
 
 
-def score_containers(reference: View, one: int, candidate: View, two: int) -> float:
-    """Score two containers of the same content; always above 0."""
-    kinds = reference.kind(one), candidate.kind(two)
-    near, is_same_size = _compare_outputs(reference, one, candidate, two)
-    score = 0.2 + near + 0.3 * is_same_size
-    score += 1.0 if kinds[0] == kinds[1] and kinds[0] is not None else 0.0
-    score += _class_likeness(reference, one, candidate, two)
-    return score + _path_likeness(reference, one, candidate, two)
-
-
-def has_same_size(reference: View, one: int, candidate: View, two: int) -> bool:
-    """Tell whether the largest outputs of two calls have as many elements."""
-    return _compare_outputs(reference, one, candidate, two)[1]
-
-
-def _compare_outputs(reference: View, one: int, candidate: View, two: int) -> tuple[float, bool]:
-    first, second = reference.main(one, Role.OUTPUT), candidate.main(two, Role.OUTPUT)
-    if first is None or second is None:
-        return 0.0, first is second
-    near = alikeness(reference, first, candidate, second)
-    return near or 0.0, prod(first.shape) == prod(second.shape)
-
-
-def _class_likeness(reference: View, one: int, candidate: View, two: int) -> float:
-    names = (
-        words_of(view.modules[view.calls[call].module].class_name)
-        for view, call in ((reference, one), (candidate, two))
-    )
-    return likeness(*names)
-
-
-def _path_likeness(reference: View, one: int, candidate: View, two: int) -> float:
-    return likeness(words_of(reference.path(one)), words_of(candidate.path(two)))
+def _class_words(view: View) -> list[frozenset[str]]:
+    words = [words_of(module.class_name) for module in view.modules]
+    return [words[call.module] for call in view.calls]

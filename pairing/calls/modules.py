@@ -6,19 +6,26 @@ from collections import Counter
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.matching import Matching
 from padiff.pairing.weights.nesting import Nesting, pair_nesting
+from padiff.pairing.wordtable import WordTable
 
 from .align import align_items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from padiff.pairing.view import View
 
 __all__ = ["pair_modules"]
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 def pair_modules(
@@ -44,9 +51,9 @@ def pair_modules(
     if reference.modules and candidate.modules:
         pairs.add(0, 0, PairedBy.STRUCTURE)
     _by_calls(reference, candidate, calls, pairs)
-    _by_content(reference, candidate, pairs)
-    for one, two in list(pairs):
-        _by_structure(reference, candidate, pairs, one, two)
+    alike = _ModuleLikeness(reference, candidate)
+    _by_content(alike, pairs)
+    _by_structure(alike, pairs)
     return pairs
 
 
@@ -68,9 +75,9 @@ def _by_calls(reference: View, candidate: View, calls: Matching, pairs: Matching
         pairs.add(one, two, PairedBy.NAME if is_named else evidence[one, two])
 
 
-def _by_content(reference: View, candidate: View, pairs: Matching) -> None:
+def _by_content(alike: _ModuleLikeness, pairs: Matching) -> None:
     """Pair containers that never run themselves, lists above all."""
-    views = (reference, candidate)
+    views = reference, candidate = alike.views
     leaves = [
         (one, two)
         for one, two in pairs
@@ -81,37 +88,28 @@ def _by_content(reference: View, candidate: View, pairs: Matching) -> None:
         for i, view in enumerate(views)
     ]
 
-    def affinity(one: int, two: int) -> float:
-        if one in pairs.ahead or two in pairs.back:
-            return 10.0 if pairs.has(one, two) else -1.0
-        if bool(reference.executed[one]) != bool(candidate.executed[two]):
-            return -1.0
-        return 0.2 + _fit(reference, one, candidate, two)
-
-    for found in pair_nesting(nestings[0], nestings[1], leaves, affinity):
+    for found in pair_nesting(nestings[0], nestings[1], leaves, pairs, alike.containers):
         pairs.add(found.reference, found.candidate, PairedBy.STRUCTURE)
 
 
-def _by_structure(reference: View, candidate: View, pairs: Matching, one: int, two: int) -> None:
-    """Pair what is left among the children of a pair that never ran: by name, then by order."""
-    todo = [(one, two)]
+def _by_structure(alike: _ModuleLikeness, pairs: Matching) -> None:
+    """Pair what is left among the children of pairs that never ran: by name, then by order."""
+    reference, candidate = alike.views
+    todo = list(pairs)[::-1]
     while todo:
         one, two = todo.pop()
         mine = _alone(reference, reference.children[one], pairs.ahead)
         theirs = _alone(candidate, candidate.children[two], pairs.back)
+        if not mine or not theirs:
+            continue
         names = {_last(candidate, other): other for other in theirs}
-        found = [
-            (child, names[_last(reference, child)], PairedBy.NAME)
-            for child in mine
-            if _last(reference, child) in names
-        ]
-        found = [f for f in found if _fit(reference, f[0], candidate, f[1]) >= 0]
-        named = {f[0] for f in found}, {f[1] for f in found}
+        same = [(m, names[_last(reference, m)]) for m in mine if _last(reference, m) in names]
+        same = [pair for pair in same if alike.fit(*np.array([pair], np.int64).T)[0] >= 0]
+        named = {pair[0] for pair in same}, {pair[1] for pair in same}
         rest = [c for c in mine if c not in named[0]], [c for c in theirs if c not in named[1]]
-        for child, other in align_items(
-            rest[0], rest[1], lambda a, b: _fit(reference, a, candidate, b)
-        ):
-            found.append((child, other, PairedBy.POSITION))
+        aligned = align_items(rest[0], rest[1], alike.fit)
+        found = [(*pair, PairedBy.NAME) for pair in same]
+        found += [(*pair, PairedBy.POSITION) for pair in aligned]
         for child, other, by in found:
             if pairs.add(child, other, by):
                 todo.append((child, other))
@@ -125,20 +123,52 @@ def _last(view: View, module: int) -> str:
     return view.modules[module].path.rpartition(".")[2]
 
 
-def _fit(reference: View, one: int, candidate: View, two: int) -> float:
-    """Score two modules by kind, own weights and names; negative if they cannot be partners."""
-    kinds = reference.kinds[one], candidate.kinds[two]
-    if None not in kinds and kinds[0] != kinds[1]:
-        return -1.0
-    sizes = _sizes(reference, one), _sizes(candidate, two)
-    if sizes[0] != sizes[1]:
-        return -1.0
-    score = 0.5 if kinds[0] == kinds[1] else 0.1
-    return score + (0.5 if sizes[0] else 0.0) + _name_likeness(reference, one, candidate, two)
+class _ModuleLikeness:
+    """Scores of modules of one side with modules of the other, element by element."""
+
+    def __init__(self, reference: View, candidate: View) -> None:
+        self.views = views = reference, candidate
+        self._kinds = _numbered(*(view.kinds for view in views))
+        self._unknown = [np.array([k is None for k in view.kinds], np.bool_) for view in views]
+        sizes = [[_sizes(view, module.id) for module in view.modules] for view in views]
+        self._sizes = _numbered(*sizes)
+        self._owns = np.array([bool(size) for size in sizes[0]], np.bool_)
+        self._ran = [np.array([bool(ran) for ran in view.executed], np.bool_) for view in views]
+        self._paths = _numbered(*([module.path for module in view.modules] for view in views))
+        self._words = WordTable(
+            *([words_of(module.path) for module in view.modules] for view in views)
+        )
+
+    def fit(self, rows: Places, columns: Places) -> Floats:
+        """Score by kind, own weights and names; negative where they cannot be partners."""
+        is_same = self._kinds[0][rows] == self._kinds[1][columns]
+        is_possible = is_same | self._unknown[0][rows] | self._unknown[1][columns]
+        is_possible &= self._sizes[0][rows] == self._sizes[1][columns]
+        score = np.where(is_same, 0.5, 0.1) + np.where(self._owns[rows], 0.5, 0.0)
+        names = np.where(
+            self._paths[0][rows] == self._paths[1][columns],
+            1.0,
+            0.9 * self._words.likeness(rows, columns),
+        )
+        return np.where(is_possible, score + names, -1.0)
+
+    def containers(self, rows: Places, columns: Places) -> Floats:
+        """Score containers of the same content, of which both ran or neither."""
+        is_possible = self._ran[0][rows] == self._ran[1][columns]
+        return np.where(is_possible, 0.2 + self.fit(rows, columns), -1.0)
 
 
-def _sizes(view: View, module: int) -> list[int]:
-    return sorted(prod(view.records[record].shape) for record in view.weights[module])
+def _numbered(
+    reference: Iterable[Hashable], candidate: Iterable[Hashable]
+) -> tuple[Places, Places]:
+    """Number the items of two lists, equal ones alike."""
+    table: dict[Hashable, int] = {}
+    found = [[table.setdefault(x, len(table)) for x in side] for side in (reference, candidate)]
+    return np.array(found[0], np.int64), np.array(found[1], np.int64)
+
+
+def _sizes(view: View, module: int) -> tuple[int, ...]:
+    return tuple(sorted(prod(view.records[record].shape) for record in view.weights[module]))
 
 
 def _name_likeness(reference: View, one: int, candidate: View, two: int) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.pairing.kinds import kind_of
-from padiff.pairing.names import words_of
+from padiff.pairing.names import innermost, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -66,7 +66,7 @@ def places_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, Plac
 
 def _words(path: str) -> frozenset[str]:
     """Give the words of a path, with those in which numbers are a part of the name: ``3x3dbl``."""
-    return words_of(path) | frozenset(_MIXED.findall(path.lower()))
+    return words_of(path) | frozenset(_MIXED.findall(innermost(path).lower()))
 
 
 def _key(

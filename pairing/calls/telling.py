@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from padiff.pairing.names import likeness, words_of
+from padiff.pairing.names import innermost, likeness, words_of
 from padiff.pairing.tensors.sketch import alikeness
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def numbers_in(path: str) -> tuple[int, ...]:
     >>> numbers_in("layers.3.conv1")
     (3, 1)
     """
-    return tuple(map(int, _NUMBER.findall(path)))
+    return tuple(map(int, _NUMBER.findall(innermost(path))))
 
 
 def weights_of(view: View, module: int) -> Hashable | None:

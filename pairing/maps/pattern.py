@@ -38,8 +38,11 @@ class PathPattern:
 
     text: str
     parts: tuple[Part, ...]
-    regex: re.Pattern[str]
-    """The same; faster, for patterns and paths in which it cannot lose its way."""
+    source: str
+    """The same as a regular expression; faster, for patterns and paths in which it cannot lose its
+    way, and compiled only where a pattern leaves something open."""
+    captures: frozenset[str]
+    """Names of the captures."""
 
     @classmethod
     def parse(cls, text: str) -> PathPattern:
@@ -59,10 +62,12 @@ class PathPattern:
             parts.append(_part(part, name))
             seen.update([name] if name else [])
         joined = tuple(_joined(parts))
-        return cls(text, joined, re.compile("".join(map(_expression, joined)), re.DOTALL))
+        return cls(text, joined, "".join(map(_expression, joined)), frozenset(seen))
 
     def match(self, path: str) -> dict[str, str] | None:
         """Give the captured components of a path, None if the pattern does not match it."""
+        if self.is_literal:
+            return {} if path == self.path else None
         if self._ways(len(path)) > _MOST_WAYS:
             return match_parts(self.parts, path)
         found = self.regex.fullmatch(path)
@@ -75,6 +80,11 @@ class PathPattern:
         return ways
 
     @property
+    def regex(self) -> re.Pattern[str]:
+        """Compile the regular expression, or take it from memory."""
+        return re.compile(self.source, re.DOTALL)
+
+    @property
     def is_literal(self) -> bool:
         """Tell whether the pattern is the path that it matches."""
         return not set(self.text) & set("*?{}")
@@ -83,11 +93,6 @@ class PathPattern:
     def path(self) -> str:
         """Give the path that a literal pattern stands for."""
         return "" if self.text == "(root)" else self.text
-
-    @property
-    def captures(self) -> frozenset[str]:
-        """Give the names of the captures."""
-        return frozenset(self.regex.groupindex)
 
 
 def _part(text: str, name: str | None) -> Part:

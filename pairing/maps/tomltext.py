@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["comment", "quoted"]
 
 _SHORT = {'"': '\\"', "\\": "\\\\"}
 _BMP = 0xFFFF
+_UNSAFE = re.compile(r"[^ !#-\[\]-~]")
+"""All but printable ASCII without quotation mark and backslash."""
 
 
 def quoted(text: str) -> str:
@@ -14,7 +18,7 @@ def quoted(text: str) -> str:
     >>> print(quoted('a"b\n\u202e'))
     "a\"b\u000A\u202E"
     """
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{_UNSAFE.sub(lambda found: _escaped(found[0]), text)}"'
 
 
 def comment(text: str) -> str:

@@ -71,14 +71,7 @@ def _held(
 
 def _above(side: Inventory, unit: Unit, table: Mapping[int, int]) -> list[int]:
     """Give the numbers of the containers around a unit, the innermost first."""
-    modules = side.side.index.modules
-    current = unit.module.id if unit.is_part else unit.module.parent
-    found: list[int] = []
-    while current is not None:
-        if current in table:
-            found.append(table[current])
-        current = modules[current].parent
-    return found
+    return [table[outer] for outer in side.around(unit) if outer in table]
 
 
 def by_stride(units: Iterable[Unit]) -> dict[str, list[Unit]]:

@@ -22,7 +22,7 @@ from .gates import with_gates
 from .weight_rules import Form, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.pairing.result import PairedBy, SideName
     from padiff.pairing.side import Side
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "inventory_of"]
 
 _PLAIN = Form(class_name="", exact={})
+_MAX_LEVELS = 64
+"""So many modules around a unit are looked at."""
+_MAX_NESTED = 8
+"""Names of the parameters that a class lays out inside itself have fewer components than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +132,16 @@ class Inventory:
         value = self.values[entry.record.value]
         return value if value.digest else None
 
+    def around(self, unit: Unit) -> Iterator[int]:
+        """Give the modules around a unit, the innermost first and at most 64."""
+        modules = self.side.index.modules
+        outer = unit.module.id if unit.is_part else unit.module.parent
+        for _ in range(_MAX_LEVELS):
+            if outer is None:
+                break
+            yield outer
+            outer = modules[outer].parent
+
     @property
     def framework(self) -> str:
         """Give the framework's name."""
@@ -211,7 +225,9 @@ def _owner_of(
     """Find the module whose class lays the record out: its own, or one around it."""
     local = record.slot.removeprefix(".")
     best, current, relative = (record.module, local), modules[record.module], local
-    while current.parent is not None:
+    for _ in range(_MAX_NESTED):
+        if current.parent is None:
+            break
         own_name = current.path.rpartition(".")[2]
         relative = f"{own_name}.{relative}"
         current = modules[current.parent]

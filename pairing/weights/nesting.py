@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import isqrt
 from typing import TYPE_CHECKING
 
-from padiff.pairing.calls.align import align_items
+import numpy as np
+
+from padiff.pairing.calls.align import Gap, align_items, uncrossed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from padiff.pairing.calls.align import Scores
+
+    from .matching import Matching
 
 __all__ = ["Nested", "Nesting", "pair_nesting"]
 
 _MIN_SHARE = 0.5
-_MAX_DEPTH = 64
-"""Containers further out than this are paired by their other leaves."""
+_MAX_LEVELS, _MIN_LEVELS = 64, 8
+"""So many different containers around a leaf are looked at, of many leaves in deep trees fewer;
+what is further out is told by the leaves that are nearer to it."""
+_MAX_MET = 2_000_000
+"""So many meetings of two containers over a leaf are counted, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,30 +33,9 @@ class Nesting:
     """A tree by its parents, and which of its nodes are leaves."""
 
     parents: Sequence[int | None]
+    """Of each node; a parent's number is smaller."""
     leaves: Sequence[int]
-
-    def around(self, node: int) -> list[int]:
-        """Give what contains a node, the innermost first."""
-        found: list[int] = []
-        parent = self.parents[node]
-        while parent is not None and len(found) < _MAX_DEPTH:
-            found.append(parent)
-            parent = self.parents[parent]
-        return found
-
-    def chains(self) -> dict[tuple[int, int, int], list[int]]:
-        """Group the containers of exactly the same leaves, the outermost first."""
-        spans: dict[int, list[int]] = {}
-        for rank, leaf in enumerate(self.leaves):
-            for node in self.around(leaf):
-                span = spans.setdefault(node, [rank, rank, 0])
-                span[1] = rank
-                span[2] += 1
-        groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        for node in sorted(spans):
-            first, last, count = spans[node]
-            groups[first, last, count].append(node)
-        return groups
+    """Ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,51 +48,157 @@ class Nested:
     """Twice the common leaves over all leaves of both; 1.0 if each leaf has its partner inside."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Containers of exactly the same leaves: a wrapper around a wrapper."""
+
+    nodes: list[int]
+    """The outermost first."""
+    first: int
+    """Rank of the first leaf inside."""
+    last: int
+    count: int
+    """How many leaves are inside."""
+
+
+class _Chains:
+    """All containers of one tree, from the leaves outwards."""
+
+    def __init__(self, nesting: Nesting) -> None:
+        spans = _spans(nesting)
+        groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        for node in sorted(spans):
+            groups[spans[node]].append(node)
+        self.all = [_Chain(nodes, *span) for span, nodes in groups.items()]
+        self._nesting = nesting
+        self._numbers = {node: at for at, chain in enumerate(self.all) for node in chain.nodes}
+        self._above = [self._outside(chain.nodes[0]) for chain in self.all]
+
+    def _outside(self, node: int) -> int:
+        outer = self._nesting.parents[node]
+        return -1 if outer is None else self._numbers.get(outer, -1)
+
+    def around(self, leaf: int, levels: int) -> Iterator[int]:
+        """Give the numbers of the chains around a leaf, the innermost first."""
+        found = self._outside(leaf)
+        while found >= 0 and levels > 0:
+            yield found
+            found = self._above[found]
+            levels -= 1
+
+    def reach(self, levels: int) -> list[int]:
+        """Count for each chain the leaves that have it within so many levels."""
+        counts = [0] * len(self.all)
+        for leaf in self._nesting.leaves:
+            for chain in self.around(leaf, levels):
+                counts[chain] += 1
+        return counts
+
+
+def _spans(nesting: Nesting) -> dict[int, tuple[int, int, int]]:
+    """Give first and last rank of the leaves in each container, and their number; linear."""
+    ranks = {leaf: rank for rank, leaf in enumerate(nesting.leaves)}
+    spans: dict[int, tuple[int, int, int]] = {}
+    for node in range(max(nesting.leaves, default=-1), -1, -1):
+        outer = nesting.parents[node]
+        first, last, count = spans.get(node, (len(ranks), -1, 0))
+        if node in ranks:
+            first, last, count = min(first, ranks[node]), max(last, ranks[node]), count + 1
+        if outer is not None and count:
+            known = spans.get(outer, (first, last, 0))
+            spans[outer] = min(first, known[0]), max(last, known[1]), count + known[2]
+    return spans
+
+
 def pair_nesting(
     reference: Nesting,
     candidate: Nesting,
     leaves: Iterable[tuple[int, int]],
-    affinity: Callable[[int, int], float],
+    known: Matching,
+    affinity: Scores,
 ) -> list[Nested]:
     """Pair the containers of two trees by the share of paired leaves inside.
 
     Containers of the same leaves (a wrapper around a wrapper) are told apart by ``affinity``,
-    without crossing; what then stays alone is a wrapper that only one side has.
+    without crossing; what then stays alone is a wrapper that only one side has. Containers that
+    have partners already keep them.
     """
-    chains = reference.chains(), candidate.chains()
-    chain_of = [{nodes[0]: key for key, nodes in side.items()} for side in chains]
-    common: dict[tuple[int, int], int] = defaultdict(int)
-    for leaf, other in leaves:
-        mine = [node for node in reference.around(leaf) if node in chain_of[0]]
-        theirs = [node for node in candidate.around(other) if node in chain_of[1]]
-        for node in mine:
-            for partner in theirs:
-                common[node, partner] += 1
-    ranked = []
-    for (node, partner), count in common.items():
-        total = chain_of[0][node][2] + chain_of[1][partner][2]
-        ranked.append((-2 * count / total, node, partner))
-    return _choose(sorted(ranked), chain_of, chains, affinity)
-
-
-def _choose(
-    ranked: Iterable[tuple[float, int, int]],
-    chain_of: Sequence[dict[int, tuple[int, int, int]]],
-    chains: Sequence[dict[tuple[int, int, int], list[int]]],
-    affinity: Callable[[int, int], float],
-) -> list[Nested]:
+    met = list(leaves)
+    chains = _Chains(reference), _Chains(candidate)
+    shares = _Shares(reference, candidate, met)
     taken: tuple[set[int], set[int]] = (set(), set())
     found: list[Nested] = []
-    for negative, node, partner in ranked:
-        if -negative < _MIN_SHARE:
-            break
-        if node in taken[0] or partner in taken[1]:
+    for one, two in _ranked(chains, met):
+        if one in taken[0] or two in taken[1]:
             continue
-        taken[0].add(node)
-        taken[1].add(partner)
-        mine, theirs = chains[0][chain_of[0][node]], chains[1][chain_of[1][partner]]
+        taken[0].add(one)
+        taken[1].add(two)
+        both = chains[0].all[one], chains[1].all[two]
+        share = shares.of(*both)
         found.extend(
-            Nested(reference=one, candidate=two, share=-negative)
-            for one, two in align_items(mine, theirs, affinity)
+            Nested(reference=a, candidate=b, share=share)
+            for a, b in _between(both[0].nodes, both[1].nodes, known, affinity)
         )
     return found
+
+
+def _between(
+    mine: Sequence[int], theirs: Sequence[int], known: Matching, affinity: Scores
+) -> Iterator[tuple[int, int]]:
+    """Align two lists of containers between those that are partners already."""
+    places = {node: place for place, node in enumerate(theirs)}
+    fixed = uncrossed(
+        [
+            (place, places[known.ahead[node]])
+            for place, node in enumerate(mine)
+            if known.ahead.get(node) in places
+        ]
+    )
+    yield from ((mine[one], theirs[two]) for one, two in fixed)
+    for gap in Gap(0, len(mine), 0, len(theirs)).split(fixed):
+        yield from align_items(
+            [node for node in mine[gap.start : gap.stop] if node not in known.ahead],
+            [node for node in theirs[gap.other_start : gap.other_stop] if node not in known.back],
+            affinity,
+        )
+
+
+def _ranked(
+    chains: tuple[_Chains, _Chains], met: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Give the chains that share enough, those that share most first."""
+    levels = max(_MIN_LEVELS, min(_MAX_LEVELS, isqrt(_MAX_MET // max(1, len(met)))))
+    reach = chains[0].reach(levels), chains[1].reach(levels)
+    common: dict[tuple[int, int], int] = defaultdict(int)
+    for leaf, other in met:
+        theirs = list(chains[1].around(other, levels))
+        for one in chains[0].around(leaf, levels):
+            for two in theirs:
+                common[one, two] += 1
+    ranked = []
+    for (one, two), count in common.items():
+        share = 2 * count / (reach[0][one] + reach[1][two])
+        if share >= _MIN_SHARE:
+            both = chains[0].all[one], chains[1].all[two]
+            unlike = abs(both[0].count - both[1].count)
+            ranked.append((-share, unlike, both[0].nodes[0], both[1].nodes[0], one, two))
+    return [found[-2:] for found in sorted(ranked)]
+
+
+class _Shares:
+    """How much two containers have in common, at any depth."""
+
+    def __init__(
+        self, reference: Nesting, candidate: Nesting, met: Iterable[tuple[int, int]]
+    ) -> None:
+        ranks = [{leaf: rank for rank, leaf in enumerate(n.leaves)} for n in (reference, candidate)]
+        self._partner = np.full(len(reference.leaves), -1, np.int64)
+        for leaf, other in met:
+            if leaf in ranks[0] and other in ranks[1]:
+                self._partner[ranks[0][leaf]] = ranks[1][other]
+
+    def of(self, one: _Chain, two: _Chain) -> float:
+        """Give twice the common leaves over all leaves of both."""
+        partners = self._partner[one.first : one.last + 1]
+        common = np.count_nonzero((partners >= two.first) & (partners <= two.last))
+        return min(1.0, 2 * int(common) / (one.count + two.count))

@@ -37,13 +37,18 @@ def value_key(inventory: Inventory, entry: Entry) -> Hashable | None:
 
 
 def trim(paths: Sequence[str]) -> int:
-    """Count the leading components that all paths share: wrappers."""
-    split = [path.split(".") for path in paths]
-    shortest = min(map(len, split), default=0)
-    for depth in range(shortest):
-        if len({parts[depth] for parts in split}) > 1:
-            return depth
-    return max(shortest - 1, 0)
+    """Count the leading components that all paths share: wrappers.
+
+    >>> trim(["a.b.c", "a.b.d"]), trim(["a.bc", "a.bd"]), trim(["a.b.c"]), trim(["a.b", "a.b.c"])
+    (2, 1, 2, 1)
+    """
+    low, high = min(paths, default=""), max(paths, default="")
+    depth = 0
+    for one, other in zip(low, high, strict=False):
+        if one != other:
+            break
+        depth += one == "."
+    return depth
 
 
 def strict(_: Inventory, unit: Unit) -> Hashable | None:
@@ -114,7 +119,7 @@ def by_path(key: Key, trims: tuple[int, int]) -> Key:
     def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
         base = key(inventory, unit)
         trim = trims[0 if inventory.name == "reference" else 1]
-        return None if base is None else (base, ".".join(unit.path.split(".")[trim:]))
+        return None if base is None else (base, unit.path.split(".", trim)[-1])
 
     return with_path
 
@@ -138,10 +143,4 @@ def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> K
 
 def nearest(inventory: Inventory, unit: Unit, table: Mapping[int, int]) -> int | None:
     """Give the number of the innermost scope around a unit, None outside all of them."""
-    modules = inventory.side.index.modules
-    current = unit.module.id if unit.is_part else unit.module.parent
-    while current is not None:
-        if current in table:
-            return table[current]
-        current = modules[current].parent
-    return None
+    return next((table[outer] for outer in inventory.around(unit) if outer in table), None)

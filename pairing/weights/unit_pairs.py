@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from padiff.pairing.names import likeness, places_in
@@ -24,6 +26,9 @@ _MARGIN = 0.1
 """By how much the best partner by words must beat the second."""
 _TOLD, _ORDERED, _LIKELY, _GUESS = 0.9, 0.7, 0.6, 0.3
 _PRODUCTS = ("linear", "conv1d", "conv2d", "conv3d")
+_MAX_MET, _MIN_LEVELS = 1_000_000, 8
+"""So many meetings of two modules around paired units are counted, about; at least so many
+modules around each unit."""
 _ALIKE = (
     _PRODUCTS,
     ("embedding", "embedding_bag"),
@@ -136,9 +141,10 @@ class UnitSearch:
     def scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """Give partner modules around paired units a common number."""
         votes: Counter[tuple[int, int]] = Counter(dict.fromkeys([(0, 0), *self._known], 1))
+        levels = max(_MIN_LEVELS, isqrt(_MAX_MET // max(1, len(self.pairs))))
         for pair in self.pairs:
-            ours = _around(self.sides[0], pair.reference)
-            theirs = _around(self.sides[1], pair.candidate)
+            ours = islice(self.sides[0].around(pair.reference), levels)
+            theirs = list(islice(self.sides[1].around(pair.candidate), levels))
             votes.update((one, two) for one in ours for two in theirs)
         best = (_best(votes), _best(Counter({(b, a): n for (a, b), n in votes.items()})))
         mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
@@ -151,16 +157,6 @@ def _exploded(units: Iterable[Unit], first: int) -> list[Unit]:
         for unit in units
         for part in ((unit,) if is_whole(unit) else exploded(unit, first + 100 * unit.id))
     ]
-
-
-def _around(inventory: Inventory, unit: Unit) -> list[int]:
-    modules = inventory.side.index.modules
-    current = unit.module.id if unit.is_part else unit.module.parent
-    found: list[int] = []
-    while current is not None:
-        found.append(current)
-        current = modules[current].parent
-    return found
 
 
 def _best(votes: Counter[tuple[int, int]]) -> dict[int, int]:

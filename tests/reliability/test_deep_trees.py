@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import paddle
@@ -48,6 +50,27 @@ def test_a_deep_tree_goes_through_every_command(
     result = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     origin = result["origins"][0]["reference"]["module"]
     assert origin.count("m") == depth - 1  # the innermost one
+
+
+@pytest.mark.parametrize("depth", [1_500, pytest.param(FULL, marks=pytest.mark.slow)])
+def test_deep_trees_in_which_every_name_differs_are_paired(
+    depth: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert depth > sys.getrecursionlimit()
+    reference = str(write_chain(tmp_path / "a", depth))
+    same = str(write_chain(tmp_path / "b", depth, other_names=True))
+    other = str(write_chain(tmp_path / "c", depth, other_names=True, change=1))
+    began = time.process_time()
+
+    assert main(["compare", reference, same]) == 0
+    assert main(["compare", reference, other, "--json", str(tmp_path / "r.json")]) == 1
+    assert main(["map", reference, same, "-o", str(tmp_path / "map.toml")]) == 0
+
+    assert time.process_time() - began < 240, "the square of 5 000 levels takes longer"
+    assert "internal error" not in capsys.readouterr().err
+    pairs = tomllib.loads((tmp_path / "map.toml").read_text(encoding="utf-8"))["pair"]
+    told = {pair["reference"].count("."): pair["candidate"].count(".") for pair in pairs}
+    assert told == {level: level for level in range(depth - 1)}
 
 
 def torch_chain(depth: int) -> tuple[Any, Any]:

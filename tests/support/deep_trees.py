@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from padiff.dumpfile import StepWriter
 
 
-def write_chain(place: Path, depth: int, *, change: float = 0.0, wide: int = 4) -> Path:
+def write_chain(
+    place: Path, depth: int, *, change: float = 0.0, wide: int = 4, other_names: bool = False
+) -> Path:
     """Write a dump of a chain whose modules all hand on what the innermost one makes.
 
     Args:
@@ -23,10 +25,11 @@ def write_chain(place: Path, depth: int, *, change: float = 0.0, wide: int = 4) 
         depth: Number of modules.
         change: Added to what the innermost one makes.
         wide: Elements of each tensor.
+        other_names: Whether each module has a name and a class that no other has.
     """
     with DumpWriter(place, overwrite=True) as writer:
         with writer.step(0) as step:
-            _add_modules(step, depth)
+            _add_modules(step, depth, other_names=other_names)
             given = np.arange(wide, dtype=np.float32)
             one, other = step.store(given), step.store(given * 2 + np.float32(change))
             for number in range(depth):
@@ -56,19 +59,26 @@ def write_chain(place: Path, depth: int, *, change: float = 0.0, wide: int = 4) 
         return writer.commit(manifest(name=place.name))
 
 
-def _add_modules(step: StepWriter, depth: int) -> None:
+def _add_modules(step: StepWriter, depth: int, *, other_names: bool) -> None:
     path = ""
     for number in range(depth):
+        own = f"Own{_spelled(number)}" if other_names else "Wrap"
         is_last = number == depth - 1
         step.add_modules(
             [
                 ModuleInfo(
                     id=number,
                     path=path,
-                    class_name="Linear" if is_last else "Wrap",
-                    class_path="torch.nn.modules.linear.Linear" if is_last else "net.Wrap",
+                    class_name="Linear" if is_last else own,
+                    class_path="torch.nn.modules.linear.Linear" if is_last else f"net.{own}",
                     parent=number - 1 if number else None,
                 )
             ]
         )
-        path = f"{path}.m" if path else "m"
+        name = _spelled(number) if other_names else "m"
+        path = f"{path}.{name}" if path else name
+
+
+def _spelled(number: int) -> str:
+    """Write a number in letters, as a word of its own."""
+    return "q" + "".join("bcdfghjklm"[int(digit)] for digit in str(number))

@@ -1,0 +1,221 @@
+"""Sides of extreme form, for trials of speed: thousands of levels, or of layers in a row.
+
+Every tree comes in three dialects. ``same`` is the tree itself, ``numbered`` has the words of
+another author, and in ``strange`` every module has a name and every container a class that the
+other side has nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.dumpfile import (
+    CallInfo,
+    Index,
+    ModuleInfo,
+    Phase,
+    RecordInfo,
+    Role,
+    ValueInfo,
+    digest_of,
+    dtype_name,
+    statistics_of,
+)
+
+from .dumps import MemorySide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["EXTREMES", "Dialect", "extreme"]
+
+_LETTERS = "bcdfghjklm"
+
+
+class Dialect(StrEnum):
+    """How the modules of a tree are called."""
+
+    SAME = "same"
+    NUMBERED = "numbered"
+    STRANGE = "strange"
+
+
+@dataclass(kw_only=True)
+class _Maker:
+    """Makes a side module by module; values are three random numbers each."""
+
+    dialect: Dialect
+    seed: int
+    modules: list[ModuleInfo] = field(default_factory=list)
+    calls: list[CallInfo] = field(default_factory=list)
+    records: list[RecordInfo] = field(default_factory=list)
+    values: list[ValueInfo] = field(default_factory=list)
+    arrays: list[Array] = field(default_factory=list)
+    _open: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._generator = np.random.default_rng(self.seed)
+        self._order = 0
+
+    def value(self, size: int = 3) -> int:
+        array = self._generator.standard_normal(size).astype(np.float32)
+        self.arrays.append(array)
+        self.values.append(
+            ValueInfo(
+                id=len(self.values),
+                digest=digest_of(array),
+                dtype=dtype_name(array.dtype),
+                size=array.size,
+                statistics=statistics_of(array),
+            )
+        )
+        return len(self.values) - 1
+
+    def name(self, word: str, number: int) -> str:
+        if self.dialect is Dialect.SAME:
+            return f"{word}{number}"
+        if self.dialect is Dialect.NUMBERED:
+            return f"the_{word}_{number}"
+        return "q" + "".join(_LETTERS[int(digit)] for digit in str(number))
+
+    def enter(self, word: str, kind: str, given: int, *, sizes: tuple[int, ...] = ()) -> None:
+        number, is_known = len(self.modules), kind in {"Linear", "ReLU"}
+        parent = self._open[-1] if self._open else None
+        above = "" if parent is None else self.modules[parent].path
+        name = self.name(word, number)
+        path = "" if parent is None else f"{above}.{name}".lstrip(".")
+        own = kind if is_known or self.dialect is not Dialect.STRANGE else f"Q{name}"
+        package = "torch.nn.modules." if is_known else "net."
+        self.modules.append(
+            ModuleInfo(
+                id=number, path=path, class_name=own, class_path=package + own, parent=parent
+            )
+        )
+        for place, size in enumerate(sizes):
+            self._record(Role.WEIGHT, (".weight", ".bias")[place], self.value(size), call=None)
+        self.calls.append(
+            CallInfo(id=number, module=number, index=0, parent=parent, start=self._tick(), end=None)
+        )
+        self._open.append(number)
+        self._record(Role.INPUT, "[0]", given)
+
+    def leave(self, given: int) -> int:
+        self._record(Role.OUTPUT, "", given)
+        self._open.pop()
+        self._tick()
+        return given
+
+    def layer(self, word: str, kind: str, given: int, *, sizes: tuple[int, ...] = ()) -> int:
+        self.enter(word, kind, given, sizes=sizes)
+        return self.leave(self.value())
+
+    def side(self) -> MemorySide:
+        return MemorySide(
+            framework="torch" if self.dialect is Dialect.SAME else "paddle",
+            index=Index(
+                step=0,
+                rank=0,
+                modules=tuple(self.modules),
+                calls=tuple(self.calls),
+                records=tuple(self.records),
+                values=tuple(self.values),
+            ),
+            arrays=tuple(self.arrays),
+        )
+
+    def _tick(self) -> int:
+        self._order += 1
+        return self._order - 1
+
+    def _record(self, role: Role, slot: str, value: int, *, call: int | None = -1) -> None:
+        module = len(self.modules) - 1 if call is None else self._open[-1]
+        self.records.append(
+            RecordInfo(
+                id=len(self.records),
+                module=module,
+                call=None if call is None else module,
+                phase=Phase.FORWARD,
+                role=role,
+                slot=slot,
+                order=self._tick(),
+                shape=(self.values[value].size,),
+                value=value,
+                tensor=len(self.records) if call is None else None,
+            )
+        )
+
+
+def _levels(make: _Maker, count: int) -> None:
+    """Nest modules that hand on what the innermost one makes."""
+    given = make.value()
+    for _ in range(count - 1):
+        make.enter("level", "Wrap", given)
+    made = make.layer("last", "Linear", given, sizes=(9, 3))
+    for _ in range(count - 1):
+        make.leave(made)
+
+
+def _adding_levels(make: _Maker, count: int) -> None:
+    """Nest modules of which each adds something to what the inner one makes."""
+    given = make.value()
+    for _ in range(count - 1):
+        make.enter("level", "Wrap", given)
+    make.layer("last", "Linear", given, sizes=(9, 3))
+    for _ in range(count - 1):
+        make.leave(make.value())
+
+
+def _levels_of_layers(make: _Maker, count: int) -> None:
+    """Nest modules of which each runs a layer before the inner one."""
+    made = make.value()
+    for _ in range(count // 2):
+        make.enter("level", "Wrap", made)
+        made = make.layer("fc", "Linear", made, sizes=(9, 3))
+    for _ in range(count // 2):
+        make.leave(made)
+
+
+def _row(kind: str, sizes: Callable[[int], tuple[int, ...]]) -> Callable[[_Maker, int], None]:
+    def build(make: _Maker, count: int) -> None:
+        made = make.value()
+        make.enter("root", "Net", made)
+        made = make.layer("first", "Linear", made, sizes=(9, 3))
+        for number in range(count - 3):
+            made = make.layer("layer", kind, made, sizes=sizes(number))
+        make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+    return build
+
+
+EXTREMES: dict[str, Callable[[_Maker, int], None]] = {
+    "nested levels": _levels,
+    "nested levels that add": _adding_levels,
+    "nested levels of layers": _levels_of_layers,
+    "equal layers": _row("Linear", lambda _: (9, 3)),
+    "layers of all sizes": _row("Linear", lambda number: (number + 10, 3)),
+    "blocks of unknown classes": _row("Block", lambda _: ()),
+    "activations": _row("ReLU", lambda _: ()),
+}
+"""What to build by what to call it; each takes a count of modules, of which each runs once."""
+
+
+def extreme(kind: str, count: int, dialect: Dialect, *, seed: int = 0) -> MemorySide:
+    """Give a side of one form; the same seed gives the same weights and values.
+
+    Args:
+        kind: One of ``EXTREMES``.
+        count: How many modules, about.
+        dialect: How they are called.
+        seed: Of all numbers.
+    """
+    make = _Maker(dialect=dialect, seed=seed)
+    EXTREMES[kind](make, count)
+    return make.side()

@@ -1,0 +1,58 @@
+"""Trees of extreme form: many levels, many layers in a row, and no name in common."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from padiff.pairing import pair
+from padiff.pairing.names import likeness, words_of
+from padiff.pairing.wordtable import WordTable
+from tests.support.extremes import EXTREMES, Dialect, extreme
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_every_call_has_its_partner(kind: str, dialect: Dialect) -> None:
+    found = pair(extreme(kind, 300, Dialect.SAME), extreme(kind, 300, dialect))
+
+    assert [call.reference for call in found.calls] == list(range(len(found.calls)))
+    assert all(call.reference == call.candidate for call in found.calls)
+    assert len(found.calls) >= 299
+    assert not found.unmatched
+
+
+@pytest.mark.parametrize("kind", sorted(EXTREMES.keys() - {"blocks of unknown classes"}))
+def test_other_values_lead_nobody_astray(kind: str) -> None:
+    found = pair(extreme(kind, 300, Dialect.SAME), extreme(kind, 300, Dialect.STRANGE, seed=1))
+
+    assert all(call.reference == call.candidate for call in found.calls)
+    assert len(found.calls) >= 299
+
+
+@pytest.mark.parametrize("kind", ["nested levels", "nested levels that add", "activations"])
+def test_time_does_not_grow_with_the_square(kind: str) -> None:
+    seconds = []
+    for count in (500, 2_000):
+        sides = extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE)
+        began = time.process_time()
+        pair(*sides)
+        seconds.append(time.process_time() - began)
+
+    assert seconds[1] < 10 * max(seconds[0], 0.1), "four times as many, sixteen times the work"
+
+
+def test_the_table_of_words_says_what_words_say_one_by_one() -> None:
+    paths = [
+        ["encoder.layer.0.attention.query", "encoder.layer.0.output.dense", "pooler", ""],
+        ["layers.0.self_attn.q_proj", "layers.0.linear2", "bert.pooler", "", "zz"],
+    ]
+    words = [[words_of(path) for path in side] for side in paths]
+    rows, columns = np.divmod(np.arange(20), 5)
+
+    found = WordTable(*words).likeness(rows, columns)
+
+    expected = [likeness(one, two) for one in words[0] for two in words[1]]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
