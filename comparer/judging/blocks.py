@@ -16,9 +16,10 @@ __all__ = ["BLOCK_BYTES", "Array", "Room", "is_floating", "paired_blocks", "wide
 
 Array = npt.NDArray[Any]
 
-BLOCK_BYTES = 256 * 1024
-"""Bytes of one operand in one block: both operands and the scratch arrays fit into a second-level
-cache of 512 KiB to 1 MiB. Measured by ``benchmarks/bench_compare.py``."""
+BLOCK_BYTES = 1 << 20
+"""Bytes of one operand in one block: the work of Python for a block is then small beside that of
+numpy, and both operands and the scratch arrays stay in a third-level cache. Measured on 16 MiB of
+float32: 11.1 ms with 128 KiB, 9.4 with 256, 8.0 with 512, 7.3 with 1 MiB, 7.2 with 2 MiB."""
 
 RELEASE_BYTES = 64 << 20
 
@@ -98,12 +99,21 @@ def paired_blocks(
         start += block_reference.size
 
 
-def widen(block: Array, work: np.dtype[Any]) -> Array:
-    """Give the block in a wider dtype, exactly; the block itself if it is that already."""
+def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
+    """Give the block in a wider dtype, exactly; the block itself if it is that already.
+
+    Args:
+        block: One-dimensional.
+        work: The dtype.
+        out: Of that dtype and at least as long; may be overwritten.
+    """
     if block.dtype == work:
         return block
+    wide = out[: block.size]
     if block.dtype == _BFLOAT16 and work == np.float32:
         # A bfloat16 is the upper half of a float32; ml_dtypes' own cast is three times slower.
-        bits = block.view(np.uint16).astype(np.uint32)
-        return np.left_shift(bits, 16, out=bits).view(np.float32)
-    return block.astype(work)
+        bits = wide.view(np.uint32)
+        np.left_shift(block.view(np.uint16), 16, out=bits, dtype=np.uint32)
+    else:
+        np.copyto(wide, block, casting="unsafe")
+    return wide

@@ -8,6 +8,8 @@ their upper convex hull from the origin (where nothing is asked for) to the larg
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Hull", "passes"]
 
 Point = tuple[float, float]
+
+STEEP = 0.5
+"""Part of a chord's slope that another's must have to be taken in its place."""
+LINE = 0.999
+"""From this part on, the two are one line but for rounding."""
+MANY = 64
+"""Of more points the one that lies farthest above is taken alone, as it leaves few of the others
+above the hull; sorting all of them takes longer."""
+ROUNDS = 16
+"""So often, at most, and as long as most of them drop: on a curve they would one by one."""
 
 
 def passes(hull: Iterable[Point], tolerance: Tolerance) -> bool:
@@ -61,20 +73,51 @@ class Hull:
             magnitude: ``x``, float64, finite.
             distance: ``d``, the same shape.
         """
+        x, d = magnitude, distance
+        for turn in range(ROUNDS):
+            gap = d - self.height(x)
+            keep = np.flatnonzero(gap > 0)
+            if not keep.size:
+                return
+            is_slow = keep.size > d.size // 8
+            x, d = x[keep], d[keep]
+            if keep.size <= MANY or (is_slow and turn):
+                break
+            top = int(gap[keep].argmax())
+            self.add_few([(float(x[top]), float(d[top]))])
         known = self._vertices
-        keep = np.flatnonzero(distance > self.height(magnitude))
-        if not keep.size:
-            return
-        x = np.concatenate((known[:, 0], magnitude[keep]))
-        d = np.concatenate((known[:, 1], distance[keep]))
+        x, d = np.concatenate((known[:, 0], x)), np.concatenate((known[:, 1], d))
         order = np.lexsort((-d, x))
         x, d = x[order], d[order]
         before = np.concatenate(([-math.inf], np.maximum.accumulate(d)[:-1]))
         rising = d > before
         pairs = zip(x[rising].tolist(), d[rising].tolist(), strict=True)
-        self._points = _concave(list(pairs))
-        self._vertices = np.array(self._points)
+        self._take(_concave(list(pairs)))
+
+    def add_few(self, points: Iterable[Point]) -> None:
+        """Take in a few points (``x``, ``d``), one by one."""
+        above = [(x, d) for x, d in points if d > self._height(x)]
+        if not above:
+            return
+        rising: list[Point] = []
+        for x, d in sorted([*self._points, *above], key=lambda point: (point[0], -point[1])):
+            if not rising or d > rising[-1][1]:
+                rising.append((x, d))
+        self._take(_concave(rising))
+
+    def _take(self, points: list[Point]) -> None:
+        self._points = points
+        self._vertices = np.array(points)
         self._draw()
+
+    def _height(self, magnitude: float) -> float:
+        """Give how high the hull is over one ``x``."""
+        points = self._points
+        after = bisect_right(points, magnitude, key=itemgetter(0))
+        if after == len(points):
+            return points[-1][1]
+        (left, low), (right, high) = points[after - 1], points[after]
+        return low + (magnitude - left) * ((high - low) / (right - left))
 
     def height(self, magnitude: Array) -> Array:
         """Give how high the hull is over some ``x``; level beyond its last vertex."""
@@ -88,13 +131,24 @@ class Hull:
         return above
 
     def _draw(self) -> None:
-        """Take the chord to the vertex that lies farthest above the chord to the last one."""
-        (left, low), (right, high) = self._points[0], self._points[-1]
-        slope = (high - low) / (right - left) if right > left else 0.0
+        """Take the chord to the vertex that lies farthest above the chord to the last one.
+
+        Or to the last one, if it is about as steep: nothing is above its height then. But not of
+        points on a line, of which the steepest chord leaves out most.
+        """
+        low, last = self._points[0][1], self._points[-1]
+        slope = _slope(self._points[0], last)
         heights = [d - slope * x for x, d in self._points]
-        middle, self.cap = self._points[heights.index(max(heights[1:] or heights))]
-        rise = (self.cap - low) / (middle - left) if middle > left else 0.0
+        middle = self._points[heights.index(max(heights[1:] or heights))]
+        rise = _slope(self._points[0], middle)
+        if STEEP * rise <= slope < LINE * rise:
+            middle, rise = last, slope
+        self.cap = middle[1]
         self.rise = (low, rise) if math.isfinite(rise) else (0.0, 0.0)
+
+
+def _slope(left: Point, right: Point) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0]) if right[0] > left[0] else 0.0
 
 
 def _concave(points: list[Point]) -> list[Point]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -110,6 +111,7 @@ class Measurements:
         self._mean = mean
         self._release = release
         self._read_bytes = 0
+        self._rooms = threading.local()
 
     def of(self, requests: Sequence[Request], *, jobs: int) -> list[Metrics]:
         """Measure pairs; the results do not depend on the number of threads.
@@ -161,7 +163,12 @@ class Measurements:
         return request.rule.apply(arrays, found.shape), found
 
     def _measure(self, tolerance: Tolerance, expected: Array, found: Array) -> Metrics:
-        return measure(expected, found, tolerance, mean=self._mean, release=self._release)
+        room: Room | None = getattr(self._rooms, "room", None)
+        if room is None:
+            room = self._rooms.room = Room()
+        return measure(
+            expected, found, tolerance, mean=self._mean, release=self._release, room=room
+        )
 
     def _account(self, size_bytes: int) -> None:
         """Let go of mapped memory now and then, so that large dumps do not fill it."""

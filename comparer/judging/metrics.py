@@ -16,7 +16,7 @@ import numpy as np
 
 from padiff.dumpfile import CompareError
 
-from .blocks import BLOCK_BYTES, Array, is_floating, paired_blocks, widen
+from .blocks import BLOCK_BYTES, Array, Room, is_floating, paired_blocks, widen
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ NARROW = 32768
 """Elements that are decided in float64 at a time, where a whole block is."""
 LANE = 512
 """Elements that are added in work precision before float64 takes over."""
+ROW = 1 << 16
+"""Products that are added in work precision before float64 takes over: BLAS keeps so many partial
+sums side by side that each of them has two thousand terms at most."""
+SEED = 4096
+"""Elements that the hull of a large block begins with;"""
+SEED_SHARE = 64
+"""of a small one, one in so many."""
+MARGIN = 1e-12
+"""By how much a hull must pass for all elements below it to pass, rounding in float64 included."""
 CANCELLED = 0.1
 """Below this part of its terms a sum is taken anew, as their rounding would show in it."""
 SMALL_SUM, LARGE_SUM = 1e-30, 1e37
@@ -58,6 +67,7 @@ def measure(
     *,
     mean: bool = False,
     release: Callable[[], None] = lambda: None,
+    room: Room | None = None,
 ) -> Metrics:
     """Measure the candidate against the reference.
 
@@ -69,6 +79,7 @@ def measure(
         mean: Whether ``reference_mean_abs`` is wanted of floating arrays too.
         release: Called now and then on the way through large arrays, to give back the memory of
             mapped files.
+        room: Memory that earlier calls of the same thread have used; None takes fresh one.
 
     Returns:
         All metrics. Empty arrays have size 0 and None for all maxima and means.
@@ -95,31 +106,13 @@ def measure(
     tally = Tally(tolerance)
     with np.errstate(all="ignore"):
         if kinds[0] == "float":
-            _sweep_floats(reference, candidate, tally, mean=mean, release=release)
+            sweep = _Sweep(tally, room or Room(), mean=mean)
+            sweep.floats(reference, candidate, release=release)
         elif kinds[0] == "complex":
             _sweep_complex(reference, candidate, tally)
         else:
             _sweep_integers(reference, candidate, tally)
     return tally.metrics(candidate.shape, mean=mean)
-
-
-def _sweep_floats(
-    reference: Array, candidate: Array, tally: Tally, *, mean: bool, release: Callable[[], None]
-) -> None:
-    double = np.dtype(np.float64)
-    is_double = double in {reference.dtype, candidate.dtype}
-    work = double if is_double else np.dtype(np.float32)
-    length = BLOCK_BYTES // work.itemsize
-    screen = _Screen(work, min(length, reference.size), tally, mean=mean)
-    for start, block_reference, block_candidate in paired_blocks(
-        reference, candidate, length=length, release=release
-    ):
-        wide_reference = widen(block_reference, work)
-        wide_candidate = widen(block_candidate, work)
-        if wide_reference.size < FAST_FROM or not screen.sweep(
-            start, wide_reference, wide_candidate
-        ):
-            tally.add(start, wide_reference.astype(double), wide_candidate.astype(double))
 
 
 def _sweep_complex(reference: Array, candidate: Array, tally: Tally) -> None:
@@ -161,29 +154,50 @@ def _distance(reference: Array, candidate: Array) -> Array:
     return distance
 
 
-class _Screen:
-    """The fast sweep over one block: sums in work precision, maxima only as candidates.
+class _Sweep:
+    """The fast sweep over blocks: sums in work precision, maxima only as candidates.
 
     Every maximum that is wanted (of ``|c - r|``, of its ratio to ``|r|``, the smallest tolerances
-    that pass) lies at a vertex of the hull, so that only elements above it are looked at again.
+    that pass) lies at a vertex of the hull, so that only elements above it are looked at again. As
+    long as the hull passes, so do all elements below it, and none needs to be counted.
     """
 
-    def __init__(self, work: np.dtype[Any], length: int, tally: Tally, *, mean: bool) -> None:
+    def __init__(self, tally: Tally, room: Room, *, mean: bool) -> None:
         self._tally = tally
+        self._room = room
         self._mean = mean
-        self._scratch = [np.empty(length, work) for _ in range(3)]
-        self._mask = np.empty(length, np.bool_)
+
+    def floats(self, reference: Array, candidate: Array, *, release: Callable[[], None]) -> None:
+        """Sweep over arrays of floating point."""
+        double = np.dtype(np.float64)
+        is_double = double in {reference.dtype, candidate.dtype}
+        work = double if is_double else np.dtype(np.float32)
+        length = min(BLOCK_BYTES // work.itemsize, max(reference.size, 1))
+        self._prepare(length, work)
+        wide = [self._room.take(name, (length,), work.type) for name in ("known", "found")]
+        for start, *blocks in paired_blocks(reference, candidate, length=length, release=release):
+            known, found = (
+                widen(block, work, out=out) for block, out in zip(blocks, wide, strict=True)
+            )
+            if known.size < FAST_FROM or not self._take(start, known, found):
+                self._tally.add(start, known.astype(double), found.astype(double))
+
+    def _prepare(self, length: int, work: np.dtype[Any]) -> None:
+        names = ("distance", "magnitude", "excess")
+        self._scratch = [self._room.take(name, (length,), work.type) for name in names]
+        self._mask = self._room.take("mask", (length,), np.bool_)
         self._ones = np.ones(LANE, work)
         self._kind = work.type
-        self._rtol = work.type(tally.tolerance.rtol * (1 - SLACK))
-        self._safe = tally.tolerance.atol * (1 - SLACK)
+        tolerance = self._tally.tolerance
+        self._rtol = work.type(tolerance.rtol * (1 - SLACK))
+        self._safe = tolerance.atol * (1 - SLACK)
 
-    def sweep(self, start: int, reference: Array, candidate: Array) -> bool:
+    def _take(self, start: int, reference: Array, candidate: Array) -> bool:
         """Take in one block; False, with nothing done, if it holds nan or inf."""
         size = reference.size
         distance, magnitude = (array[:size] for array in self._scratch[:2])
         np.subtract(candidate, reference, out=distance)
-        square, cross = float(np.dot(distance, distance)), float(np.dot(distance, reference))
+        square, cross = _dot(distance, distance), _dot(distance, reference)
         np.abs(distance, out=distance)
         largest = float(np.maximum.reduce(distance))
         if not math.isfinite(largest):
@@ -192,23 +206,28 @@ class _Screen:
         np.abs(reference, out=magnitude)
         if self._mean:
             self._tally.sum_magnitude += self._sum(magnitude)
-        if largest > self._safe:
-            self._count(reference, candidate, distance, magnitude, largest)
         self._follow(start, reference, candidate, distance, magnitude, largest)
+        if largest > self._safe and not self._hull_passes():
+            self._count(reference, candidate, distance, largest)
         return True
+
+    def _hull_passes(self) -> bool:
+        """Tell whether all elements that are below the hull agree, whatever rounding does."""
+        atol, rtol = self._tally.tolerance.atol, self._tally.tolerance.rtol
+        return all(d <= (atol + rtol * x) * (1 - MARGIN) for x, d in self._tally.hull.points)
 
     def _count(
         self,
         reference: Array,
         candidate: Array,
         distance: Array,
-        magnitude: Array,
         largest: float,
     ) -> None:
         """Count what disagrees; what lies near the tolerance is decided in float64."""
         tally, size = self._tally, reference.size
         excess, mask = self._scratch[2][:size], self._mask[:size]
-        np.multiply(magnitude, self._rtol, out=excess)
+        np.abs(reference, out=excess)
+        np.multiply(excess, self._rtol, out=excess)
         np.subtract(distance, excess, out=excess)
         np.greater(excess, self._kind(self._safe), out=mask)
         doubtful = int(np.count_nonzero(mask))
@@ -239,7 +258,8 @@ class _Screen:
         tally, mask, below = self._tally, self._mask[: reference.size], 1 - SLACK
         hull = tally.hull
         if not hull.cap:
-            tally.follow(start, reference[:FAST_FROM], candidate[:FAST_FROM])
+            seed = min(SEED, mask.size // SEED_SHARE)
+            tally.follow(start, reference[:seed], candidate[:seed])
         (level, slope), kind = hull.rise, self._kind
         line = np.multiply(magnitude, kind(slope * below), out=magnitude)
         if level:
@@ -254,8 +274,7 @@ class _Screen:
                 tally.follow(start + first, reference[part], candidate[part])
         elif count:
             at = np.flatnonzero(mask)
-            picked = reference[at]
-            at = at[distance[at] > hull.height(np.abs(picked)) * below]
+            at = at[distance[at] > hull.height(np.abs(reference[at])) * below]
             if at.size:
                 tally.follow(start, reference[at], candidate[at], at=at)
 
@@ -264,10 +283,10 @@ class _Screen:
     ) -> None:
         """Add up: ``c = r + d``, so that what is wanted of c follows, unless it cancels."""
         tally, (square, cross) = self._tally, sums
-        known = float(np.dot(reference, reference))
+        known = _dot(reference, reference)
         found, product = known + 2 * cross + square, known + cross
         if found < CANCELLED * max(known, square):
-            found, product = (float(np.dot(candidate, one)) for one in (candidate, reference))
+            found, product = (_dot(candidate, one) for one in (candidate, reference))
         if not (min(square, known, found) > SMALL_SUM and max(square, known, found) < LARGE_SUM):
             wide = [array.astype(np.float64) for array in (distance, reference, candidate)]
             square, known, found = (float(np.dot(array, array)) for array in wide)
@@ -285,3 +304,11 @@ class _Screen:
         lanes = np.dot(array[:whole].reshape(-1, LANE), self._ones)
         total = float(lanes.sum(dtype=np.float64))
         return total + float(array[whole:].sum(dtype=np.float64)) if whole < array.size else total
+
+
+def _dot(one: Array, other: Array) -> float:
+    """Add up products, row by row in work precision, the rows in float64."""
+    return sum(
+        float(np.dot(one[start : start + ROW], other[start : start + ROW]))
+        for start in range(0, one.size, ROW)
+    )

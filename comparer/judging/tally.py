@@ -20,6 +20,9 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """By how much of the difference a smallest passing tolerance is rounded up, so that evaluating
 ``atol + rtol * |r|`` with it, again in float64, does pass."""
 
+FEW = 32
+"""Up to so many elements are followed one by one."""
+
 
 class Tally:
     """Running totals of one measurement."""
@@ -151,6 +154,9 @@ class Tally:
         if self.max_abs < 0:
             self.max_abs = self.max_rel = 0.0
             self.max_abs_at = self.max_rel_at = int(place[0])
+        if place.size <= FEW:
+            self._update_few(place, exact, magnitude)
+            return
         above = self.hull.above(magnitude, exact)
         if np.count_nonzero(above) < above.size:
             at = np.flatnonzero(above)
@@ -160,6 +166,17 @@ class Tally:
         self._largest_abs(place, exact)
         self._largest_rel(place, exact, magnitude)
         self.hull.add(magnitude, exact)
+
+    def _update_few(self, place: Array, exact: Array, magnitude: Array) -> None:
+        """Do the same without numpy, whose calls take longer than a few numbers do."""
+        points = list(zip(magnitude.tolist(), exact.tolist(), strict=True))
+        for at, (x, d) in zip(place.tolist(), points, strict=True):
+            if d > self.max_abs:
+                self.max_abs, self.max_abs_at = d, at
+            ratio = (d / x if x else math.inf) if d else 0.0
+            if ratio > self.max_rel:
+                self.max_rel, self.max_rel_at = ratio, at
+        self.hull.add_few(points)
 
     def _largest_abs(self, place: Array, exact: Array) -> None:
         top = int(exact.argmax())

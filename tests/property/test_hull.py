@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Tolerance, measure
-from padiff.comparer.judging.hull import passes
+from padiff.comparer.judging.hull import Hull, passes
 
 Array = npt.NDArray[Any]
 
@@ -128,3 +128,50 @@ def test_nan_and_inf_are_counted_apart(special: float) -> None:
 
     assert same.hull == other.hull == ((1.0, 0.5),)
     assert (same.nonfinite_mismatched, other.nonfinite_mismatched) == (0, 1)
+
+
+@given(
+    st.lists(st.tuples(DYADIC.map(abs), DYADIC.map(abs)), min_size=1, max_size=200),
+    st.lists(st.integers(1, 40), max_size=12),
+)
+def test_hull_is_the_same_however_its_points_arrive(
+    points: list[tuple[float, float]], portions: list[int]
+) -> None:
+    whole, parts = Hull(), Hull()
+
+    whole.add(*np.array(points).T)
+    for number, size in enumerate([*portions, len(points)]):
+        some, points = points[:size], points[size:]
+        if some and number % 2:
+            parts.add(*np.array(some).T)
+        else:
+            parts.add_few(some)
+
+    assert parts.points == whole.points
+
+
+LARGE = np.random.default_rng(7).standard_normal((2, 300_001)).astype(np.float32)
+FORMS = {
+    "relative": LARGE[0] * (1 + np.float32(1e-3) * LARGE[1]),
+    "noise": LARGE[0] + np.float32(1e-3) * LARGE[1],
+    "factor": LARGE[0] * np.float32(1.001),
+    "constant": LARGE[0] + np.float32(0.01),
+}
+
+
+@pytest.mark.parametrize("rank", [0, 1, 5, 70_000])
+@pytest.mark.parametrize("atol", [0.0, 1e-4])
+@pytest.mark.parametrize("form", FORMS)
+def test_large_pairs_are_counted_at_the_very_edge(form: str, atol: float, rank: int) -> None:
+    """The tolerance is that of one element: those above it are counted, and no other."""
+    reference, candidate = LARGE[0], FORMS[form]
+    wide = reference.astype(np.float64)
+    distance = np.abs(candidate.astype(np.float64) - wide)
+    needed = np.sort((distance - atol) / np.abs(wide))
+    tolerance = Tolerance(atol=atol, rtol=max(float(needed[-1 - rank]), 0.0))
+
+    found = measure(reference, candidate, tolerance)
+
+    mismatched = ~(distance <= tolerance.atol + tolerance.rtol * np.abs(wide))
+    assert found.mismatched == np.count_nonzero(mismatched)
+    assert (found.max_abs, found.max_abs_index) == (distance.max(), (int(distance.argmax()),))
