@@ -150,11 +150,17 @@ def _add_module(
         and record.call == calls[0].id
     ]
     if not outputs:
-        table.add_row(name, count(len(calls)) if calls else "-", "-")
+        table.add_row(name, _count(calls), "-")
         return
     first = outputs[0]
     form = _form(index, first) + (f" +{len(outputs) - 1}" if len(outputs) > 1 else "")
-    table.add_row(name, count(len(calls)), form, *_numbers(index, first))
+    table.add_row(name, _count(calls), form, *_numbers(index, first))
+
+
+def _count(calls: list[CallInfo]) -> str:
+    """Count the calls, and how often checkpointing ran any of them again."""
+    again = sum(call.recomputed for call in calls)
+    return (count(len(calls)) if calls else "-") + (f" (+{count(again)} again)" if again else "")
 
 
 def _add_details(

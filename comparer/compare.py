@@ -11,8 +11,9 @@ from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
+from .causes.callfacts import add_call_facts
 from .causes.causes import explain
-from .causes.draws import name_drawing_origins, random_notes
+from .causes.draws import random_notes
 from .causes.elsewhere import attribute_notes
 from .causes.optimizeroptions import Optimizers
 from .causes.ratecauses import explain_rates
@@ -232,7 +233,7 @@ def _compare_files(
     located = locate(tree, (known.framework, found.framework))
     located = explain(located, tree, known, found, told)
     located = explain_weight_gradients(located, tree, (known, found), before)
-    located = name_drawing_origins(located, known, found)
+    located = add_call_facts(located, known, found)
     coverages = count_coverage(judgement, known.index, found.index)
     step = StepComparison(
         step=known.index.step,

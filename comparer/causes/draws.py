@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Kind
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from padiff.comparer.locating.locate import Located
     from padiff.comparer.result import Divergence, Endpoint
     from padiff.dumpfile import Draw, Index, ModuleInfo
     from padiff.pairing import Side
 
-__all__ = ["name_drawing_origins", "random_notes"]
+__all__ = ["random_notes"]
 
 RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
 """Parts of the names of classes that draw random numbers while training."""
@@ -61,31 +58,6 @@ def random_notes(
         frameworks = {side.framework for side in sides}
         notes.append(_advice(generators, frameworks, seeds))
     return tuple(notes)
-
-
-def name_drawing_origins(located: Located, reference: Side, candidate: Side) -> Located:
-    """Add to each origin that itself draws random numbers that it does, and from whom."""
-    drawn = [
-        {draw.call: draw for draw in side.index.draws or () if draw.call is not None}
-        for side in (reference, candidate)
-    ]
-
-    def told(divergence: Divergence) -> Divergence:
-        ends = (divergence.pair.reference, divergence.pair.candidate)
-        found = [
-            (name, own[end.call])
-            for name, end, own in zip(SIDES, ends, drawn, strict=True)
-            if end is not None and end.call in own
-        ]
-        if divergence.kind is not Kind.ORIGIN or not found:
-            return divergence
-        lines = (
-            f"draws random numbers itself on the {name} ({', '.join(draw.generators)})"
-            for name, draw in found
-        )
-        return replace(divergence, evidence=(*divergence.evidence, *lines))
-
-    return replace(located, divergences=tuple(map(told, located.divergences)))
 
 
 def _advice(

@@ -26,6 +26,8 @@ class OpenCall:
     end: int | None = None
     literals: dict[str, JSON] = field(default_factory=dict)
     containers: dict[str, str] = field(default_factory=dict)
+    recomputed: int = 0
+    """How often it was run again inside a backward pass."""
 
     def info(self) -> CallInfo:
         """Give the finished row."""
@@ -40,6 +42,7 @@ class OpenCall:
             site=self.site,
             literals=self.literals,
             containers=self.containers,
+            recomputed=self.recomputed,
         )
 
 

@@ -1,8 +1,8 @@
 """Calls that run again inside the backward pass: activation checkpointing.
 
-They are not recorded again. Where the first run built no graph (torch's reentrant checkpoints,
-Paddle's ``recompute``), the gradients of inner activations exist in the second run alone: they are
-recorded for the call that is repeated.
+They are not recorded again, but counted for the call that they repeat. Where the first run built no
+graph (torch's reentrant checkpoints, Paddle's ``recompute``), the gradients of inner activations
+exist in the second run alone: they are recorded for the call that is repeated.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class _Run(threading.local):
     """The repetition that is running in a thread."""
 
     known: dict[Hashable, Watched] = field(default_factory=dict)
+    ended: OpenCall | None = None
+    """The call whose repetition was the last to return."""
     tensors: list[Any] = field(default_factory=list)
 
 
@@ -71,7 +73,6 @@ class Recomputed:
         self._seen = 0
         self._inside: defaultdict[tuple[int | None, int], list[OpenCall]] = defaultdict(list)
         self._of_module: defaultdict[int, list[OpenCall]] = defaultdict(list)
-        self._repeated: set[int] = set()
         self._without: dict[tuple[int, Role, str], tuple[int, ...]] = {}
         self.count = 0
         """Calls that ran again."""
@@ -102,19 +103,24 @@ class Recomputed:
             self.outermost.setdefault(module)
             self._run.known.clear()
             self._run.tensors.clear()
-            choice = [call for call in self._of_module[module] if call.id not in self._repeated]
+            choice = _fresh(self._of_module[module])
             call = self._alike(choice, flat) if len(choice) > 1 else next(iter(choice), None)
         else:
-            inside = self._inside[around.id, module]
-            call = next((call for call in inside if call.id not in self._repeated), None)
+            call = next(iter(_fresh(self._inside[around.id, module])), None)
         if call is not None:
-            self._repeated.add(call.id)
+            call.recomputed += 1
             self._stack.push(call, frame)
         return call
 
     def end(self, module: int) -> OpenCall | None:
         """Note that it returned; give the call it repeated."""
-        return self._stack.pop(module)
+        self._run.ended = self._stack.pop(module)
+        return self._run.ended
+
+    @property
+    def ended(self) -> OpenCall | None:
+        """Give the call whose repetition was the last to return in this thread."""
+        return self._run.ended
 
     def watch(self, call: OpenCall, flat: Flat, role: Role) -> None:
         """Wait for the gradients that the first run could not get."""
@@ -155,3 +161,9 @@ class Recomputed:
             self._inside[call.parent, call.module].append(call)
             self._of_module[call.module].append(call)
         self._seen = len(self._calls)
+
+
+def _fresh(calls: Sequence[OpenCall]) -> list[OpenCall]:
+    """Give those that ran again least often: another backward pass begins anew."""
+    least = min((call.recomputed for call in calls), default=0)
+    return [call for call in calls if call.recomputed == least]

@@ -120,6 +120,14 @@ class StepRecorder:
             )
         return [*notes, *self._state.notes()]
 
+    def repeated(self, path: str) -> int | None:
+        """Give which call of a module has just run again inside a backward pass.
+
+        Asked after the hooks of the recording; None if that was none of the recorded calls.
+        """
+        call = self._recomputed.ended
+        return None if call is None or self._paths[call.module] != path else call.index
+
     def attach(self, nodes: Sequence[TreeNode]) -> None:
         """Hook the calls of these modules."""
         for node in nodes:

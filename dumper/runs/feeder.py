@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from padiff.dumper.adapter import Adapter, Model, Module, Tensor
+    from padiff.dumper.recording.recorder import Recorder
     from padiff.dumpfile import JSON
     from padiff.pairing import MapFile, Side
 
@@ -66,6 +67,7 @@ class Feeder:
         self._fed: set[Place] = set()
         self._unfed: dict[Place, str] = {}
         self._steps: set[int] = set()
+        self._lost: set[str] = set()
 
     def learn(self, candidate: Side, map_file: MapFile | None = None) -> None:
         """Pair the calls of a run of the model with those of the reference.
@@ -90,6 +92,11 @@ class Feeder:
             shown = [f"{place} ({why})" for place, why in self._unfed.items()][:MOST_NAMES]
             rest = f" and {more} more" if more > 0 else ""
             notes.append(f"these ran unfed: {', '.join(shown)}{rest}")
+        if self._lost:
+            notes.append(
+                "checkpointing ran calls of these again and nothing told which, so that they ran "
+                f"unfed then: {', '.join(sorted(self._lost)[:MOST_NAMES])}"
+            )
         return notes
 
     def settings(self) -> dict[str, JSON]:
@@ -108,8 +115,13 @@ class Feeder:
         }
 
     @contextmanager
-    def feeding(self, step: int = 0) -> Iterator[None]:
-        """Feed the model while the block runs one step; enter it after the recorder."""
+    def feeding(self, recorder: Recorder, step: int = 0) -> Iterator[None]:
+        """Feed the model while the block runs one step.
+
+        Args:
+            recorder: Records it, and has been entered: it knows which call runs again.
+            step: Its number.
+        """
         calls: dict[str, int] = {}
         seen: set[int] = set()
         self._steps.add(step)
@@ -118,11 +130,13 @@ class Feeder:
                 if id(module) in seen:  # shared: its first path names it
                     continue
                 seen.add(id(module))
-                for handle in self._attach(path, module, calls):
+                for handle in self._attach(path, module, calls, recorder):
                     exits.callback(handle.remove)
             yield
 
-    def _attach(self, path: str, module: Module, calls: dict[str, int]) -> Iterator[Any]:
+    def _attach(
+        self, path: str, module: Module, calls: dict[str, int], recorder: Recorder
+    ) -> Iterator[Any]:
         entered: list[dict[int, Hashable]] = []
 
         def before(_module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -134,13 +148,22 @@ class Feeder:
             given = entered.pop() if entered else {}
             made = calls.get(path, 0)
             if self._adapter.in_backward():
-                # Checkpointing runs a call again; which of several, nothing tells.
-                return self._replaced(path, 0, output, given) if made == 1 else output
+                again = self._again(path, made, recorder)
+                return output if again is None else self._replaced(path, again, output, given)
             calls[path] = made + 1
             return self._replaced(path, made, output, given)
 
         yield self._adapter.hook_calls(module, before, lambda _module, _output: None)
         yield self._adapter.trainer.feed_output(module, replace)
+
+    def _again(self, path: str, made: int, recorder: Recorder) -> int | None:
+        """Give which call of a module checkpointing has just run again, None if nothing tells."""
+        current = recorder.steps.current
+        found = None if current is None else current.repeated(path)
+        if found is None and made != 1:
+            self._lost.add(path or "(root)")
+            return None
+        return found or 0
 
     def _replaced(self, path: str, call: int, output: object, given: dict[int, Hashable]) -> object:
         changed: dict[int, Tensor] = {}

@@ -123,7 +123,7 @@ class _Run:
     def steps(self, recorder: Recorder, training: Training, feeder: Feeder | None) -> None:
         """Run all steps."""
         for number in range(self._settings.train.steps):
-            with nullcontext() if feeder is None else feeder.feeding(number):
+            with nullcontext() if feeder is None else feeder.feeding(recorder, number):
                 self.step(number, recorder, training)
         if feeder is not None:
             recorder.describe(notes=feeder.notes(), settings=feeder.settings())

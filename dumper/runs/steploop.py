@@ -109,7 +109,7 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
     trainer.clear_model(inner)  # what the caller left there is none of this run's
     with recorder:
         for number in range(run.steps):
-            with nullcontext() if feeder is None else feeder.feeding(number):
+            with nullcontext() if feeder is None else feeder.feeding(recorder, number):
                 _step(run, recorder, settings.phase)
             if run.steps > 1:
                 recorder.step()

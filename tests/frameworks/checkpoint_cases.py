@@ -59,6 +59,7 @@ class CheckpointCases:
         assert got.calls() == ["#0", "first#0", "inner#0", "inner.f#0", "inner.g#0", "last#0"]
         (note,) = got.manifest.notes
         assert note.startswith("3 calls ran again inside the backward pass (checkpointing of inner")
+        assert [call.recomputed for call in got.index.calls] == [0, 0, 1, 1, 1, 0]
         plain = self.recorded(tmp_path, "nothing", forward)
         assert self.gradients(path) == self.gradients(plain)
         comparison = compare(plain, path, CompareSettings())
@@ -76,6 +77,13 @@ class CheckpointCases:
 
         plain = self.recorded(tmp_path, "nothing", forward)
         assert self.gradients(path) == self.gradients(plain)
+        index = Recorded.read(path).index
+        again = [
+            call.recomputed
+            for call in index.calls
+            if index.modules[call.module].path.startswith("inner")
+        ]
+        assert again == [1] * 9
 
     @staticmethod
     def gradients(path: Path) -> dict[str, bytes]:

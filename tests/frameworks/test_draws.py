@@ -128,6 +128,8 @@ def test_report_warns_of_a_draw_before_the_divergence(tmp_path: Path, name: str)
 
     told = [note for note in comparison.steps[0].notes if "random numbers were drawn" in note]
     assert [note.rpartition("by ")[2] for note in told] == [f"inner ({name})"] * 2
+    origin = comparison.origins[0]
+    assert f"draws random numbers itself on the candidate ({name})" in origin.evidence
     assert any("--seed N on both sides" in note for note in comparison.steps[0].notes)
 
 

@@ -241,28 +241,32 @@ def test_what_has_no_partner_or_another_shape_is_listed_and_runs_unfed() -> None
 
 CHECKPOINTED = """
 class Checkpointed(Base):
-    def __init__(self, by=1.0, use_reentrant=None):
+    def __init__(self, by=1.0, use_reentrant=None, times=1):
         super().__init__()
         self.a, self.one, self.b = nn.Linear(4, 4), Scale(by), nn.Linear(4, 4)
         self.two, self.c, self.how = Scale(by), nn.Linear(4, 3), use_reentrant
+        self.times = times
 
     def inside(self, x):
         return self.two(self.b(self.one(x)).tanh())
 
     def forward(self, x):
         x = self.a(x)
-        if self.how is None:
-            return self.c(self.inside(x))
-        return self.c(RUN(self.inside, x, use_reentrant=self.how))
+        for _ in range(self.times):
+            if self.how is None:
+                x = self.inside(x)
+            else:
+                x = RUN(self.inside, x, use_reentrant=self.how)
+        return self.c(x)
 """
 RUNS = {"torch": "f.utils.checkpoint.checkpoint", "paddle": "f.distributed.fleet.utils.recompute"}
 
 
+@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("use_reentrant", [True, False])
 @pytest.mark.parametrize("framework", ["torch", "paddle"])
-def test_calls_that_checkpointing_runs_again_are_fed_again(
-    framework: str,
-    use_reentrant: bool,
+def test_calls_that_checkpointing_runs_again_are_fed_what_the_first_run_was(
+    framework: str, use_reentrant: bool, times: int
 ) -> None:
     for name, head in HEADS.items():
         text = head + BODY + CHECKPOINTED.replace("RUN", RUNS[name])
@@ -271,7 +275,7 @@ def test_calls_that_checkpointing_runs_again_are_fed_again(
     record = RecordSettings(out=Path("dumps"), name="reference")
     reference = run(
         RunSettings(
-            model=parse_target("torch_feed.py:Checkpointed"),
+            model=parse_target("torch_feed.py:Checkpointed", {"times": times}),
             inputs=(parse_input("x.npy"),),
             record=record,
         )
@@ -280,7 +284,8 @@ def test_calls_that_checkpointing_runs_again_are_fed_again(
     candidate = run(
         RunSettings(
             model=parse_target(
-                f"{framework}_feed.py:Checkpointed", {"by": 1.5, "use_reentrant": use_reentrant}
+                f"{framework}_feed.py:Checkpointed",
+                {"by": 1.5, "use_reentrant": use_reentrant, "times": times},
             ),
             weights_from=reference,
             feed=reference,
@@ -297,6 +302,12 @@ def test_calls_that_checkpointing_runs_again_are_fed_again(
         if pair.reference.address.role is Role.WEIGHT_GRAD
     }
     assert bad == set()  # b was fed inside the second run too
+    again = {
+        call.index: call.recomputed
+        for call in open_dump(candidate).open().index.calls
+        if call.module == 2
+    }
+    assert again == dict.fromkeys(range(times), 1)
 
 
 @pytest.mark.parametrize("framework", ["torch", "paddle"])
