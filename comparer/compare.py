@@ -216,7 +216,9 @@ def _compare_files(
         raise CompareError(
             f"{_name((known.index.step, known.index.rank))}: no record of the reference has a "
             "counterpart in the candidate",
-            hint="are these dumps of the same model?",
+            hint="arrays go by their names, that of a .npy file has none"
+            if known.framework == found.framework == "numpy"
+            else "are these dumps of the same model?",
         )
     pairing = narrow(whole, known.index, found.index, settings)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Statistics
 
-__all__ = ["draw_origins", "names"]
+__all__ = ["draw_measured", "draw_origins", "names"]
 
 Facts = list[tuple[str, str | Text]]
 
@@ -55,6 +55,13 @@ def draw_origins(canvas: Canvas, comparison: Comparison) -> None:
     canvas.facts(_first(canvas, first, by_mean=comparison.settings.get("mode") == "mean"))
     if len(origins) > 1:
         _further(canvas, origins[1:])
+
+
+def draw_measured(
+    canvas: Canvas, pair: JudgedPair, evidence: Sequence[str], *, by_mean: bool
+) -> None:
+    """Draw what is known of one pair of tensors, but not where they come from."""
+    canvas.facts([*_told(canvas, pair, evidence), *_measured(canvas, pair, by_mean=by_mean)])
 
 
 def _further(canvas: Canvas, origins: Sequence[Divergence]) -> None:
@@ -109,13 +116,23 @@ def _first(canvas: Canvas, found: Divergence, *, by_mean: bool) -> Facts:
         names = ", ".join(canvas.safe(path or "(root)") for path in found.suspects)
         rows.append(("one of", Text(f"{names} (the evidence cannot tell them apart)")))
     rows.append(("inputs" if found.phase is not Phase.BACKWARD else "gradients in", _inputs(found)))
-    rows += [
+    rows += _told(canvas, pair, found.evidence)
+    return rows + _measured(canvas, pair, by_mean=by_mean)
+
+
+def _told(canvas: Canvas, pair: JudgedPair, evidence: Sequence[str]) -> Facts:
+    """Give the evidence, and why nothing was measured."""
+    rows: Facts = [
         ("evidence" if not position else "", Text(canvas.safe(line), style="bold"))
-        for position, line in enumerate(found.evidence)
+        for position, line in enumerate(evidence)
     ]
     if pair.reason:
         rows.append(("reason", canvas.safe(pair.reason)))
-    rows += _tensors(canvas, pair)
+    return rows
+
+
+def _measured(canvas: Canvas, pair: JudgedPair, *, by_mean: bool) -> Facts:
+    rows = _tensors(canvas, pair)
     if pair.metrics is not None:
         rows += _metrics(pair, pair.metrics, by_mean=by_mean)
     return rows

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, Manifest
 
-__all__ = ["draw_header", "draw_summary"]
+__all__ = ["draw_header", "draw_settings", "draw_summary"]
 
 _JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
@@ -78,6 +78,17 @@ def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
     if notes:
         canvas.heading("NOTES")
         _list(canvas, [canvas.safe(note) for note in dict.fromkeys(notes)])
+
+
+def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw counts, settings and notes alone, where there are no modules."""
+    canvas.heading("COMPARED")
+    pairs = [pair for step in comparison.steps for pair in step.pairs]
+    settings = canvas.safe(_settings(comparison))
+    canvas.facts([("arrays", _counts(pairs)), ("settings", settings)])
+    if comparison.notes:
+        canvas.heading("NOTES")
+        _list(canvas, [canvas.safe(note) for note in comparison.notes])
 
 
 def _manifest(manifest: Manifest) -> str:
@@ -252,7 +263,7 @@ def _phases(comparison: Comparison) -> Iterator[str]:
         ("reference", comparison.reference),
         ("candidate", comparison.candidate),
     ):
-        if manifest.phase == "forward":
+        if manifest.phase == "forward" and manifest.settings.get("run") is not False:
             yield f"backward: the {side} was recorded forward only"
 
 

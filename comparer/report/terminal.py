@@ -9,6 +9,7 @@ from padiff.comparer.causes.callerrors import call_errors
 from padiff.comparer.locating.flow import DRIFT
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
 
+from .arrays_text import draw_arrays, is_arrays
 from .numbers import number
 from .origin_text import draw_origins, names
 from .parameter_text import draw_parameters
@@ -49,6 +50,9 @@ def render(
         explain_pairing: Also say for each module and tensor how its partner was found.
     """
     canvas = Canvas(console=console, max_rows=max_rows, verbose=verbose)
+    if is_arrays(comparison):
+        draw_arrays(canvas, comparison)
+        return
     draw_header(canvas, comparison)
     draw_origins(canvas, comparison)
     draw_trees(canvas, comparison)

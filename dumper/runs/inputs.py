@@ -131,14 +131,15 @@ def read_arrays(path: Path) -> Array | dict[str, Array]:
         found = "a folder" if path.is_dir() else "no such file"
         siblings = [str(near) for near in path.parent.glob("*.*")] if path.parent.is_dir() else []
         raise ConfigError(
-            f"cannot read inputs {str(path)!r}: {found}", hint=near_names(str(path), siblings)
+            f"cannot read the arrays of {str(path)!r}: {found}",
+            hint=near_names(str(path), siblings),
         )
     if path.suffix == ".safetensors":
-        return dict(read_safetensors(path, what="inputs"))
+        return dict(read_safetensors(path, what="the arrays of"))
     if path.suffix in {".npy", ".npz"}:
         return _read_numpy(path)
     raise ConfigError(
-        f"cannot read inputs {str(path)!r}: expected .npy, .npz or .safetensors, "
+        f"cannot read the arrays of {str(path)!r}: expected .npy, .npz or .safetensors, "
         f"found {path.suffix!r}",
         hint="save it with numpy.save, numpy.savez or safetensors",
     )

@@ -60,14 +60,14 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
             return _read_archive(archive, path.stat().st_size)
     except _PickledError as error:
         raise ConfigError(
-            f"cannot read inputs {str(path)!r}: {error}",
+            f"cannot read the arrays of {str(path)!r}: {error}",
             hint="convert it where it was made: numpy.savez(path, **numpy.load(path, "
             "allow_pickle=True).item())",
         ) from error
     except _DAMAGED as error:
         reason = str(error).strip() or type(error).__name__
         raise ConfigError(
-            f"cannot read inputs {str(path)!r}: {reason.splitlines()[0][:200]}"
+            f"cannot read the arrays of {str(path)!r}: {reason.splitlines()[0][:200]}"
         ) from error
 
 

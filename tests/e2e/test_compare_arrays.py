@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -33,7 +35,49 @@ def test_files_of_arrays_compare_by_name(tmp_path: Path, logits: np.ndarray) -> 
     other = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path, blocked=NO_FRAMEWORK)
 
     assert (same.returncode, other.returncode) == (0, 1), same.stderr + other.stderr
-    assert "named['logits']" in other.stdout
+    assert "FIRST DIVERGENCE  logits" in other.stdout
+
+
+def test_report_on_arrays_speaks_of_arrays_alone(tmp_path: Path, logits: np.ndarray) -> None:
+    np.savez(tmp_path / "a.npz", logits=logits, accuracy=0.761, epoch=3)
+    np.savez(tmp_path / "b.npz", logits=logits * 2, accuracy=0.761)
+
+    equal = run_padiff("compare", "a.npz", "a.npz", cwd=tmp_path)
+    other = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path)
+
+    assert equal.stdout.startswith("MATCH: the arrays agree")
+    assert other.stdout.startswith("DIVERGED: 2 of 3 arrays")
+    assert "only in the reference" in other.stdout
+    for word in ("eval", "(root)", "forward", "backward", "MODULE TREE", "inputs", "train"):
+        assert word not in equal.stdout + other.stdout, word
+
+
+def test_arrays_without_common_names_are_trouble_that_says_so(
+    tmp_path: Path, logits: np.ndarray
+) -> None:
+    np.save(tmp_path / "a.npy", logits)
+    np.savez(tmp_path / "b.npz", logits=logits, more=logits)
+
+    result = run_padiff("compare", "a.npy", "b.npz", cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert "arrays go by their names" in result.stderr
+
+
+def test_hint_for_a_pickled_dict_converts_it(tmp_path: Path, logits: np.ndarray) -> None:
+    known = {"logits": logits, "acc": np.array(0.5)}
+    np.save(tmp_path / "forward.npy", known, allow_pickle=True)  # type: ignore[arg-type]
+    refused = run_padiff("compare", "forward.npy", "forward.npy", cwd=tmp_path)
+    _, found, line = refused.stderr.partition("hint: convert it where it was made: ")
+    assert (refused.returncode, bool(found)) == (2, True), refused.stderr
+
+    script = f"import numpy\npath = 'forward.npy'\n{line.strip()}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False)
+
+    assert done.returncode == 0
+    np.savez(tmp_path / "again.npz", **known)
+    result = run_padiff("compare", "forward.npy.npz", "again.npz", cwd=tmp_path)
+    assert result.stdout.startswith("MATCH"), result.stdout + result.stderr
 
 
 FORMATS = {
@@ -98,7 +142,7 @@ def test_array_that_one_side_lacks_is_a_divergence(tmp_path: Path, logits: np.nd
     result = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path)
 
     assert result.returncode == 1
-    assert "named['loss']" in result.stdout
+    assert "FIRST DIVERGENCE  loss" in result.stdout
 
 
 def test_folders_compare_file_by_file(tmp_path: Path, logits: np.ndarray) -> None:
@@ -110,7 +154,7 @@ def test_folders_compare_file_by_file(tmp_path: Path, logits: np.ndarray) -> Non
     result = run_padiff("compare", "a", "b", cwd=tmp_path)
 
     assert result.returncode == 1
-    assert "named['metric']['accuracy']" in result.stdout
+    assert "FIRST DIVERGENCE  metric['accuracy']" in result.stdout
 
 
 def test_pickle_is_refused_with_the_way_out(tmp_path: Path, logits: np.ndarray) -> None:
