@@ -55,6 +55,15 @@ class LayerMap:
         """Leave modules out with everything inside."""
         self._ignored += modules if isinstance(modules, list | tuple | set) else [modules]
 
+    ignore_recursivly = ignore_recursively
+    """PaDiff's spelling."""
+
+    def ignore_class(self, model: Any, kind: type) -> None:  # noqa: ANN401
+        """Leave out all modules of a class inside a model, but not what is inside them.
+
+        Does nothing, as ``ignore``: what such modules contain is paired anyway.
+        """
+
     def ignore(self, modules: Any) -> None:  # noqa: ANN401 - one, or several
         """Do nothing: the content of a container that only one side has is paired anyway."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import prod
 
@@ -23,6 +24,7 @@ __all__ = [
 
 Key = Callable[[Inventory, Unit], Hashable | None]
 
+_NUMBER = re.compile(r"\d+")
 _FLATTENED = frozenset({"layer_norm", "bilinear"})
 """Kinds whose parameters one framework keeps flat."""
 
@@ -113,13 +115,37 @@ def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | No
     return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
 
 
-def by_path(key: Key, trims: tuple[int, int]) -> Key:
-    """Ask for the same path too, below the wrappers of each side."""
+def by_path(key: Key, trims: tuple[int, int], sides: tuple[Inventory, Inventory]) -> Key:
+    """Ask for the same path too, below the wrappers of each side.
+
+    Numbers count only where both sides have the same: ``net.2`` is not ``layers.2`` where the one
+    has 0, 2, 4 and the other 0, 1, 2.
+
+    Args:
+        key: What else must be equal.
+        trims: Components of the wrappers of each side.
+        sides: Both, with all their units.
+    """
+
+    def path_of(inventory: Inventory, unit: Unit) -> str:
+        wrapped = trims[0 if inventory.name == "reference" else 1]
+        return unit.path.split(".", wrapped)[-1]
+
+    paths: list[dict[Hashable, set[str]]] = [{}, {}]
+    for known, inventory in zip(paths, sides, strict=True):
+        for unit in inventory.units:
+            path = path_of(inventory, unit)
+            known.setdefault((key(inventory, unit), _NUMBER.sub("#", path)), set()).add(path)
+    counted = {
+        place
+        for place in paths[0].keys() & paths[1].keys()
+        if paths[0][place] != paths[1][place] and len(paths[0][place]) == len(paths[1][place])
+    }
 
     def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
-        base = key(inventory, unit)
-        trim = trims[0 if inventory.name == "reference" else 1]
-        return None if base is None else (base, unit.path.split(".", trim)[-1])
+        base, path = key(inventory, unit), path_of(inventory, unit)
+        is_counted = (base, _NUMBER.sub("#", path)) in counted
+        return None if base is None or is_counted else (base, path)
 
     return with_path
 

@@ -74,9 +74,9 @@ class UnitSearch:
         same = self._same
         self._meet(by_value(same), PairedBy.VALUE)
         self._meet(by_value(loose), PairedBy.VALUE, is_strict=False)
-        self._meet(by_path(same, self._trims), PairedBy.NAME)
+        self._meet(by_path(same, self._trims, self.sides), PairedBy.NAME)
         self._meet(same, PairedBy.STRUCTURE)
-        self._meet(by_path(loose, self._trims), PairedBy.NAME, is_strict=False)
+        self._meet(by_path(loose, self._trims, self.sides), PairedBy.NAME, is_strict=False)
         for key, is_strict in ((same, True), (same, True), (loose, False)):
             if self.left and self.right:
                 scoped = by_scope(key, self.scopes())

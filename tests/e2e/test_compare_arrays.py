@@ -75,7 +75,7 @@ def test_hint_for_a_pickled_dict_converts_it(tmp_path: Path, logits: np.ndarray)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False)
 
     assert done.returncode == 0
-    np.savez(tmp_path / "again.npz", **known)
+    np.savez(tmp_path / "again.npz", logits=logits, acc=0.5)
     result = run_padiff("compare", "forward.npy.npz", "again.npz", cwd=tmp_path)
     assert result.stdout.startswith("MATCH"), result.stdout + result.stderr
 

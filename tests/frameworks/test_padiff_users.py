@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import paddle
@@ -13,9 +13,6 @@ import torch
 import padiff
 from padiff import assign_weight, auto_diff, create_model
 from padiff.dumpfile import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class SimpleLayer(paddle.nn.Layer):
@@ -110,6 +107,124 @@ def test_tutorial_in_the_spelling_of_the_older_version() -> None:
     )
 
     assert same
+
+
+def test_tutorial_with_losses_of_the_frameworks_and_ten_steps() -> None:
+    layer, module = SimpleLayer(), SimpleModule()
+    torch_input, paddle_input = simple_inputs()
+    label = np.random.default_rng(0).random((100, 10)).astype(np.float32)
+
+    same = auto_diff(
+        layer,
+        module,
+        (paddle_input, torch_input),
+        auto_weights=True,
+        steps=10,
+        options={"atol": 1e-4},
+        loss_fn=[
+            partial(paddle.nn.MSELoss(), label=paddle.to_tensor(label)),
+            partial(torch.nn.MSELoss(), target=torch.tensor(label)),
+        ],
+        optimizer=[
+            paddle.optimizer.Adam(learning_rate=0.001, parameters=layer.parameters()),
+            torch.optim.Adam(lr=0.001, params=module.parameters()),
+        ],
+        quiet=True,
+    )
+
+    assert same, same.comparison.reasons
+    assert len(same.comparison.steps) == 10
+
+
+def stack(base: Any, nn: Any, relu: Any, *, is_sequential: bool) -> Any:  # noqa: ANN401
+    """Make four equal layers, in a list with functional activations or in a sequence."""
+
+    class Stack(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            layers = [nn.Linear(100, 100) for _ in range(4)]
+            if is_sequential:
+                self.net = nn.Sequential(*[part for one in layers for part in (one, nn.ReLU())])
+            else:
+                self.layers = (nn.LayerList if nn is paddle.nn else nn.ModuleList)(layers)
+
+        def forward(self, x: Any) -> Any:  # noqa: ANN401
+            if is_sequential:
+                return self.net(x)
+            for layer in self.layers:
+                x = relu(layer(x))
+            return x
+
+    return Stack()
+
+
+@pytest.mark.parametrize("single_step", [False, True])
+@pytest.mark.parametrize("is_sequential", [False, True])
+@pytest.mark.parametrize("mode", ["mean", "strict"])
+def test_layers_in_lists_and_sequences_are_partners(
+    mode: str, *, is_sequential: bool, single_step: bool
+) -> None:
+    functional = paddle.nn.functional.relu
+    layer = stack(paddle.nn.Layer, paddle.nn, functional, is_sequential=is_sequential)
+    module = stack(torch.nn.Module, torch.nn, torch.relu, is_sequential=False)
+    torch_input, paddle_input = simple_inputs()
+
+    same = auto_diff(
+        create_model(layer),
+        create_model(module),
+        (paddle_input, torch_input),
+        auto_init=True,
+        atol=1e-4,
+        rtol=0,
+        compare_mode=mode,
+        single_step=single_step,
+        quiet=True,
+    )
+
+    assert same, same.comparison.reasons
+
+
+class Nothing(paddle.nn.Layer):
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        return x
+
+
+@pytest.mark.parametrize("how", ["ignore", "ignore_recursivly", "ignore_class", "map"])
+def test_layer_map_of_the_tutorial_is_taken(how: str) -> None:
+    class Wrapped(paddle.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.nop, self.linear = Nothing(), paddle.nn.Linear(100, 10)
+
+        def forward(self, x: Any) -> Any:  # noqa: ANN401
+            return self.linear(self.nop(x))
+
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(100, 10)
+
+        def forward(self, x: Any) -> Any:  # noqa: ANN401
+            return self.linear(x)
+
+    layer, module, chosen = Wrapped(), Plain(), padiff.LayerMap()
+    if how == "map":
+        chosen.map = {layer.linear: module.linear}
+    elif how == "ignore_class":
+        chosen.ignore_class(layer, Nothing)
+    else:
+        getattr(chosen, how)(layer.nop)
+    torch_input, paddle_input = simple_inputs()
+
+    assert auto_diff(
+        layer,
+        module,
+        (paddle_input, torch_input),
+        auto_weights=True,
+        layer_map=chosen,
+        options={"atol": 1e-4},
+        quiet=True,
+    )
 
 
 def test_padiff_spelling_judges_by_mean_and_ours_each_element() -> None:
@@ -241,105 +356,3 @@ def test_include_and_exclude_choose_what_is_compared() -> None:
     assert not run()
     assert run(include="linear1")
     assert not run(exclude=["linear2"])
-
-
-# -- odd models
-
-
-class Odd(torch.nn.Module):
-    """Takes several inputs, changes one of them, and gives a dict."""
-
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.table, self.linear = torch.nn.Embedding(10, width), torch.nn.Linear(width, width)
-
-    def forward(self, ids: Any, scale: Any, *, mask: Any = None) -> dict[str, Any]:  # noqa: ANN401
-        hidden = self.linear(self.table(ids)) * scale.add_(1.0)
-        if mask is not None:
-            hidden = hidden.masked_fill(mask, 0.0)
-        return {"hidden": hidden, "ids": ids, "parts": [hidden.sum(), None]}
-
-
-class OddLayer(paddle.nn.Layer):
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.table, self.linear = paddle.nn.Embedding(10, width), paddle.nn.Linear(width, width)
-
-    def forward(self, ids: Any, scale: Any, *, mask: Any = None) -> dict[str, Any]:  # noqa: ANN401
-        hidden = self.linear(self.table(ids)) * scale.add_(paddle.to_tensor(1.0))
-        if mask is not None:
-            hidden = paddle.where(mask, paddle.zeros_like(hidden), hidden)
-        return {"hidden": hidden, "ids": ids, "parts": [hidden.sum(), None]}
-
-
-IDS = np.arange(6).reshape(2, 3)
-SCALE = np.full((2, 3, 1), 1.5)
-
-
-@pytest.mark.parametrize("kinds", [(Odd, OddLayer), (OddLayer, Odd), (Odd, Odd)])
-@pytest.mark.parametrize("single_step", [False, True])
-def test_models_with_several_integer_and_changed_inputs(
-    kinds: tuple[type[Any], type[Any]],
-    single_step: bool,
-) -> None:
-    mask = np.zeros((2, 3, 8), bool)
-    mask[0, 0] = True
-    inputs = {"ids": IDS, "scale": SCALE, "mask": mask}
-
-    result = auto_diff(
-        kinds[0](), kinds[1](), (inputs, dict(inputs)), single_step=single_step, quiet=True
-    )
-
-    assert result, result.comparison.reasons
-
-
-def test_tensors_of_the_caller_stay_as_they_are() -> None:
-    scale = torch.tensor(SCALE, dtype=torch.float32)
-    positional = (torch.tensor(IDS), scale)
-
-    assert auto_diff(Odd(), OddLayer(), (positional, positional), quiet=True)
-
-    np.testing.assert_array_equal(scale.numpy(), SCALE)
-
-
-def test_frozen_models_have_no_backward_pass() -> None:
-    models = SimpleModule(), SimpleModule()
-    for parameter in [*models[0].parameters(), *models[1].parameters()]:
-        parameter.requires_grad = False
-    x = simple_inputs()[0]
-
-    result = auto_diff(*models, (x, x), quiet=True)
-
-    assert result
-    assert "no gradient" in " ".join(result.comparison.reference.notes)
-
-
-def test_half_frozen_models_and_stale_gradients() -> None:
-    models = SimpleModule(), SimpleModule()
-    for model in models:
-        model.linear1.weight.requires_grad = False
-    x = simple_inputs()[0]
-    models[1](**x).sum().backward()
-
-    for _ in range(2):
-        assert auto_diff(*models, (x, x), quiet=True)
-    assert models[1].linear2.weight.grad is None
-
-
-def test_bfloat16_models() -> None:  # Paddle's CPU build multiplies no bfloat16 matrices
-    x = np.random.default_rng(0).random((4, 100)).astype(np.float32)
-
-    result = auto_diff(SimpleModule().bfloat16(), SimpleModule().bfloat16(), ([x], [x]), quiet=True)
-
-    assert result, result.comparison.reasons
-    assert result.comparison.reference.dtype == "bfloat16"
-
-
-def test_both_dumps_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
-    x = simple_inputs()[0]
-
-    for _ in range(2):
-        auto_diff(SimpleModule(), SimpleModule(), (x, x), out=tmp_path, quiet=True)
-
-    assert padiff.open_dump(tmp_path / "reference").files
-    assert padiff.open_dump(tmp_path / "candidate").files

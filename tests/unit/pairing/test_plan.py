@@ -112,6 +112,20 @@ def test_names_tell_modules_apart_whatever_their_order() -> None:
     assert shown == {f"{n}.weight": f"{m}.weight: transpose" for n, m in others.items()}
 
 
+def test_equal_numbers_are_no_names_where_one_side_counts_activations_too() -> None:
+    def stack(framework: str, numbers: tuple[int, ...]) -> MemorySide:
+        kind = f"{framework}.nn.Linear"
+        return _side(
+            framework, {f"net.{one}": (kind, {"weight": _random(4, 4)}) for one in numbers}
+        )
+
+    one, two = stack("torch", (0, 2, 4)), stack("paddle", (0, 1, 2))
+
+    assert _shown(plan_weights(one, two), one, two) == {
+        f"net.{found}.weight": f"net.{2 * found}.weight: transpose" for found in range(3)
+    }
+
+
 def test_what_nothing_tells_apart_is_ambiguous_and_names_the_others() -> None:
     one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in ("aa", "bb")})
     two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")})
