@@ -129,7 +129,10 @@ def test_wrong_direction_of_a_users_rule(tmp_path: Path, monkeypatch: pytest.Mon
         ),
         (
             "safetensors",
-            ("no valid safetensors file: expected 60 bytes of data, found 50"),
+            (
+                "no valid safetensors file: Error while deserializing header: incomplete metadata, "
+                "file not fully covered"
+            ),
         ),
     ],
 )

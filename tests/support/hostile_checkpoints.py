@@ -296,39 +296,39 @@ def entry(start: int = 0, stop: int = 24, shape: Any = (2, 3)) -> dict[str, Any]
     return {"dtype": "F32", "shape": shape, "data_offsets": [start, stop]}
 
 
-@CHECKPOINTS.refused("do not follow on those before")
+@CHECKPOINTS.refused("invalid offset for tensor")
 def safetensors_of_one_array_by_many_names(folder: Path) -> Path:
     return safetensors(folder, {f"w{number}": entry() for number in range(10_000)})
 
 
-@CHECKPOINTS.refused("expected 48 bytes of data, found 24")
+@CHECKPOINTS.refused("file not fully covered")
 def safetensors_beyond_the_end(folder: Path) -> Path:
     return safetensors(folder, {"w": entry(0, 48, (4, 3))})
 
 
-@CHECKPOINTS.refused("has data_offsets that cannot be")
+@CHECKPOINTS.refused("integer `-24`, expected usize")
 def safetensors_of_negative_offsets(folder: Path) -> Path:
     return safetensors(folder, {"w": entry(-24, 0)})
 
 
-@CHECKPOINTS.refused("have not its shape")
+@CHECKPOINTS.refused("overflow computing buffer size")
 def safetensors_of_a_huge_shape(folder: Path) -> Path:
     return safetensors(folder, {"w": entry(shape=(2**31, 2**31))})
 
 
-@CHECKPOINTS.refused("has a shape that cannot be")
+@CHECKPOINTS.refused("expected usize")
 def safetensors_of_nothing_times_too_much(folder: Path) -> Path:
     return safetensors(folder, {"w": entry(0, 0, (0, 2**100))}, b"")
 
 
-@CHECKPOINTS.refused("the header is cut off")
+@CHECKPOINTS.refused("header too large")
 def safetensors_of_a_huge_header(folder: Path) -> Path:
     path = folder / "x.safetensors"
     path.write_bytes((2**63).to_bytes(8, "little") + b"{}")
     return path
 
 
-@CHECKPOINTS.refused("nested too deeply")
+@CHECKPOINTS.refused("recursion limit exceeded")
 def safetensors_of_a_deep_header(folder: Path) -> Path:
     return safetensors(folder, b'{"w": ' + b"[" * 1_000_000)
 

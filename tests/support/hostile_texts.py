@@ -87,12 +87,12 @@ def array_of_a_huge_shape(folder: Path) -> list[str]:
     return array(folder, described("<f4", f"({2**50},)"))
 
 
-@TEXTS.refused("cannot read inputs")
+@TEXTS.refused("malformed node or string")
 def array_of_a_header_that_calls(folder: Path) -> list[str]:
     return array(folder, "__import__('os').system('touch executed')")
 
 
-@TEXTS.refused("cannot read inputs")
+@TEXTS.refused("malformed node or string")
 def array_of_a_deep_header(folder: Path) -> list[str]:
     return array(folder, "(" * 9_000)
 
