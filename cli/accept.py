@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from padiff.comparer.baseline import accept as accept_baseline
 from padiff.comparer.report.escape import printable
 
 from .output import emit
@@ -26,6 +25,8 @@ def accept(reference: Path, candidate: Path, *, reason: str) -> int:
     command and what changed. The candidate is read completely first, and a damaged one is refused.
     Either may be packed; a baseline whose name ends in .padiff.zip stays so.
     """
+    from padiff.comparer.baseline import accept as accept_baseline  # noqa: PLC0415 -- when needed
+
     command = ["padiff", *sys.argv[1:]]
     found = accept_baseline(reference, candidate, reason=reason, command=command)
     lines = [f"accepted: {printable(str(reference))} (before: {found.verdict})"]

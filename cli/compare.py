@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from padiff.comparer import CompareSettings
-from padiff.comparer import compare as compare_dumps
-from padiff.comparer.detail import look_closer
-from padiff.comparer.report.json_report import to_json
-from padiff.comparer.report.terminal import render
-from padiff.comparer.result import Verdict
+from padiff.comparer import CompareSettings, Verdict
 from padiff.dumpfile import Phase
 from padiff.dumpfile.packed import unpacked
-from padiff.pairing import read_map
 
 from .arrays import as_dumps
 from .formats import Format, Wanted, file_options
@@ -134,6 +128,12 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     Files of named arrays (.npy, .npz, .safetensors) and folders of them compare like dumps. Needs
     no framework. Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
     """
+    from padiff.comparer import compare as compare_dumps  # noqa: PLC0415 -- after the options
+    from padiff.comparer.detail import look_closer  # noqa: PLC0415
+    from padiff.comparer.report.json_report import to_json  # noqa: PLC0415
+    from padiff.comparer.report.terminal import render  # noqa: PLC0415
+    from padiff.pairing import read_map  # noqa: PLC0415
+
     settings = CompareSettings(
         **judged_by,
         steps=step or None,

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from padiff.comparer.extracting.extract import extract as extract_module
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile.packed import unpacked
-from padiff.pairing import read_map
 
 from .output import emit
 
@@ -63,6 +61,9 @@ def extract(  # noqa: PLR0913 -- one parameter per option
     description (.json), and a script (.py) that runs the layer on them and compares. A layer of
     the framework is made by class and attributes; for a class of your own the script has a stub.
     """
+    from padiff.comparer.extracting.extract import extract as extract_module  # noqa: PLC0415 -- when needed
+    from padiff.pairing import read_map  # noqa: PLC0415
+
     with unpacked(reference) as known, unpacked(candidate) as other:
         found = extract_module(
             known,

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from padiff.dumpfile import ConfigError, open_dump
-from padiff.pairing import pair, read_map
-from padiff.pairing.maps.mapwriter import pairing_to_toml
 
 from .output import emit, write_text
 
@@ -47,6 +45,9 @@ def map_modules(
     wrong, and give the file to padiff compare, padiff dump --weights-from or padiff weights with
     --map. Without -o it goes to stdout.
     """
+    from padiff.pairing import pair, read_map  # noqa: PLC0415 -- when needed
+    from padiff.pairing.maps.mapwriter import pairing_to_toml  # noqa: PLC0415
+
     _check_place(output, overwrite=overwrite)
     entries = None if map_path is None else read_map(map_path)
     known, found = open_dump(reference), open_dump(candidate)

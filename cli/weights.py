@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.weights import WeightTolerance, compare_weights
-from padiff.dumper.weights.checkpoint import open_source, write_arrays
-from padiff.dumper.weights.convert import convert as convert_weights
 from padiff.dumpfile import ConfigError
-from padiff.pairing import read_map
-from padiff.pairing.weights.plan import plan_weights
-from padiff.pairing.weights.weight_text import plan_to_toml
 
 from .output import emit, render_to_text
-from .weights_text import draw_comparison, draw_conversion, draw_plan, draw_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +44,10 @@ def plan(reference: Path, candidate: Path, map_path: Path | None, output: Path |
 
     Exit code 1 if something is missing or ambiguous.
     """
+    from padiff.pairing.weights.weight_text import plan_to_toml  # noqa: PLC0415 -- when needed
+
+    from .weights_text import draw_plan  # noqa: PLC0415
+
     with ExitStack() as stack:
         sides, made = _planned(stack, reference, candidate, map_path)
         if output is not None:
@@ -103,6 +100,12 @@ def convert(  # noqa: PLR0913 - one per option
         raise ConfigError(
             f"cannot write {str(destination)!r}: it exists", hint="--overwrite replaces it"
         )
+    from padiff.dumper.weights.checkpoint import open_source, write_arrays  # noqa: PLC0415 -- when needed
+    from padiff.dumper.weights.convert import convert as convert_weights  # noqa: PLC0415
+    from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
+
+    from .weights_text import draw_conversion  # noqa: PLC0415
+
     with ExitStack() as stack:
         target = _target(stack, like, model, model_args)
         sides = stack.enter_context(open_source(source)), target
@@ -117,6 +120,8 @@ def convert(  # noqa: PLR0913 - one per option
 def _target(
     stack: ExitStack, like: Path | None, model: str | None, model_args: tuple[str, ...]
 ) -> Side:
+    from padiff.dumper.weights.checkpoint import open_source  # noqa: PLC0415 -- when needed
+
     if (like is None) == (model is None):
         raise ConfigError(
             "cannot tell the model to convert for: expected either --like or --model",
@@ -147,6 +152,10 @@ def compare(
     verbose: bool,
 ) -> int:
     """Compare the values of two sets of weights through the plan. Exit codes as padiff compare."""
+    from padiff.comparer.weights import WeightTolerance, compare_weights  # noqa: PLC0415 -- when needed
+
+    from .weights_text import draw_comparison  # noqa: PLC0415
+
     with ExitStack() as stack:
         sides, made = _planned(stack, reference, candidate, map_path)
         judged = compare_weights(*sides, made, WeightTolerance(atol=atol, rtol=rtol))
@@ -169,6 +178,10 @@ def stats(reference: Path, candidate: Path | None, map_path: Path | None, max_ro
 
     For checking initialisation, where values differ but distributions should not.
     """
+    from padiff.dumper.weights.checkpoint import open_source  # noqa: PLC0415 -- when needed
+
+    from .weights_text import draw_statistics  # noqa: PLC0415
+
     with ExitStack() as stack:
         if candidate is None:
             side = stack.enter_context(open_source(reference))
@@ -183,6 +196,9 @@ def stats(reference: Path, candidate: Path | None, map_path: Path | None, max_ro
 def _planned(
     stack: ExitStack, reference: Path, candidate: Path, map_path: Path | None
 ) -> tuple[tuple[Side, Side], WeightPlan]:
+    from padiff.dumper.weights.checkpoint import open_source  # noqa: PLC0415 -- when needed
+    from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
+
     sides = (
         stack.enter_context(open_source(reference)),
         stack.enter_context(open_source(candidate)),

@@ -24,7 +24,7 @@ from padiff.dumpfile.manifestcodec import MANIFEST_NAME
 from padiff.dumpfile.packed import PACKED_SUFFIX, pack, unpacked
 from padiff.dumpfile.place import Place, foreign_entry
 
-from .compare import compare
+from .comparison import compare
 from .result import Evidence
 from .settings import CompareSettings
 

@@ -1,26 +1,35 @@
-"""Which part of the reference is which of the candidate, and by which layout rule."""
+"""Which part of the reference is which of the candidate, and by which layout rule.
 
-from .kinds import kind_of
-from .maps.mapfile import MapFile, read_map
-from .pair import pair
-from .result import (
-    Absence,
-    CallPair,
-    ModulePair,
-    PairedBy,
-    Pairing,
-    RecordPair,
-    SideName,
-    UnmatchedRecord,
-)
-from .rule import IDENTITY, Rule
-from .side import Side
-from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
-from .weights.carry import carry
-from .weights.class_rule import ClassRule, forget_class, register_class
-from .weights.optimizer_state import split_slot
-from .weights.plan import plan_weights
-from .weights.weight_plan import WeightAlone, WeightPair, WeightPlan
+A public name is loaded when it is first used: who needs the kind of a module pairs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kinds import kind_of
+    from .maps.mapfile import MapFile, read_map
+    from .result import (
+        Absence,
+        CallPair,
+        ModulePair,
+        PairedBy,
+        Pairing,
+        RecordPair,
+        SideName,
+        UnmatchedRecord,
+    )
+    from .rule import IDENTITY, Rule
+    from .side import Side
+    from .stages import pair
+    from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
+    from .weights.carry import carry
+    from .weights.class_rule import ClassRule, forget_class, register_class
+    from .weights.optimizer_state import split_slot
+    from .weights.plan import plan_weights
+    from .weights.weight_plan import WeightAlone, WeightPair, WeightPlan
 
 __all__ = [
     "IDENTITY",
@@ -53,3 +62,43 @@ __all__ = [
     "register_class",
     "split_slot",
 ]
+
+_HOMES = {
+    "Absence": "result",
+    "CallPair": "result",
+    "ClassRule": "weights.class_rule",
+    "Elements": "tensors.sampled",
+    "IDENTITY": "rule",
+    "MapFile": "maps.mapfile",
+    "Matched": "tensors.sampled",
+    "ModulePair": "result",
+    "PairedBy": "result",
+    "Pairing": "result",
+    "RecordPair": "result",
+    "Rule": "rule",
+    "Side": "side",
+    "SideName": "result",
+    "UnmatchedRecord": "result",
+    "WeightAlone": "weights.weight_plan",
+    "WeightPair": "weights.weight_plan",
+    "WeightPlan": "weights.weight_plan",
+    "carry": "weights.carry",
+    "elements_of": "tensors.sampled",
+    "forget_class": "weights.class_rule",
+    "holds_all": "tensors.sampled",
+    "kind_of": "kinds",
+    "match_elements": "tensors.sampled",
+    "pair": "stages",
+    "plan_weights": "weights.plan",
+    "read_map": "maps.mapfile",
+    "register_class": "weights.class_rule",
+    "split_slot": "weights.optimizer_state",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

@@ -12,8 +12,8 @@ import numpy as np
 from padiff.dumper.adapters import find
 from padiff.dumper.recording.live import LiveSide
 from padiff.dumpfile import ConfigError, DumpError, RecordInfo
+from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
-from padiff.pairing.pair import pair as pair_runs
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
