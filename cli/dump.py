@@ -196,7 +196,10 @@ def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
     except RecordError as error:
         _show_cause(error)
         raise
-    _say_where(path, options["out"] / path.name, elapsed_s=time.perf_counter() - started_s)
+    from padiff.dumper.recording.ranks import is_first_rank  # noqa: PLC0415
+
+    if is_first_rank():  # of one dump, one line is enough
+        _say_where(path, options["out"] / path.name, elapsed_s=time.perf_counter() - started_s)
 
 
 def _run(options: dict[str, Any]) -> Path:

@@ -25,7 +25,7 @@ DEFAULT_STEPS = "0,1"
 _ONLY_SCRIPT = ("model_class", "variable", "stop", "script_arguments")
 _ALSO_SCRIPT = (
     "script", "name", "out", "overwrite", "seed", "phase", "include", "exclude", "depth",
-    "compress", "content", "no_dropout", "steps", "record_steps", "every",
+    "compress", "content", "no_dropout", "steps", "record_steps", "every", "rank_wait_s",
 )  # fmt: skip
 
 _OPTIONS = (
@@ -101,7 +101,7 @@ def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSe
         ConfigError: The options contradict each other.
     """
     from padiff.dumper.runs.script import ScriptSettings  # noqa: PLC0415
-    from padiff.dumper.runs.scriptwatch import Choice  # noqa: PLC0415
+    from padiff.dumper.runs.scriptmodel import Choice  # noqa: PLC0415
 
     if options["model_class"] is not None and options["variable"] is not None:
         raise ConfigError("cannot use --model-class with --model-variable: give one of them")

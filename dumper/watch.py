@@ -45,8 +45,13 @@ class Watch(Protocol):
                 the update, and then ``before`` was not called.
         """
 
-    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
-        """Call back with each tensor that a backward pass starts from, not scaled by a scaler."""
+    def losses(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> Handle:
+        """Call back around each backward pass.
+
+        Args:
+            before: Gets each tensor that it starts from, not scaled by a scaler.
+            after: Called when the gradients are there.
+        """
 
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""
@@ -115,9 +120,9 @@ def watch_calls(
 class ScaledLosses:
     """Which tensor a gradient scaler made of which loss; forgets what went into backward."""
 
-    def __init__(self, callback: Callable[[Tensor], None]) -> None:
-        """Keep whom to tell of each loss."""
-        self._callback = callback
+    def __init__(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> None:
+        """Keep whom to tell of each loss, and of each pass that has ended."""
+        self._before, self._after = before, after
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
 
     def wrap_scale(self, scale: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,7 +142,9 @@ class ScaledLosses:
         def called(tensors: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             for tensor in tensors if isinstance(tensors, list | tuple) else (tensors,):
                 _, loss = self._known.pop(id(tensor), (tensor, tensor))
-                self._callback(loss)
-            return backward(tensors, *args, **kwargs)
+                self._before(loss)
+            result = backward(tensors, *args, **kwargs)
+            self._after()
+            return result
 
         return called

@@ -55,9 +55,9 @@ class PaddleWatch:
         """Watch ``step`` and ``minimize`` of every class of optimizers."""
         return _Updates(before, after)
 
-    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
+    def losses(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> Handle:
         """Watch both ways into a backward pass."""
-        scaled = ScaledLosses(callback)
+        scaled = ScaledLosses(before, after)
         return Handles(
             Patch(AmpScaler, "scale", scaled.wrap_scale),
             Patch(paddle.Tensor, "backward", scaled.wrap_backward),

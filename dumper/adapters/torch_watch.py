@@ -63,9 +63,9 @@ class TorchWatch:
             Patch(torch.amp.GradScaler, "step", wrap),
         )
 
-    def losses(self, callback: Callable[[Tensor], None]) -> Handle:
+    def losses(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> Handle:
         """Watch ``torch.autograd.backward``, to which ``Tensor.backward`` comes too."""
-        scaled = ScaledLosses(callback)
+        scaled = ScaledLosses(before, after)
         return Handles(
             Patch(torch.amp.GradScaler, "scale", scaled.wrap_scale),
             Patch(torch.autograd, "backward", scaled.wrap_backward),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
 
-__all__ = ["WAIT_S", "Ranks", "ranks_of"]
+__all__ = ["WAIT_S", "Ranks", "is_first_rank", "ranks_of"]
 
 _VARIABLES = (("RANK", "WORLD_SIZE"), ("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM"))
 """What torchrun and paddle.distributed.launch set."""
@@ -265,6 +265,11 @@ class _OtherWriter(DumpWriter):
             hint=f"see what rank 0 says; wait longer with rank_wait_s=SECONDS or {WAIT_VARIABLE}="
             "SECONDS, or record one rank with alone=True",
         )
+
+
+def is_first_rank() -> bool:
+    """Tell whether this process speaks for its run: rank 0, or the only one."""
+    return ranks_of().rank == 0
 
 
 def ranks_of(

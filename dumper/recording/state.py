@@ -57,6 +57,8 @@ class State:
     held: dict[Hashable, Held] = field(default_factory=dict)
     """All distinct parameters and buffers, by identity."""
     is_recorded: bool = False
+    stashed: dict[Hashable, Array] = field(default_factory=dict)
+    """Gradients as they were after the last backward pass, where the script may clear them."""
     _owners: list[Owner] = field(default_factory=list)
     _handles: list[Handle] = field(default_factory=list)
     _nonzero: bool = False
@@ -188,8 +190,24 @@ class State:
         held.gradient = writer.store(array)
         return array
 
+    def stash(self) -> None:
+        """Copy all gradients, in the place of earlier copies."""
+        for key, held in self.held.items():
+            gradient = self.adapter.gradient(held.tensor) if held.is_trained else None
+            if gradient is not None:
+                self.stashed[key] = self.adapter.snapshot(gradient)
+
+    def keep_stashed(self, writer: StepWriter) -> dict[Hashable, Array]:
+        """Store the copies as the gradients of this step; give them."""
+        kept, self.stashed = self.stashed, {}
+        for key, array in kept.items():
+            self._nonzero = self._nonzero or bool(array.any())
+            self.held[key].gradient = writer.store(array)
+        return kept
+
     def detach(self) -> None:
         """Take the hooks off the weights."""
+        self.stashed.clear()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()

@@ -118,7 +118,17 @@ class StepRecorder:
                 f"{self._gradients.repeated} gradients of activations arrived more than once "
                 "(several backward passes): the first is recorded"
             )
+        if self.update.by_hand:
+            notes.append(
+                "the script changed the weights itself, without an optimizer of the framework: "
+                "no learning rate and no state of an optimizer is recorded"
+            )
         return [*notes, *self._state.notes()]
+
+    def stash_gradients(self) -> None:
+        """Copy the gradients, which a script without an optimizer may use and clear unseen."""
+        with self._lock:
+            self._state.stash()
 
     def repeated(self, path: str) -> int | None:
         """Give which call of a module has just run again inside a backward pass.

@@ -16,7 +16,7 @@ from .storing import store
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from padiff.dumper.adapter import Adapter, Handle
+    from padiff.dumper.adapter import Adapter, Array, Handle
     from padiff.dumper.trainer import Optimizer
 
     from .state import State
@@ -40,6 +40,8 @@ class Update:
     optimizers: Sequence[Optimizer] = ()
     seen: bool = False
     """Whether the parameters were about to be changed."""
+    by_hand: bool = False
+    """Whether the script changed the weights itself."""
     is_clipped: bool = False
     """Whether what the update takes is to be recorded beside the gradients themselves."""
     rates: list[float] | None = None
@@ -95,6 +97,13 @@ class Update:
             taken = store(self.adapter, self.writer, gradient)
             self._clipped[identity(tensor)] = taken.stored
 
+    def happened(self) -> None:
+        """Say that the script has changed the weights itself since the last backward pass."""
+        if self.state.is_recorded and not self.seen:
+            self.seen = self.by_hand = True
+            for key, array in self.state.keep_stashed(self.writer).items():
+                self._squares[key] = _square(array)
+
     def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
         """Store gradients that came during the update, from calls that the optimizer made itself.
 
@@ -147,8 +156,7 @@ class Update:
             if trained is None or key in trained:
                 array = self.state.capture(held, self.writer, scale=scale, is_read=True)
                 if array is not None:
-                    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-                    self._squares[key] = float(np.vdot(wide, wide).real)
+                    self._squares[key] = _square(array)
 
     def _record_rates(self, order: int) -> int:
         rates = self.rates or []
@@ -239,3 +247,9 @@ class Update:
             shape=shape,
             value=stored,
         )
+
+
+def _square(array: Array) -> float:
+    """Give the sum of the squares of all elements, in float64."""
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return float(np.vdot(wide, wide).real)

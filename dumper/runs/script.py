@@ -15,7 +15,8 @@ from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError, RecordError
 
 from .afterimport import AfterImport
-from .scriptwatch import Choice, ScriptStopped, ScriptWatch
+from .scriptmodel import Choice
+from .scriptwatch import ScriptStopped, ScriptWatch
 from .usercode import UserCode
 
 if TYPE_CHECKING:

@@ -15,62 +15,29 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumper import adapters
 from padiff.dumper.recording.recorder import Recorder
+from padiff.dumper.watch import watch_calls
 from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
+
+from .handupdates import HandUpdates
+from .scriptmodel import Choice, Entered, entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import FrameType
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
 
-__all__ = ["Choice", "ScriptStopped", "ScriptWatch"]
+__all__ = ["ScriptStopped", "ScriptWatch"]
 
 MOST_NAMES = 8
 """Classes that a message lists."""
-OUR_PACKAGE = __name__.partition(".")[0]
 
 
 class ScriptStopped(BaseException):
     """Leaves the script from inside; no ``except Exception`` of the script stops it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Which of a script's models is recorded; by default the first root module that is called."""
-
-    class_name: str | None = None
-    """Its class, such as ``GPT`` or ``nets.gpt.GPT``."""
-    variable: str | None = None
-    """The variable of the script that holds it, such as ``model`` or ``trainer.net``."""
-
-    def __str__(self) -> str:
-        """Say what is looked for."""
-        if self.class_name is not None:
-            return f"a model of class {self.class_name!r}"
-        if self.variable is not None:
-            return f"the model in variable {self.variable!r}"
-        return "a model"
-
-    def fits(self, adapter: Adapter, module: Module, frame: FrameType | None) -> bool:
-        """Tell whether a module that is called is the one.
-
-        Args:
-            adapter: Its framework.
-            module: It, possibly wrapped.
-            frame: From where it is called.
-        """
-        if self.class_name is not None:
-            kind = type(adapter.unwrap(module))
-            full = f"{kind.__module__}.{kind.__qualname__}"
-            return f".{full}".endswith(f".{self.class_name}")
-        if self.variable is not None:
-            values = _values(self.variable, frame, (OUR_PACKAGE, adapter.name))
-            return any(_is_it(adapter, module, held) for held in values)
-        return True
 
 
 @dataclass(slots=True)
@@ -128,6 +95,7 @@ class ScriptWatch:
         self._recorder: Recorder | None = None
         self._step = _Step()
         self._learns_in_training_mode = False
+        self._by_hand: HandUpdates | None = None
         self._ours: dict[int, tuple[Optimizer, bool]] = {}
         self._is_over = False
         self._trouble: PadiffError | None = None
@@ -142,7 +110,7 @@ class ScriptWatch:
 
     def __exit__(self, *error: Any) -> None:  # noqa: ANN401 - what ``with`` gives
         """Take everything off; an unfinished recording keeps its whole steps."""
-        if self._step.is_updated and self._recorder is not None:
+        if self._recorder is not None and self._is_step_whole(self._recorder):
             with suppress(PadiffError):  # another error is on its way
                 self._end_step(self._recorder)
         self._is_over = True
@@ -173,13 +141,11 @@ class ScriptWatch:
         recorder = self._recorder
         if recorder is None:
             raise self._not_found()
-        is_whole = self._step.is_updated
+        is_whole = self._is_step_whole(recorder)
         if not is_whole and recorder.steps.number == 0:
             raise RecordError(
-                "cannot record steps: the script called the model and never updated it by an "
-                "optimizer of the framework",
-                hint="padiff.record in the script takes any update; --phase forward takes each "
-                "call of the model for a step",
+                "cannot record steps: the script called the model and never updated it",
+                hint="--phase forward takes each call of the model for a step",
             )
         if is_whole:
             self._end_step(recorder)
@@ -197,44 +163,56 @@ class ScriptWatch:
         nesting.depth += 1
         try:
             is_it = self._recorder is None and not self._is_over
-            if is_it and self._is_the_one(adapter, module, is_root=is_root):
+            found = self._model_of(adapter, module, is_root=is_root) if is_it else None
+            if found is not None:
                 with self._guarded():
-                    self._choose(adapter, module)
-                with self._around(module):
+                    self._choose(adapter, found)
+                with self._around(found.model):
                     yield
             else:
                 yield
         finally:
             nesting.depth -= 1
 
-    def _is_the_one(self, adapter: Adapter, module: Module, *, is_root: bool) -> bool:
+    def _model_of(self, adapter: Adapter, module: Module, *, is_root: bool) -> Entered | None:
+        """Give the model that is entered by the call of a module, None if it is not the one."""
         if is_root:
             self._met.setdefault(type(module).__name__)
         is_named = self._choice.class_name is not None or self._choice.variable is not None
         if not (is_root or is_named) or adapter.in_backward():
-            return False
-        is_trained = self._settings.phase is Phase.FORWARD or (
-            adapter.watch.records_gradients() and bool(adapter.trainer.parameters(module))
-        )
-        return is_trained and self._choice.fits(adapter, module, sys._getframe())
+            return None
+        if self._settings.phase is not Phase.FORWARD and not adapter.watch.records_gradients():
+            return None
+        frame = sys._getframe()
+        outer = entered(adapter, module, frame) if is_root else Entered(model=module)
+        for found in dict.fromkeys((outer, Entered(model=module))):
+            is_trained = self._settings.phase is Phase.FORWARD or bool(
+                adapter.trainer.parameters(found.model)
+            )
+            if is_trained and self._choice.fits(adapter, found.model, frame):
+                return found
+        return None
 
-    def _choose(self, adapter: Adapter, module: Module) -> None:
+    def _choose(self, adapter: Adapter, found: Entered) -> None:
         """Record this model from here on, and look for no other."""
         self._stop_searching()
+        module = found.model
         inner = adapter.unwrap(module)
-        notes = []
+        notes = [found.note] if found.note else []
         if self._no_dropout:
             paths = adapter.trainer.forget_dropout(inner)
-            notes = [f"dropout was switched off in {len(paths)} modules (--no-dropout)"]
+            notes.append(f"dropout was switched off in {len(paths)} modules (--no-dropout)")
         recorder = Recorder(module, self._settings, adapter)
         recorder.describe(**self._about, notes=notes)
         self._adapter, self._models = adapter, (inner, module)
         self._exits.enter_context(recorder)
         self._recorder = recorder
+        self._by_hand = HandUpdates(adapter, adapter.trainer.parameters(inner))
         handles = [
             adapter.watch.updates(self._update_begins, self._update_ended),
-            adapter.watch.losses(self._backward_begins),
+            adapter.watch.losses(self._backward_begins, self._backward_ended),
             *(adapter.watch.calls(kind, self._around) for kind in {type(inner), type(module)}),
+            *(watch_calls(type(module), self._around, name) for name in found.methods),
         ]
         for handle in handles:
             self._exits.callback(handle.remove)
@@ -280,7 +258,7 @@ class ScriptWatch:
 
     def _begin_call(self, recorder: Recorder, adapter: Adapter) -> bool:
         """End the step before this call if it is whole; tell whether the call belongs to one."""
-        if self._step.is_updated:
+        if self._is_step_whole(recorder):
             self._end_step(recorder)
             if self._stop and recorder.steps.number > (self._settings.plan.last or 0):
                 raise ScriptStopped
@@ -299,6 +277,17 @@ class ScriptWatch:
         step.in_training_mode = step.in_training_mode or is_training
         self._learns_in_training_mode = self._learns_in_training_mode or is_training
         return True
+
+    def _is_step_whole(self, recorder: Recorder) -> bool:
+        """Tell whether the weights were changed in this step, by whatever."""
+        step = self._step
+        if not step.is_updated and step.is_trained and self._by_hand is not None:
+            step.is_updated = self._by_hand.happened()
+            current = recorder.steps.current
+            if step.is_updated and current is not None:
+                with self._guarded():
+                    current.update.happened()
+        return step.is_updated
 
     def _end_step(self, recorder: Recorder) -> None:
         current, losses = recorder.steps.current, self._step.losses
@@ -320,9 +309,20 @@ class ScriptWatch:
             if array.size == 1:
                 self._step.losses.append(array.reshape(()))
 
+    def _backward_ended(self) -> None:
+        recorder, adapter, by_hand = self._recorder, self._adapter, self._by_hand
+        if self._is_over or recorder is None or adapter is None or by_hand is None:
+            return
+        if self._step.is_trained and not adapter.in_backward():
+            by_hand.backward_ended()
+            if recorder.steps.current is not None:
+                with self._guarded():
+                    recorder.steps.current.stash_gradients()
+
     def _update_begins(self, optimizer: Optimizer) -> None:
         recorder = self._recorder
         if recorder is not None and self._is_training_it(optimizer):
+            self._by_hand = None  # from here on its optimizer is waited for
             current = recorder.steps.current
             if current is not None:
                 with self._guarded():
@@ -331,7 +331,7 @@ class ScriptWatch:
     def _update_ended(self, optimizer: Optimizer, is_changed: bool) -> None:
         recorder = self._recorder
         if recorder is not None and self._is_training_it(optimizer):
-            self._step.is_updated = True
+            self._step.is_updated, self._by_hand = True, None
             current = recorder.steps.current
             if current is not None:
                 with self._guarded():
@@ -359,30 +359,3 @@ class ScriptWatch:
             self._trouble = error
             self._is_over = True
             raise ScriptStopped from error
-
-
-def _values(name: str, frame: FrameType | None, others: tuple[str, ...]) -> Iterator[object]:
-    """Yield what a dotted name means in each frame from this one outwards.
-
-    Args:
-        name: Such as ``model`` or ``trainer.net``.
-        frame: The innermost.
-        others: Top-level packages whose own variables do not count.
-    """
-    first, *parts = name.split(".")
-    while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        scopes = () if package in others else (frame.f_locals, frame.f_globals)
-        for scope in scopes:
-            value = scope.get(first)
-            for part in parts:
-                value = getattr(value, part, None)
-            if value is not None:
-                yield value
-        frame = frame.f_back
-
-
-def _is_it(adapter: Adapter, module: Module, held: object) -> bool:
-    return held is module or (
-        adapter.is_model(held) and adapter.unwrap(held) is adapter.unwrap(module)
-    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumper.recording.recordsettings import RecordSettings, StepPlan
 from padiff.dumper.runs.script import ScriptSettings, run_script
-from padiff.dumper.runs.scriptwatch import Choice
+from padiff.dumper.runs.scriptmodel import Choice
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
