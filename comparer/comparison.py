@@ -29,6 +29,7 @@ from .judging.updates import TrainingJudge
 from .locating.calltree import CallTree
 from .locating.fed import Fed, read_fed
 from .locating.locate import locate
+from .locating.nonfinite import nonfinite_notes
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .narrow import narrow
@@ -250,6 +251,7 @@ def _compare_files(
             *pairing.notes,
             *known_notes(located.pairs),
             *kink_notes(located.pairs),
+            *nonfinite_notes(known.index, found.index),
             *attribute_notes(
                 pairing,
                 (known.index, found.index),

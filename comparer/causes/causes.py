@@ -39,6 +39,7 @@ from .patterns import (
     shifted,
 )
 from .profile import agreement, profile
+from .resizecauses import resized
 from .stackcauses import stacks
 from .updatecauses import update_causes
 
@@ -258,6 +259,7 @@ class _Search:
             lambda: combination(sides, at_hand),
             lambda: gated(sides, at_hand),
             lambda: attention(sides, at_hand, self._heads),
+            lambda: resized(sides, at_hand),
         ]
         if layer is not None and len(at_hand) == 1 and "norm" in layer.kind + layer.class_name:
             states = layer.state("weight", "scale"), layer.state("bias")

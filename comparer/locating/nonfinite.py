@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, RecordInfo
 
-__all__ = ["Nonfinite", "find_nonfinite"]
+__all__ = ["Nonfinite", "find_nonfinite", "nonfinite_notes"]
 
 FROM_FINITE = "from finite inputs"
 MASK = "only -inf, made between modules: a mask, it seems"
@@ -63,6 +63,19 @@ def find_nonfinite(index: Index) -> tuple[Nonfinite, ...]:
         index: One step of one side.
     """
     return _Search(index).run()
+
+
+def nonfinite_notes(reference: Index, candidate: Index) -> tuple[str, ...]:
+    """Say where each side makes its first nan or inf, if it does."""
+    notes = []
+    for side, index in (("reference", reference), ("candidate", candidate)):
+        if not any(value.statistics.nan or value.statistics.posinf for value in index.values):
+            continue
+        source = next((one for one in find_nonfinite(index) if one.is_source), None)
+        if source is not None:
+            address = index.address(index.records[source.record])
+            notes.append(f"the {side} makes its first nan or inf at {address}: {source.remark}")
+    return tuple(notes)
 
 
 class _Search:

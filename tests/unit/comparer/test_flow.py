@@ -83,3 +83,22 @@ def test_a_call_that_only_moves_data_is_looked_through(tmp_path: Path) -> None:
     named = [one.pair.reference.address.module for one in found.origins if one.pair.reference]
     assert "a" in named
     assert "move" not in named
+
+
+def test_each_side_says_where_it_makes_its_first_nan(tmp_path: Path) -> None:
+    bad = X.copy()
+    bad[1, 2] = np.nan
+
+    both = compared(two(X, bad), two(bad, bad), tmp_path)
+    alone = compared(two(X, X * 2), two(X, bad), tmp_path)
+    none = compared(two(X, X * 2), two(X, X * 3), tmp_path)
+
+    said = "makes its first nan or inf at step 0"
+    assert [note for note in both.steps[0].notes if "nan" in note] == [
+        f"the reference {said} b#0 output: from finite inputs",
+        f"the candidate {said} a#0 output: from finite inputs",
+    ]
+    assert [note for note in alone.steps[0].notes if "nan" in note] == [
+        f"the candidate {said} b#0 output: from finite inputs"
+    ]
+    assert not [note for note in none.steps[0].notes if "nan" in note]
