@@ -299,11 +299,17 @@ class _Search:
 
 
 def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:
-    """Look at the diverged weights of an origin, or their gradients: transposed, scaled?"""
+    """Look at the diverged weights of an origin, or their gradients: transposed, scaled?
+
+    Of an origin that is itself a weight, whether it is another one; its shape was looked at.
+    """
     known = divergence.pair.reference
     own = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD}
     if known is None or known.address.role in own:
-        return []
+        is_weight = known is not None and known.address.role is Role.WEIGHT
+        position = _position(divergence.pair, sides.tree) if is_weight else None
+        other = None if position is None else _another_weight(position, sides)
+        return [] if other is None else [other]
     is_backward = known.address.phase is Phase.BACKWARD
     role = Role.WEIGHT_GRAD if is_backward else Role.WEIGHT
     found = []

@@ -47,6 +47,9 @@ FEW_PER_ENTRY = 4
 WIDE = 4
 """Indices from which an axis can be seen to have moved."""
 LARGEST_ROOT = 100_000
+SAME, SAME_UNITS = 1e-5, 4.0
+"""How far elements in another order may be from the same ones, relative in L2: what rounding did
+before them in float32, and unit roundoffs of the dtype."""
 _STAYS = 1e-3
 
 
@@ -197,8 +200,10 @@ def reordered(sides: Contrast) -> Cause | None:
                 numbers={"axis": axis},
             )
     known, found = np.sort(reference, axis=None), np.sort(candidate, axis=None)
-    left = np.linalg.norm(found - known)
-    if known.size > 2 and left <= EXPLAINED * sides.error:  # noqa: PLR2004
+    left, noise = np.linalg.norm(found - known), SAME + SAME_UNITS * sides.unit
+    # unrelated samples of one distribution are about 1 / sqrt(size) apart once they are sorted
+    is_telling = noise * np.sqrt(known.size) < 1 and left <= EXPLAINED * sides.error
+    if known.size > 2 and is_telling and left <= noise * np.linalg.norm(known):  # noqa: PLR2004
         return Cause(name=CauseName.PERMUTED, text="the same elements in another order", numbers={})
     return None
 

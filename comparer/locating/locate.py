@@ -117,7 +117,7 @@ def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:
     """Order by phase and execution, origins before what they explain.
 
     A weight's gradient goes by when its layer's own gradient came: it is recorded when the whole
-    pass is over, whatever made it.
+    pass is over, whatever made it. A weight goes by when its module first ran.
     """
     known = divergence.pair.reference or divergence.pair.candidate
     orders = [0 if known is None else known.order]
@@ -125,6 +125,9 @@ def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:
         is_late = (known.address.role, divergence.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD)
         for call in tree.calls_of.get(known.module, ()) if is_late else ():
             orders += [tree.order(place) for place, _ in tree.of_call(call, Role.GRAD_OUTPUT)]
+        is_state = known.address.role in STATE_ROLES and divergence.phase is Phase.FORWARD
+        if is_state and tree.calls_of.get(known.module):
+            orders = [tree.reference.calls[call].start for call in tree.calls_of[known.module]]
     is_inherited = divergence.kind is Kind.INHERITED
     return list(Phase).index(divergence.phase), min(orders), is_inherited
 

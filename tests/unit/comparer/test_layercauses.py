@@ -33,6 +33,28 @@ def test_a_weight_that_belongs_elsewhere_is_recognised(tmp_path: Path) -> None:
     assert any(said in line for line in result.evidence)
 
 
+def test_swapped_weights_are_told_in_the_order_in_which_their_modules_ran(tmp_path: Path) -> None:
+    """The module that ran first was made last; the second one's input differs too."""
+    first, second = normal(4, seed=1), normal(4, seed=2)
+    paths = []
+    for side, weights in enumerate(((first, second), (second, first))):
+        built = DumpBuilder().module("", "Net")
+        for name, weight in (("late", weights[1]), ("early", weights[0])):
+            built.module(name, "Scale").tensor(name, "weight", weight)
+        built.enter("", inputs=[SQUARE]).call(
+            "early", inputs=[SQUARE], outputs=[SQUARE * weights[0]]
+        )
+        result = SQUARE * weights[0] * weights[1] + np.float32(side)
+        built.call("late", inputs=[SQUARE * weights[0]], outputs=[result])
+        paths.append(built.leave(outputs=[result]).write(tmp_path / str(side)))
+
+    found = compare(paths[0], paths[1], CompareSettings()).origins
+
+    named = [one.pair.reference.address.module for one in found if one.pair.reference]
+    assert named == ["early", "late"]
+    assert "it holds what is 'early.weight' on the reference" in found[1].causes[0].text
+
+
 def test_a_bias_left_out_is_recognised(tmp_path: Path) -> None:
     bias = normal(8, seed=4)
 

@@ -94,3 +94,14 @@ def test_positions_that_are_off_by_one_are_recognised(tmp_path: Path) -> None:
     result = origin(positions, positions + 1, tmp_path)
 
     assert names(result) == ["offset"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_other_elements_of_the_same_distribution_are_no_other_order(
+    dtype: type, tmp_path: Path
+) -> None:
+    expected = normal(4, 8, 40, 40, seed=81)
+
+    result = origin(expected.astype(dtype), normal(4, 8, 40, 40, seed=82).astype(dtype), tmp_path)
+
+    assert names(result) == []
