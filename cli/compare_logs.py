@@ -11,6 +11,7 @@ from padiff.comparer import Tolerance
 from padiff.comparer.logs import Series, SeriesComparison, compare_series, read_series
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.wholefile import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,7 +125,8 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
         axes.set_xlabel("step" if series.reference.has_steps else "number in the log")
         axes.legend()
     try:
-        figure.savefig(path)
+        with whole_file(path) as partial:
+            figure.savefig(partial, format=path.suffix.lower().removeprefix("."))
     except OSError as error:
         raise ConfigError(f"cannot draw {str(path)!r}: {error.strerror}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,9 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .output import emit, render_to_text
+from .output import emit, render_to_text, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightPlan
 
@@ -51,7 +48,7 @@ def plan(reference: Path, candidate: Path, map_path: Path | None, output: Path |
     with ExitStack() as stack:
         sides, made = _planned(stack, reference, candidate, map_path)
         if output is not None:
-            _write(output, plan_to_toml(made, *sides))
+            write_text(output, plan_to_toml(made, *sides))
         emit(render_to_text(lambda console: draw_plan(console, made, *sides)))
     return 1 if made.missing or made.ambiguous else 0
 
@@ -112,7 +109,7 @@ def convert(  # noqa: PLR0913 - one per option
         made = plan_weights(*sides, map_file=None if map_path is None else read_map(map_path))
         task = f"cannot convert {str(source)!r}"
         found = convert_weights(made, *sides, task=task, strict=strict)
-        _replace(destination, lambda place: write_arrays(place, found.arrays))
+        write_arrays(destination, found.arrays)
         emit(render_to_text(lambda console: draw_conversion(console, found, made, *sides)))
     return 0
 
@@ -205,24 +202,3 @@ def _planned(
     )
     entries = None if map_path is None else read_map(map_path)
     return sides, plan_weights(*sides, map_file=entries)
-
-
-def _write(path: Path, text: str) -> None:
-    def write(place: Path) -> None:
-        place.write_text(text, encoding="utf-8")
-
-    _replace(path, write)
-
-
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Write beside the file and swap it in, so that it appears whole or not at all."""
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".padiff") as folder:
-            place = Path(folder) / path.name
-            write(place)
-            place.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {str(path)!r}: {error.strerror or error}",
-            hint="name a file in an existing, writable folder",
-        ) from error

@@ -43,6 +43,7 @@ class StepWriter:
         compression: int | None = None,
         content: Keep = _EVERYTHING,
         arena: Arena | None = None,
+        shown: str | None = None,
         finished: Callable[[FileInfo], None] = lambda info: None,
     ) -> None:
         """Create the file.
@@ -55,12 +56,13 @@ class StepWriter:
             compression: Level of deflate, None for none.
             content: What ``store`` writes unless it is told otherwise.
             arena: Where elements wait to be written; None makes one.
+            shown: The path as the user knows it, for messages; None takes ``path``.
             finished: Called once by ``close`` with the description of the whole file.
 
         Raises:
             DumpWriteError: The file cannot be created.
         """
-        self._path, self._relative = path, relative
+        self._path, self._relative, self._shown = path, relative, shown or str(path)
         self._step, self._rank = step, rank
         self._finished = finished
         self._partial = path.with_name(f".{path.name}.partial")
@@ -74,7 +76,7 @@ class StepWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._sink = HDF5Sink(self._partial, compression=compression)
         except (OSError, RuntimeError) as error:
-            raise write_error(f"create {str(path)!r}", error) from error
+            raise write_error(f"create {self._shown!r}", error) from error
         self._store = ValueStore(
             self._sink, arena or Arena(), content, thread_name=f"padiff-writer-{step}-{rank}"
         )
@@ -197,7 +199,7 @@ class StepWriter:
             self.abandon()
             if isinstance(error, DumpError):
                 raise
-            raise write_error(f"write {str(self._path)!r}", error) from error
+            raise write_error(f"write {self._shown!r}", error) from error
         self._is_closed = True
         self._finished(
             FileInfo(
@@ -225,7 +227,7 @@ class StepWriter:
             return
         if isinstance(error, DumpError) or not isinstance(error, OSError | RuntimeError):
             raise error
-        raise write_error(f"write {str(self._path)!r}", error) from error
+        raise write_error(f"write {self._shown!r}", error) from error
 
     def _encoded_index(self, values: Sequence[ValueInfo]) -> bytes:
         for record in self._records:

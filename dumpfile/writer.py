@@ -119,6 +119,7 @@ class DumpWriter:
             compression=self._compression,
             content=self._content,
             arena=self._arena,
+            shown=str(Path(self._shown) / relative),
             finished=self._finished,
         )
         self._open[relative] = made

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpFormatError, Role, open_dump
+from padiff.dumpfile.wholefile import whole_file
 from padiff.pairing import pair
 
 from .layer_script import script_for
@@ -130,11 +131,15 @@ def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int
         )
     about = _about(index, module, call, file.framework, entries)
     try:
-        np.savez(out / f"{side}.npz", **arrays)  # type: ignore[arg-type]
-        text = json.dumps(about, allow_nan=False, indent=1) + "\n"
-        (out / f"{side}.json").write_text(text, encoding="ascii")
-        script = script_for(side, file.framework, module.class_path)
-        (out / f"{side}.py").write_text(script, encoding="utf-8")
+        with whole_file(out / f"{side}.npz") as partial, partial.open("xb") as archive:
+            np.savez(archive, **arrays)  # type: ignore[arg-type]
+        texts = {
+            "json": json.dumps(about, allow_nan=False, indent=1) + "\n",
+            "py": script_for(side, file.framework, module.class_path),
+        }
+        for suffix, text in texts.items():
+            with whole_file(out / f"{side}.{suffix}") as partial:
+                partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write to {str(out)!r}: {error.strerror}") from error
     return Extracted(

@@ -32,6 +32,7 @@ from padiff.dumpfile import (
     statistics_of,
 )
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME
+from padiff.dumpfile.wholefile import whole_file
 
 from .array_pickle import read_array_pickle
 from .safetensors_file import read_safetensors, write_safetensors
@@ -162,26 +163,39 @@ def _read(path: Path) -> tuple[dict[str, Array], str]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a checkpoint of the kind that the file's name says.
+    """Write a checkpoint of the kind that the file's name says; it appears whole or not at all.
 
     Raises:
-        ConfigError: No such kind, or its framework is missing.
+        ConfigError: No such kind, its framework is missing, or it cannot be written.
     """
     suffix = path.suffix.lower()
+    write: Callable[[Path, Mapping[str, Array]], None]
     if suffix == ".safetensors":
-        write_safetensors(path, arrays)
-    elif suffix in _TORCH_SUFFIXES:
-        _files("torch", path).write_state(path, arrays)
+        write = write_safetensors
     elif suffix == ".pdparams":
-        plain = {name: _plain(array) for name, array in arrays.items()}
-        table = {name: name for name in plain}
-        with path.open("wb") as stream:
-            pickle.dump({**plain, "StructuredToParameterName@@": table}, stream, protocol=4)
+        write = _write_paddle_file
+    elif suffix in _TORCH_SUFFIXES:
+        write = _files("torch", path).write_state
     else:
         raise ConfigError(
             f"cannot write weights {str(path)!r}: expected .safetensors, .pth or .pdparams, "
             f"found {suffix!r}"
         )
+    try:
+        with whole_file(path) as partial:
+            write(partial, arrays)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write weights {str(path)!r}: {error.strerror or error}",
+            hint="name a file in an existing, writable folder with room for it",
+        ) from error
+
+
+def _write_paddle_file(path: Path, arrays: Mapping[str, Array]) -> None:
+    plain = {name: _plain(array) for name, array in arrays.items()}
+    table = {name: name for name in plain}
+    with path.open("wb") as stream:
+        pickle.dump({**plain, "StructuredToParameterName@@": table}, stream, protocol=4)
 
 
 def _value(number: int, array: Array) -> ValueInfo:

@@ -1,0 +1,96 @@
+"""Every command that writes: signals at its moments, a full disk, a read-only one, a closed folder.
+
+The file systems are real ones, mounted for the test, which takes the rights of root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = {
+    "accept", "compare", "convert", "dump", "extract", "map", "pack", "plan", "report"
+}  # fmt: skip
+FEW, ALL = 25, 1
+"""Every so many moments."""
+
+can_mount = pytest.mark.skipif(
+    os.geteuid() != 0 or subprocess.call(["unshare", "--mount", "true"]) != 0,
+    reason="only root may mount a file system",
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Give a folder that other users can look into."""
+    made = Path(tempfile.mkdtemp(prefix="padiff-test-", dir="/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+def trials(folder: Path, *options: str, within: tuple[str, ...] = ()) -> dict[str, dict[str, int]]:
+    """Run trials in a process of their own; gives what they found."""
+    done = subprocess.run(
+        [*within, sys.executable, "-m", "tests.support.command_trials", str(folder), *options],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def assert_interrupted(found: dict[str, dict[str, int]]) -> None:
+    assert {name.split()[0] for name in found} == COMMANDS
+    for name, codes in found.items():
+        number = "130" if name.endswith("SIGINT") else "143"
+        assert codes[number] >= 1, name
+        assert set(codes) <= {number, "0", "1"}, name  # a signal may come when all is done
+
+
+def test_signals_at_some_moments(folder: Path) -> None:
+    assert_interrupted(trials(folder, "signals", "--every", str(FEW)))
+
+
+@pytest.mark.slow
+def test_signals_at_every_moment(folder: Path) -> None:
+    assert_interrupted(trials(folder, "signals", "--every", str(ALL)))
+
+
+@can_mount
+def test_a_full_disk(folder: Path) -> None:
+    found = trials(folder, "full", within=("unshare", "--mount"))
+
+    without = found.pop("little temporary space")
+    assert found["0 pages left"] == dict.fromkeys(COMMANDS, 2)
+    assert {code for codes in found.values() for code in codes.values()} == {0, 1, 2}
+    assert without == {"check": 2, "compare": 1}  # a packed dump needs room, two folders none
+
+
+@can_mount
+def test_a_read_only_disk(folder: Path) -> None:
+    found = trials(folder, "read-only", within=("unshare", "--mount"))
+
+    assert found["read-only"] == dict.fromkeys(COMMANDS, 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as another user")
+def test_a_folder_of_another_user(folder: Path) -> None:
+    assert trials(folder, "foreign")["foreign"] == dict.fromkeys(COMMANDS, 2)
