@@ -11,6 +11,7 @@ from .figure import print_figures
 
 _PARTS = {
     "dumping": "RECORDING against a plain forward + backward and numpy.save of the same bytes",
+    "between": "TRAINING under padiff in the steps that are not recorded",
     "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
     "whole": "COMPARING whole dumps",
     "pairing": "PAIRING large trees",

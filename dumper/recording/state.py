@@ -48,8 +48,10 @@ class State:
 
     adapter: Adapter
     nodes: Sequence[TreeNode]
-    stale: bool = False
-    """Whether some weight had a gradient before recording began."""
+    _earlier: Held | None = None
+    """The first weight that had a gradient before recording began."""
+    _is_added_to: bool = True
+    """Whether that was still there when its own came."""
     cleared: int = 0
     """Weights whose gradient arrived but was gone at the end."""
     zeroed: bool = False
@@ -63,6 +65,11 @@ class State:
     _handles: list[Handle] = field(default_factory=list)
     _nonzero: bool = False
     """Whether any stored gradient has an element other than zero."""
+
+    @property
+    def stale(self) -> bool:
+        """Tell whether recorded gradients contain what came before recording began."""
+        return self._earlier is not None and self._is_added_to
 
     @property
     def arrived(self) -> bool:
@@ -226,16 +233,20 @@ class State:
 
     def _await_gradient(self, held: Held) -> None:
         """Only count: a gradient that is cleared before the end must not pass as absent."""
-        earlier = None if self.stale else self.adapter.gradient(held.tensor)
-        # Paddle's clear_grad leaves zeros.
-        self.stale = self.stale or (
-            earlier is not None and bool(self.adapter.elements(earlier).any())
-        )
+        if self._earlier is None and self._has_nonzero_gradient(held):
+            self._earlier = held
 
         def arrived(_: Tensor) -> None:
+            if held is self._earlier and not held.arrivals:
+                self._is_added_to = self._has_nonzero_gradient(held)
             held.arrivals += 1
 
         self._handles.append(self.adapter.hook_gradient(held.tensor, arrived))
+
+    def _has_nonzero_gradient(self, held: Held) -> bool:
+        """Tell whether there is a gradient now; Paddle's ``clear_grad`` leaves zeros."""
+        gradient = self.adapter.gradient(held.tensor)
+        return gradient is not None and bool(self.adapter.elements(gradient).any())
 
     def _store_gradients(self, owners: Sequence[Owner], writer: StepWriter) -> int:
         present = 0

@@ -82,6 +82,7 @@ def test_place_of_zero_grad_does_not_matter(tmp_path: Path, framework: str, plac
 
     assert [info.step for info in open_dump(path).files] == [0, 1]
     assert Recorded.read(path, 1).array(Role.WEIGHT_GRAD, "b", ".bias") == pytest.approx(0.5)
+    assert not any("before recording began" in note for note in open_dump(path).manifest.notes)
 
 
 def test_gradients_that_accumulate_are_one_step(tmp_path: Path, framework: str) -> None:
