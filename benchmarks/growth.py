@@ -16,6 +16,7 @@ from padiff.dumpfile import open_dump, validate
 from tests.support.deep_trees import write_chain
 from tests.support.dumps import DumpBuilder, write_dump
 
+from . import recordgrowth
 from .figure import Figure
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _PARTS = ("write", "check", "compare", "open")
 
 
 def figures(*, quick: bool) -> Iterator[Figure]:
-    """Write, check and compare dumps of one size and of ten times that, in processor time."""
+    """Write, check, compare and record one size and ten times that, in processor time."""
     calls, mebibytes, depth = (300, 8, 30) if quick else (500, 24, 60)
     for what, small, make in (
         ("calls", calls, _of_calls),
@@ -50,6 +51,7 @@ def figures(*, quick: bool) -> Iterator[Figure]:
                 at_most=_MOST,
                 detail=f"{before:.3f} s -> {after:.3f} s",
             )
+    yield from recordgrowth.figures(quick=quick)
 
 
 def _costs(folder: Path, size: int, make: Callable[[int, float], Write]) -> dict[str, float]:

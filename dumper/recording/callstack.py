@@ -66,6 +66,11 @@ class CallStack:
             entries.pop()
         return None
 
+    def runner(self) -> FrameType | None:
+        """Give the frame that runs the innermost call, None outside any."""
+        entries = self._entries()
+        return entries[-1][1] if entries else None
+
     def push(self, call: OpenCall, frame: FrameType | None) -> None:
         """Note that a call is run by a frame."""
         self._entries().append((call, frame))
@@ -73,7 +78,7 @@ class CallStack:
     def pop(self, module: int) -> OpenCall | None:
         """End the innermost call of a module; None if none is running in this thread."""
         entries = self._entries()
-        if not any(call.module == module for call, _ in entries):
+        if not any(call.module == module for call, _ in reversed(entries)):
             return None
         while True:
             call, _ = entries.pop()

@@ -53,16 +53,26 @@ class Sources:
             self._classes[kind] = self._find_class(kind)
         return self._classes[kind]
 
-    def of_caller(self, frame: FrameType | None) -> SourceLine | None:
+    def of_caller(
+        self,
+        frame: FrameType | None,
+        *,
+        around: FrameType | None = None,
+        known: SourceLine | None = None,
+    ) -> SourceLine | None:
         """Give the innermost line outside the framework, the standard library and padiff.
 
         Args:
             frame: The framework's frame that runs the call.
+            around: The one that runs the call around it, if there is any.
+            known: The line of that call.
 
         Returns:
             None where padiff itself, or nothing but the framework, made the call.
         """
         while frame is not None:
+            if frame is around:
+                return known
             code = frame.f_code
             file = code.co_filename
             if self._is_user(file):

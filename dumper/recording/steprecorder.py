@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Module, Tensor
     from padiff.dumper.trainer import Optimizer
+    from padiff.dumpfile import SourceLine
 
     from .source import Sources
     from .tree import TreeNode
@@ -238,7 +239,7 @@ class StepRecorder:
                 parent=None if parent is None else parent.id,
                 start=self._next(),
                 training=self._adapter.is_training(module),
-                site=self._sources.of_caller(frame),
+                site=self._site(frame, parent),
             )
             self._look_for_draws(call.parent, module_id, call.start)
             self._calls.append(call)
@@ -262,6 +263,11 @@ class StepRecorder:
             flat = flatten(output, self._is_tensor)
             self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
             self._goes_on(call.parent)
+
+    def _site(self, frame: FrameType | None, parent: OpenCall | None) -> SourceLine | None:
+        if parent is None:
+            return self._sources.of_caller(frame)
+        return self._sources.of_caller(frame, around=self._stack.runner(), known=parent.site)
 
     def _look_for_draws(self, call: int | None, module: int, order: int) -> None:
         self._draws.look(call, order, is_own_code=self._own_code[module])

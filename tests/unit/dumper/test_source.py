@@ -6,12 +6,9 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from padiff.dumper.recording.source import Sources
-
-if TYPE_CHECKING:
-    from padiff.dumpfile import SourceLine
+from padiff.dumpfile import SourceLine
 
 
 @dataclass
@@ -53,6 +50,26 @@ def test_caller_is_the_innermost_user_line() -> None:
     assert found is not None
     assert found.file == "tests/unit/dumper/test_source.py"
     assert found.function == "test_caller_is_the_innermost_user_line"
+
+
+def test_line_of_the_call_around_is_taken_over_where_no_users_line_lies_between() -> None:
+    sources = Sources(dict)
+    here = sys._getframe()
+    around = SourceLine(file="model.py", line=7)
+
+    assert sources.of_caller(here, around=here, known=around) is around
+
+
+def test_users_line_before_the_call_around_is_taken() -> None:
+    sources = Sources(dict)
+    around = sys._getframe()
+
+    def inner() -> SourceLine | None:
+        return sources.of_caller(sys._getframe(), around=around)
+
+    inside = inner()
+    assert inside is not None
+    assert inside.function.endswith("inner")
 
 
 def test_frames_of_the_standard_library_are_passed_over() -> None:
