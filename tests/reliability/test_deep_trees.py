@@ -38,9 +38,16 @@ def test_a_deep_tree_goes_through_every_command(
         for form in ("json", "html", "junit", "sarif", "markdown", "csv")
     }
     words = [word for pair in reports.items() for word in pair]
+    last = ["--module", ".".join(["m"] * (depth - 1))]
 
     assert main(["check", "--deep", reference]) == 0
     assert main(["show", reference]) == 0
+    assert main(["pack", reference, "-o", str(tmp_path / "a.padiff.zip")]) == 0
+    assert main(["check", str(tmp_path / "a.padiff.zip")]) == 0
+    assert main(["accept", str(tmp_path / "base"), candidate, "--reason", "new"]) == 0
+    assert main(["weights", "stats", reference]) == 0
+    assert main(["weights", "plan", reference, candidate]) == 0
+    assert main(["extract", reference, candidate, *last, "-o", str(tmp_path / "x")]) == 0
     assert main(["compare", reference, reference]) == 0
     assert main(["compare", reference, candidate, *words]) == 1
     assert main(["map", reference, candidate, "-o", str(tmp_path / "map.toml")]) == 0

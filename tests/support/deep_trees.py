@@ -43,6 +43,16 @@ def write_chain(
                         end=2 * depth - 1 - number,
                     )
                 )
+            step.add_record(
+                module=depth - 1,
+                call=None,
+                phase=Phase.FORWARD,
+                role=Role.WEIGHT,
+                slot=".weight",
+                order=0,
+                shape=(1, wide),
+                value=step.store(given[None] + 7),
+            )
             ends = [(Role.INPUT, "[0]", number, one) for number in range(depth)]
             ends += [(Role.OUTPUT, "", number, other) for number in reversed(range(depth))]
             for order, (role, slot, number, value) in enumerate(ends):

@@ -1,0 +1,50 @@
+"""docs/reliability.md says what the tests do: numbers of cases, and a test for each promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.reliability import test_fuzz, test_killed
+from tests.support.hostile_archives import ARCHIVES
+from tests.support.hostile_checkpoints import CHECKPOINTS
+from tests.support.hostile_dumps import DUMPS
+from tests.support.hostile_manifests import FLOORS, MANIFESTS
+from tests.support.hostile_texts import TEXTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def cases_of(words: str) -> int:
+    """Give the number in the row of the page that begins with these words."""
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {words}")]
+    return int(row.split("|")[2].split(",")[0].replace(" ", ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("hostile dumps", sum(map(len, (DUMPS, MANIFESTS, FLOORS, ARCHIVES)))),
+        ("hostile checkpoints", len(CHECKPOINTS)),
+        ("hostile maps", len(TEXTS)),
+        ("damaged step files", test_fuzz.MANY),
+        ("`kill -9` at random moments of a recording", test_killed.MANY),
+        ("the same of `padiff accept`", test_killed.MANY),
+        ("the same of a report", test_killed.MANY),
+    ],
+)
+def test_the_page_states_as_many_cases_as_there_are(words: str, count: int) -> None:
+    assert cases_of(words) == count
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    named = NAMED.findall(PAGE)
+
+    assert len(named) > 20
+    for file, name in named:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert not name or f"def {name}(" in text, f"{file}::{name}"
