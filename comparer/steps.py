@@ -10,13 +10,15 @@ from padiff.dumpfile import Phase, Role
 from .result import Kind, StepComparison
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .result import Divergence, Endpoint, JudgedPair
 
 __all__ = ["inherit_across", "known_notes"]
 
 _PHASES = tuple(Phase)
+_Fault = tuple[Phase, str]
+"""Phase and module path on the reference."""
 
 
 def inherit_across(
@@ -25,11 +27,15 @@ def inherit_across(
     """Make the divergences of a step inherited where training had diverged before.
 
     Steps are connected by the weights that one leaves to the next, so this holds only where
-    updates were recorded. A learning rate diverges by itself at any step, though only once, and so
-    does a call in a phase that was fed.
+    updates were recorded. A learning rate diverges by itself at any step, though only once. In a
+    phase that was fed a call is an origin in each step, if it is one before the updates diverged.
     """
     diverged: set[int] = set()
     rates: set[tuple[int, str]] = set()
+    faults: dict[int, set[_Fault]] = {}
+    """Origins in fed phases, of each rank, of the steps whose weights were right."""
+    moved: set[int] = set()
+    """Ranks whose weights are no longer the reference's."""
     kept_steps = []
     for step in steps:
         has_update = any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
@@ -38,10 +44,19 @@ def inherit_across(
             kept = replace(
                 step,
                 divergences=tuple(
-                    found if found.phase in fed or _is_new_rate(found, rates) else _inherited(found)
+                    found
+                    if _is_new_rate(found, rates)
+                    or (found.phase in fed and _is_fault(found, step.rank, faults, moved))
+                    else _inherited(found)
                     for found in step.divergences
                 ),
             )
+        if step.rank not in moved:
+            origins = [found for found in step.divergences if found.kind is Kind.ORIGIN]
+            own = {_fault(found) for found in origins if found.phase in fed}
+            faults[step.rank] = faults.get(step.rank, set()) | own
+        if any(found.phase is Phase.UPDATE for found in step.divergences):
+            moved.add(step.rank)
         ends = [found.pair.reference or found.pair.candidate for found in step.divergences]
         rates |= {(step.rank, end.address.slot) for end in ends if end and _is_rate(end)}
         if has_update and step.divergences:
@@ -92,6 +107,21 @@ def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
             if name not in names:
                 names.append(name)
     return tuple(f"{reason}: {', '.join(names)}" for reason, names in where.items())
+
+
+def _fault(divergence: Divergence) -> _Fault:
+    end = divergence.pair.reference or divergence.pair.candidate
+    return divergence.phase, "" if end is None else end.address.module
+
+
+def _is_fault(
+    divergence: Divergence, rank: int, faults: Mapping[int, set[_Fault]], moved: set[int]
+) -> bool:
+    """Tell whether a call of a fed phase diverged by itself, and not by what updates left."""
+    end = divergence.pair.reference or divergence.pair.candidate
+    is_state = end is not None and end.call is None
+    is_known = not is_state and _fault(divergence) in faults.get(rank, set())
+    return is_known or rank not in moved
 
 
 def _is_rate(end: Endpoint) -> bool:

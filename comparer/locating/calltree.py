@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import JudgedPair, Verdict
-from padiff.dumpfile import Phase
+from padiff.dumpfile import Phase, Role
 
 from .dataflow import Flow
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from padiff.comparer.judging.judge import Judgement
-    from padiff.dumpfile import Index, Role
+    from padiff.dumpfile import Index
     from padiff.pairing import Pairing
 
     from .fed import Fed
 
 __all__ = ["CallTree", "is_bad"]
+
+_FORWARD = (Role.INPUT, Role.OUTPUT)
 
 
 def is_bad(pair: JudgedPair) -> bool:
@@ -85,6 +87,8 @@ class CallTree:
             self._hang(place, pair)
         self._bad = {place for place, pair in enumerate(self.pairs) if is_bad(pair)}
         self._bad_values = {value for place in self._bad for value in self.values(place)}
+
+        self._add_spoiled()
 
     @cached_property
     def reference_flow(self) -> Flow:
@@ -169,6 +173,37 @@ class CallTree:
         """Give the reference's values of a pair."""
         values = (self.reference.records[record].value for record in self.records[place][0])
         return [value for value in values if value is not None]
+
+    def _add_spoiled(self) -> None:
+        """Count values that nothing judges as bad, if made by calls in which something diverged.
+
+        A container that holds more than its partner has outputs without counterpart where they
+        are not nearly equal: what a fault inside made of them must not be taken for sound.
+        """
+        if not self._bad_values:
+            return
+        judged = {
+            value
+            for place, pair in enumerate(self.pairs)
+            if pair.verdict is Verdict.MATCH or pair.covered
+            for value in self.values(place)
+        }
+        alone = [
+            (place, pair.reference.call)
+            for place, pair in enumerate(self.pairs)
+            if pair.candidate is None and pair.reference is not None
+            if pair.reference.address.role is Role.OUTPUT and pair.reference.call is not None
+        ]
+        for call in range(len(self.reference.calls)):
+            # Inputs of other sizes have no counterpart, where the outputs are of other sizes too.
+            out = [self.pairs[place].verdict for place in self.bad(call, Role.OUTPUT)]
+            if Verdict.INCOMPARABLE in out:
+                for place, pair in self.of_call(call, Role.INPUT):
+                    if pair.candidate is None:
+                        self._bad_values |= set(self.values(place)) - judged
+        for place, call in sorted(alone, key=lambda one: self.order(one[0])):
+            if self.bad_inside(call, *_FORWARD) or self.tainted(call, Role.INPUT):
+                self._bad_values |= set(self.values(place)) - judged
 
     def _hang(self, place: int, pair: JudgedPair) -> None:
         known = pair.reference or pair.candidate

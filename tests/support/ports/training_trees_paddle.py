@@ -153,3 +153,15 @@ def warm_cosine(optimizer, early=0):
         return (step + 1) / 2 if step < 2 else 0.5 * (1 + math.cos(math.pi * (step - 2) / 5))
 
     return paddle.optimizer.lr.LambdaDecay(optimizer.get_lr(), factor)
+
+
+def faulty_resnet(faults=()):
+    model = ResNet()
+    if "padding" in faults:
+        model.conv0 = nn.Conv2D(3, 8, 3, 1, 0, bias_attr=False)
+    if "epsilon" in faults:
+        model.blocks[1].bn_a._epsilon = 0.1
+    if "scale" in faults:
+        right = model.blocks[0].conv_b.forward
+        model.blocks[0].conv_b.forward = lambda x: right(x) * 1.1
+    return model
