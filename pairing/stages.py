@@ -27,6 +27,7 @@ from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
 from .view import View, view_of
+from .weights.copies import with_copies
 from .weights.folded import find_folds, without_folded
 from .weights.owned import pair_owned
 
@@ -75,6 +76,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     if any(hidden):
         pair_around(*views, calls, hidden)
         partners, proofs = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
+    owned = with_copies(views, calls, owned)
     folds = find_folds(views, calls, owned)
     ends = absorbed(views, calls, folds, owned.pairs)
     owned = without_folded(views, owned, folds)

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from padiff.pairing.result import PairedBy
 
-from .align import Gap, align_gap, ranked, uncrossed
-from .anchors import AGREED, Evidence, gather
-from .forced import force
+from .align import Gap, Row, align_gap, ranked, uncrossed
+from .anchors import AGREED, FORBIDDEN, Evidence, gather
+from .forced import force, weight_groups
 from .untangle import untangled
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def pair_anchors(
     evidence = gather(reference, candidate, open_)
     views = reference, candidate
     sure = _sure(evidence)
-    forced = _possible(evidence, force(views, open_, sure).pairs)
+    forced = _possible(evidence, force(views, open_, sure, weight_groups(evidence.weights)).pairs)
     aligned = align_anchors(evidence, forced)
     for one, two in untangled(views, open_, evidence, aligned, frozenset(forced)):
         by = PairedBy.STRUCTURE
         if evidence.by_name[one] == two:
             by = PairedBy.NAME
-        elif evidence.by_value[one] == two:
+        elif evidence.weights[0][one] == evidence.weights[1][two] >= 0:
             by = PairedBy.VALUE
         pairs.add(open_[0][one], open_[1][two], by)
 
@@ -105,16 +105,27 @@ def align_anchors(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> list[t
         sure: Pairs that are no longer in question; the rest is aligned between them.
     """
     rows, columns = evidence.shape
-    whole = Gap(0, rows, 0, columns)
+    row = _unsettled(evidence, sure)
     steps = uncrossed(sure)
-    found = list(steps)
-    for gap in whole.split(steps):
-        found.extend(_align_within(evidence, gap))
-    taken_rows, taken_columns = {one for one, _ in found}, {two for _, two in found}
-    for one, two in sure:
-        if one not in taken_rows and two not in taken_columns:
-            found.append((one, two))
+    found = list(sure)
+    for gap in Gap(0, rows, 0, columns).split(steps):
+        found.extend(_align_within(evidence, row, gap))
     return sorted(found)
+
+
+def _unsettled(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> Row:
+    """Score as the evidence does, but nothing that has a sure partner, elsewhere perhaps."""
+    settled = [np.zeros(count, np.bool_) for count in evidence.shape]
+    for pair in sure:
+        for side, place in zip(settled, pair, strict=True):
+            side[place] = True
+
+    def row(place: int, start: int, stop: int) -> npt.NDArray[np.float64]:
+        if settled[0][place]:
+            return np.full(stop - start, FORBIDDEN)
+        return np.where(settled[1][start:stop], FORBIDDEN, evidence.row(place, start, stop))
+
+    return row
 
 
 def _sure(evidence: Evidence) -> list[tuple[int, int]]:
@@ -136,23 +147,19 @@ def _possible(evidence: Evidence, pairs: Mapping[int, int]) -> list[tuple[int, i
     return [pair for pair, is_good in zip(found, good, strict=True) if is_good]
 
 
-def _align_within(evidence: Evidence, gap: Gap) -> list[tuple[int, int]]:
+def _align_within(evidence: Evidence, row: Row, gap: Gap) -> list[tuple[int, int]]:
     if gap.cells <= _SMALL:
-        return align_gap(evidence.row, gap)
+        return align_gap(row, gap)
     keys = [evidence.groups_reference, evidence.groups_candidate]
     numbers = _common_groups(evidence)
     mine = [numbers[0][g] for g in keys[0].tolist()]
     theirs = [numbers[1][g] for g in keys[1].tolist()]
     certain = ranked(mine, theirs, gap)
-    good = evidence.scores(
-        np.array([one for one, _ in certain], np.int64),
-        np.array([two for _, two in certain], np.int64),
-    )
-    certain = [pair for pair, score in zip(certain, good.tolist(), strict=True) if score > 0]
+    certain = [(one, two) for one, two in certain if row(one, two, two + 1)[0] > 0]
     steps = uncrossed(certain)
     found = list(steps)
     for part in gap.split(steps):
-        found.extend(align_gap(evidence.row, part))
+        found.extend(align_gap(row, part))
     return found
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import RecordInfo, Role
+from padiff.dumpfile import Role
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 
+from .likeweights import distinct_weights, told_by_next, told_by_outputs, weight_numbers
 from .onesided import OPAQUE
 from .places import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from padiff.pairing.view import View
 
@@ -55,11 +56,14 @@ class Evidence:
     base: Floats
     """Score of each group of the reference with each of the candidate."""
     by_value: Places
-    """For each reference anchor the only candidate with equal weights, -1 if there is none."""
+    """For each reference anchor the candidate that equal weights single out, -1 if there is none;
+    of several with equal weights the one of like outputs."""
+    weights: tuple[Places, Places]
+    """Number for the weights of each anchor, -1 if no anchor of the other side has such."""
     by_name: Places
     """For each reference anchor the candidate of equal path, -1 if there is none."""
-    backwards: tuple[Places, Places]
-    """The same two from candidate to reference."""
+    backwards: Places
+    """The same from candidate to reference."""
     repeats: tuple[Places, Places]
     """Call index within the module, of both sides."""
     ranks: tuple[Places, Places]
@@ -68,6 +72,8 @@ class Evidence:
     """What unequal ranks cost: nothing unless both sides have the same ranks."""
     outputs: tuple[Sketches, Sketches]
     """Statistics of what each anchor gave."""
+    afters: tuple[Sketches, Sketches]
+    """Statistics of what the one call gave that took it as it was: a norm or an activation."""
     around: tuple[tuple[Places, Places], tuple[Places, Places]]
     """Of both sides, a number for what kind of anchor fed each one and for what kind it fed, with
     nothing between; below 0 where that is not known."""
@@ -85,16 +91,21 @@ class Evidence:
     def scores(self, rows: Places, columns: Places) -> Floats:
         """Score reference anchors against candidate anchors, element by element."""
         scores = self.base[self.groups_reference[rows], self.groups_candidate[columns]]
-        for ahead, back in zip((self.by_value, self.by_name), self.backwards, strict=True):
-            partner = ahead[rows]
-            agreed = columns == partner
-            disputed = ~agreed & ((back[columns] >= 0) | (partner >= 0))
-            scores = scores + AGREED * agreed + _DISPUTED * disputed
-        reference, candidate = self.outputs
+        weights, partners = self.weights[0][rows], self.by_name[rows]
+        others = self.weights[1][columns], self.backwards[columns]
+        for agreed, is_known in (
+            ((weights == others[0]) & (weights >= 0), (weights >= 0) | (others[0] >= 0)),
+            (columns == partners, (partners >= 0) | (others[1] >= 0)),
+        ):
+            scores = scores + AGREED * agreed + _DISPUTED * (~agreed & is_known)
+        (reference, candidate), afters = self.outputs, self.afters
         scores += 0.2 * (self.repeats[0][rows] == self.repeats[1][columns])
         is_equal_rank = self.ranks[0][rows] == self.ranks[1][columns]
         scores += np.where(is_equal_rank, 0.5, -self.rank_dispute)
-        scores += closeness(reference, rows, candidate, columns)
+        near = closeness(reference, rows, candidate, columns)
+        # One of the two may do the next step as well: a norm that was folded, a fused activation.
+        near = np.maximum(near, closeness(afters[0], rows, candidate, columns))
+        scores += np.maximum(near, closeness(reference, rows, afters[1], columns))
         for mine, theirs in zip(*self.around, strict=True):
             one, two = mine[rows], theirs[columns]
             is_known = (one >= 0) & (two >= 0)
@@ -139,24 +150,41 @@ def gather(
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
     groups, base = _groups(sides, tokens)
-    value = _unique([[_weight_key(view, call) for call in calls] for view, calls in sides])
     name = _unique([[(view.path(c), view.calls[c].index) for c in calls] for view, calls in sides])
     if np.count_nonzero(name[0] >= 0) < _MIN_SHARE * max(map(len, anchors)):
         name = (np.full_like(name[0], -1), np.full_like(name[1], -1))
     repeats = [np.array([view.calls[c].index for c in calls], np.int64) for view, calls in sides]
     ranks = _ranks(sides)
-    outputs = [sketches_of(view, calls, Role.OUTPUT) for view, calls in sides]
+    one, two = (sketches_of(view, calls, Role.OUTPUT) for view, calls in sides)
+    next_ = [_after(view, calls) for view, calls in sides]
+    later = [_after(view, calls) for (view, _), calls in zip(sides, next_, strict=True)]
+    afters, lasts = (
+        (
+            sketches_of(reference, after[0], Role.OUTPUT),
+            sketches_of(candidate, after[1], Role.OUTPUT),
+        )
+        for after in (next_, later)
+    )
+    weights = weight_numbers(reference, candidate, anchors)
+    value = np.full(len(anchors[0]), -1, np.int64)
+    for row, column in told_by_outputs(weights, (one, two)):
+        value[row] = column
+    if (weights[0] >= 0).any():  # else the weights are others, and so is what comes out
+        for row, column in told_by_next(weights, (one, two), (afters, lasts)):
+            value[row] = column
     return Evidence(
         groups_reference=groups[0],
         groups_candidate=groups[1],
         base=base,
-        by_value=value[0],
+        by_value=value,
+        weights=weights,
         by_name=name[0],
-        backwards=(value[1], name[1]),
+        backwards=name[1],
         ranks=ranks,
         rank_dispute=2.0 if set(ranks[0].tolist()) == set(ranks[1].tolist()) else 0.0,
         repeats=(repeats[0], repeats[1]),
-        outputs=(outputs[0], outputs[1]),
+        outputs=(one, two),
+        afters=afters,
         around=_around(sides, tokens),
     )
 
@@ -185,6 +213,17 @@ def _around(
     return found[0], found[1]
 
 
+def _after(view: View, calls: Sequence[int]) -> list[int]:
+    """Give for each call the only innermost one that takes its output as it is, -1 if none does."""
+    takers: dict[int | None, list[int]] = {}
+    for call in range(len(view.calls)):
+        if not view.inner[call]:
+            takers.setdefault(_main(view, call, Role.INPUT), []).append(call)
+    made = (_main(view, call, Role.OUTPUT) for call in calls)
+    found = [[] if value is None else takers.get(value, []) for value in made]
+    return [one[0] if len(one) == 1 else -1 for one in found]
+
+
 def _main(view: View, call: int, role: Role) -> int | None:
     record = view.main(call, role)
     return None if record is None else record.value
@@ -207,19 +246,6 @@ def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]
     return found[0], found[1]
 
 
-def _subtree_weights(view: View, module: int) -> Iterable[RecordInfo]:
-    """Give the distinct weights in and below a module."""
-    todo, seen = [module], set()
-    while todo:
-        current = todo.pop()
-        todo.extend(view.children[current])
-        for record in view.weights[current]:
-            info = view.records[record]
-            if info.tensor is None or info.tensor not in seen:
-                seen.add(info.tensor)
-                yield info
-
-
 def token_of(view: View, call: int) -> Token:
     """Give kind and sizes of the layer that ran in a call."""
     module = view.calls[call].module
@@ -230,22 +256,8 @@ def token_of(view: View, call: int) -> Token:
         vectors = [shape[0] for shape in shapes if len(shape) == 1 and shape != main]
         bias = vectors[0] if len(vectors) == 1 else 0
         return view.kinds[module], tuple(sorted(size for size in main if size != 1)), bias
-    total = sum(prod(record.shape) for record in _subtree_weights(view, module))
+    total = sum(prod(record.shape) for record in distinct_weights(view, module))
     return view.kinds[module], (total,), 0
-
-
-def _weight_key(view: View, call: int) -> Hashable | None:
-    """Give a key of the weights' content that no layout changes; None where it says nothing."""
-    module, size, low, high = view.calls[call].module, 0, np.inf, -np.inf
-    for info in _subtree_weights(view, module):
-        statistics = None if info.value is None else view.values[info.value].statistics
-        if statistics is None or statistics.minimum is None or statistics.maximum is None:
-            return None
-        size += prod(info.shape)
-        low, high = min(low, statistics.minimum), max(high, statistics.maximum)
-    if low >= high:
-        return None
-    return size, low, high, view.calls[call].index
 
 
 def _unique(keys: Sequence[Sequence[Hashable | None]]) -> tuple[Any, Any]:

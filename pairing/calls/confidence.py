@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 from padiff.pairing.names import likeness, words_of
-from padiff.pairing.result import CallPair, ModulePair, PairedBy
+from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
 from .doubt import Rated, spread
@@ -91,6 +91,8 @@ def rate_calls(
             sure = 1.0
         else:
             sure = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
+            if one in proofs.rivals and calls.by[one] is not PairedBy.NAME:
+                sure = min(sure, IN_ORDER)  # one of several calls, and nothing says which
             others = tuple(call for call in proofs.rivals.get(one, ()) if call != two)
             if sure < 1.0 and not others and pair is not None:
                 others = _same_turn(candidate, two, pair.alternatives)

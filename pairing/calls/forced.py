@@ -8,7 +8,7 @@ has a partner of the same rank, if there are as many on both sides.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,14 @@ from .anchors import fit, token_of
 from .order import ancestors_of, undecided
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.view import View
 
     from .anchors import Token
+    from .likeweights import Places
 
-__all__ = ["Forced", "force"]
+__all__ = ["Forced", "force", "weight_groups"]
 
 _ROUNDS = 3
 """What links prove may settle ranks, and the other way round, so many times."""
@@ -35,11 +36,12 @@ _MAX_RIVALS = 4
 class _Flow:
     """The layers of one side: their sizes, what they take and make, and what ran before."""
 
-    def __init__(self, view: View, layers: Sequence[int]) -> None:
+    def __init__(self, view: View, layers: Sequence[int], groups: Mapping[int, Hashable]) -> None:
         self._view = view
         self.ancestors = ancestors_of(view, layers)
         self.tokens: list[Token] = [token_of(view, call) for call in layers]
         self.sizes = [prod(token[1]) for token in self.tokens]
+        self.groups = [groups.get(rank, size) for rank, size in enumerate(self.sizes)]
         self.taken = [_telling(view, call, Role.INPUT) for call in layers]
         self.made = [_telling(view, call, Role.OUTPUT) for call in layers]
         self._makers: dict[int | None, int] = {}
@@ -77,17 +79,13 @@ class Forced:
         self.pairs: dict[int, int] = {}
         """Rank of the candidate's layer by that of the reference's."""
         self._back: dict[int, int] = {}
-        self._apart: tuple[set[int], set[int]] = (set(), set())
         self._open: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
-        self._groups: dict[int, tuple[list[int], list[int]]] = {}
+        self._groups: dict[Hashable, tuple[list[int], list[int]]] = {}
 
-    def take(self, known: Iterable[tuple[int, int]], apart: Iterable[tuple[int, int]]) -> None:
-        """Start from known pairs, and leave aside what is known otherwise."""
+    def take(self, known: Iterable[tuple[int, int]]) -> None:
+        """Start from known pairs."""
         for one, two in known:
             self._add(one, two)
-        for one, two in apart:
-            self._apart[0].add(one)
-            self._apart[1].add(two)
 
     def grow(self) -> None:
         """Add what follows from what is known."""
@@ -100,7 +98,7 @@ class Forced:
 
     def rivals(self, one: int, two: int) -> list[int]:
         """Give some layers of the candidate that could be the partner, the nearest first."""
-        mine, theirs = self._groups.get(self._flows[0].sizes[one], ([], []))
+        mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
         found = set(self._open[1].get(two, ()))
         place, other = bisect_left(mine, one), bisect_left(theirs, two)
         places = (place, other - 1, other, other + 1)
@@ -111,14 +109,12 @@ class Forced:
         """Tell whether two layers are paired that should have others, or stand at other ranks."""
         if self.pairs.get(one, two) != two or self._back.get(two, one) != one:
             return True
-        mine, theirs = self._groups.get(self._flows[0].sizes[one], ([], []))
+        mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
         is_even = len(mine) == len(theirs)
         return is_even and bisect_left(mine, one) != bisect_left(theirs, two)
 
     def _add(self, one: int, two: int) -> bool:
         if one in self.pairs or two in self._back:
-            return False
-        if one in self._apart[0] or two in self._apart[1]:
             return False
         self.pairs[one] = two
         self._back[two] = one
@@ -150,12 +146,12 @@ class Forced:
                 yield rest[0], others[0]
 
     def _rank(self) -> list[tuple[int, int]]:
-        """Count the layers of each size that are not paired yet, where their order is certain."""
-        groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        """Count the layers of each group that are not paired yet, where their order is certain."""
+        groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side, taken in enumerate((self.pairs, self._back)):
-            for rank, size in enumerate(self._flows[side].sizes):
-                if rank not in taken and rank not in self._apart[side]:
-                    groups[size][side].append(rank)
+            for rank, group in enumerate(self._flows[side].groups):
+                if rank not in taken:
+                    groups[group][side].append(rank)
         self._groups = dict(groups)
         self._open = ({}, {})
         found: list[tuple[int, int]] = []
@@ -178,7 +174,7 @@ def force(
     views: tuple[View, View],
     layers: tuple[Sequence[int], Sequence[int]],
     known: Iterable[tuple[int, int]],
-    apart: Iterable[tuple[int, int]] = (),
+    groups: tuple[Mapping[int, Hashable], Mapping[int, Hashable]] = ({}, {}),
 ) -> Forced:
     """Find the pairs of layers that data flow forces.
 
@@ -186,11 +182,26 @@ def force(
         views: Both sides.
         layers: Calls of layers of both sides, in execution order; positions are ranks.
         known: Pairs of ranks that names or values single out.
-        apart: Pairs whose members are no partners of anything else, and not sure of each other.
+        groups: By rank on each side, what the layer shares with its partner and no other has, such
+            as its weights; layers without a group are those of their size.
     """
-    found = Forced((_Flow(views[0], layers[0]), _Flow(views[1], layers[1])))
-    found.take(known, apart)
+    flows = [_Flow(view, calls, of) for view, calls, of in zip(views, layers, groups, strict=True)]
+    found = Forced((flows[0], flows[1]))
+    found.take(known)
     found.grow()
+    return found
+
+
+def weight_groups(
+    numbers: tuple[Places, Places],
+) -> tuple[dict[int, Hashable], dict[int, Hashable]]:
+    """Group the layers of equal weights, where both sides run as many."""
+    counts = [Counter(side.tolist()) for side in numbers]
+    found: tuple[dict[int, Hashable], dict[int, Hashable]] = ({}, {})
+    for groups, side in zip(found, numbers, strict=True):
+        for rank, number in enumerate(side.tolist()):
+            if number >= 0 and counts[0][number] == counts[1][number]:
+                groups[rank] = ("weights", number)
     return found
 
 

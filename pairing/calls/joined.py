@@ -41,13 +41,19 @@ def pair_joined(
         is_weight = record.role is Role.WEIGHT and record.phase is Phase.FORWARD
         if not is_weight or not pair.rule.steps:
             continue
-        first = pair.rule.steps[0]
+        first = _fusing(pair.rule)
         if first.verb not in {Verb.CONCAT, Verb.INTERLEAVE, Verb.ROWS, Verb.GROUPS} or first.axis:
             continue
         if len(record.shape) == _MATRIX:
             found += _outputs(reference, candidate, calls, pair)
     uses = Counter(one.candidate for one in found)
     return [one for one in found if uses[one.candidate] == 1]
+
+
+def _fusing(rule: Rule) -> Step:
+    """Give the step that joins or cuts: the first, or the one after the fused weight was turned."""
+    is_turned = rule.steps[0].verb is Verb.TRANSPOSE and len(rule.steps) > 1
+    return rule.steps[is_turned]
 
 
 def pair_packed(
@@ -155,7 +161,7 @@ def _outputs(
 def _pair(mine: Sequence[RecordInfo], theirs: RecordInfo, pair: RecordPair) -> RecordPair | None:
     if theirs.value is None or any(record.value is None for record in mine) or not theirs.shape:
         return None
-    rule = Rule((_along(pair.rule.steps[0], len(theirs.shape) - 1),))
+    rule = Rule((_along(_fusing(pair.rule), len(theirs.shape) - 1),))
     if not rule.fits([record.shape for record in mine], theirs.shape):
         return None
     return RecordPair(

@@ -11,11 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from padiff.pairing.result import IN_ORDER
+from padiff.dumpfile import Role
+from padiff.pairing.result import IN_ORDER, PairedBy
+from padiff.pairing.tensors.sketch import sketches_of
 
 from .anchors import anchors_of
 from .doubt import Rated
-from .forced import force
+from .forced import force, weight_groups
+from .likeweights import told_by_outputs, weight_numbers
 from .linked import prove_free
 from .onesided import opaque_of
 
@@ -127,14 +130,6 @@ def _in_doubt(
     )
 
 
-def _is_same_turn(views: tuple[View, View], call: int, other: int) -> bool:
-    """Tell whether two calls are the same repetition of modules that run as often."""
-    ran = [
-        view.executed[view.calls[c].module] for view, c in zip(views, (call, other), strict=True)
-    ]
-    return len(ran[0]) == len(ran[1]) and ran[0].index(call) == ran[1].index(other)
-
-
 def prove_layers(
     views: tuple[View, View],
     layers: tuple[Sequence[int], Sequence[int]],
@@ -151,15 +146,22 @@ def prove_layers(
     """
     ranks = {call: rank for rank, call in enumerate(layers[1])}
     partners = [ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]]
-    known: set[tuple[int, int]] = set()
-    apart: set[tuple[int, int]] = set()
+    numbers = weight_numbers(*views, layers)
+    groups = weight_groups(numbers)
+    sketches = [sketches_of(v, side, Role.OUTPUT) for v, side in zip(views, layers, strict=True)]
+    known = dict(told_by_outputs(numbers, (sketches[0], sketches[1])))
     for rank, other in enumerate(partners):
-        if other >= 0:
-            pair = layers[0][rank], layers[1][other]
-            modules = views[0].calls[pair[0]].module, views[1].calls[pair[1]].module
-            if modules in confirmed:
-                (known if _is_same_turn(views, *pair) else apart).add((rank, other))
-    forced = force(views, layers, known, apart)
+        if other < 0:
+            continue
+        one, two = views[0].calls[layers[0][rank]], views[1].calls[layers[1][other]]
+        if (one.module, two.module) not in confirmed:
+            continue
+        ran = views[0].executed[one.module], views[1].executed[two.module]
+        if len(ran[0]) == len(ran[1]) == 1 or calls.by[one.id] is PairedBy.NAME:
+            known[rank] = other
+        elif rank not in groups[0] and other not in groups[1]:
+            groups[0][rank] = groups[1][other] = ("modules", one.module, two.module)
+    forced = force(views, layers, known.items(), groups)
     proven: set[int] = set()
     contradicted: set[int] = set()
     rivals: dict[int, tuple[int, ...]] = {}

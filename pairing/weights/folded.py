@@ -6,6 +6,7 @@ norm's output here, and the weights agree after the same arithmetic, which is do
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -91,17 +92,18 @@ def _possible(views: Views, side: int, partners: Mapping[int, int]) -> Iterator[
         before = [makers.get(_main(view, call, Role.INPUT), -1) for call in ran]
         if any(call not in partners for call in before):
             continue
-        layers = {view.calls[call].module for call in before}
-        theirs = {other.calls[partners[call]].module for call in before}
-        if len(layers) == len(theirs) == 1:
-            layer, partner = layers.pop(), theirs.pop()
+        groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for call, end in zip(before, ran, strict=True):
+            modules = view.calls[call].module, other.calls[partners[call]].module
+            groups[modules].append((call, end))
+        for (layer, partner), ends in groups.items():
             if (view.kinds[layer] or "").startswith(_PRODUCTS):
                 yield Fold(
                     side=side,
                     norm=module,
                     layer=layer,
                     partner=partner,
-                    calls=tuple(zip(before, ran, strict=True)),
+                    calls=tuple(ends),
                     is_verified=False,
                 )
 

@@ -60,22 +60,25 @@ def pair_fused(search: UnitSearch) -> list[WeightPair]:
     """
     found: list[WeightPair] = []
     scopes = search.scopes()
+    used: set[int] = set()
     for is_join in (True, False):
         whole, parts = (1, 0) if is_join else (0, 1)
         lone = (search.left, search.right)
         by_scope = _by_scope(search.sides[parts], lone[parts], scopes[parts])
         for unit in list(lone[whole]):
             scope = nearest(search.sides[whole], unit, scopes[whole])
-            others = by_scope.get(scope, [])
+            others = [other for other in by_scope.get(scope, []) if id(other) not in used]
             members = _members(unit, others) if len(others) <= _MANY_LONE else []
+            if not members:
+                lone_now = (search.left, search.right)[parts]
+                members = _told_by_values(search.sides, whole, unit, lone_now)
             if not members:
                 continue
             pairs = _fill(search.sides, unit, members, is_join=is_join)
             if pairs:
                 found += pairs
                 search.drop([unit, *members])
-                rest = by_scope[scope]
-                by_scope[scope] = [other for other in rest if other not in members]
+                used.update(map(id, members))
     return found
 
 
@@ -114,6 +117,40 @@ def _members(unit: Unit, others: Sequence[Unit]) -> list[Unit]:
                 return [other for other, _ in chosen]
     is_all = 1 < len(parts) <= _MANY_PARTS and sum(rows[0] for _, rows in parts) == whole[0]
     return [other for other, _ in parts] if is_all else []
+
+
+def _told_by_values(
+    sides: tuple[Inventory, Inventory], whole: int, unit: Unit, others: Iterable[Unit]
+) -> list[Unit]:
+    """Find the siblings whose extremes, taken together, are those of a fused unit."""
+    wanted, size = _extremes(sides[whole], [unit]), _rows(unit)
+    if wanted is None or size is None:
+        return []
+    families: dict[int | None, list[Unit]] = {}
+    for other in others:
+        rows = _rows(other)
+        if rows is not None and rows[1] == size[1]:
+            families.setdefault(other.module.parent, []).append(other)
+    fitting = [
+        family
+        for family in families.values()
+        if 1 < len(family) <= _MANY_PARTS
+        and sum(rows[0] for other in family if (rows := _rows(other))) == size[0]
+        and _extremes(sides[1 - whole], family) == wanted
+    ]
+    return fitting[0] if len(fitting) == 1 else []
+
+
+def _extremes(side: Inventory, units: Sequence[Unit]) -> tuple[float, float] | None:
+    """Give the extremes of the main entries, None where they are not known or all the same."""
+    values = [side.value(unit.main) for unit in units]
+    lows = [value.statistics.minimum for value in values if value is not None]
+    highs = [value.statistics.maximum for value in values if value is not None]
+    known = [low for low in lows if low is not None], [high for high in highs if high is not None]
+    if len(known[0]) != len(units) or len(known[1]) != len(units):
+        return None
+    low, high = min(known[0]), max(known[1])
+    return None if low == high else (low, high)
 
 
 def _of_roles(

@@ -28,39 +28,13 @@ from padiff.dumpfile import (
 )
 
 from .dumps import MemorySide
+from .treelayers import BUFFERS, CLASSES, FREE, LEAVES, WIDTH, Node, computed, made_weights
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator
 
 Array = npt.NDArray[Any]
-
-WIDTH = 6
-CLASSES = {
-    "torch": {"linear": "Linear", "norm": "LayerNorm", "relu": "ReLU", "drop": "Dropout"},
-    "paddle": {"linear": "Linear", "norm": "LayerNorm", "relu": "ReLU", "drop": "Dropout"},
-}
-LEAVES = frozenset({"linear", "norm", "relu", "drop"})
-FREE = frozenset({"relu", "drop"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """One module, or a function where ``is_function``; equal ``uid`` means the same job."""
-
-    uid: int
-    kind: str
-    """A leaf, ``seq``, ``residual`` (adds its input), ``branches`` (sums) or ``repeat``."""
-    name: str
-    children: tuple[Node, ...] = ()
-    times: int = 1
-    is_function: bool = False
-    is_activated: bool = False
-    """Whether the layer applies a ReLU itself."""
-    scale: float = 1.0
-    """Planted fault: the output is multiplied by it."""
-    seed: int = 0
-    """Of the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +48,20 @@ class Run:
     """Ids of the calls of leaves."""
 
 
-def plant(generator: random.Random, blocks: int, *, is_activated_first: bool = False) -> Node:
+def plant(
+    generator: random.Random,
+    blocks: int,
+    *,
+    is_activated_first: bool = False,
+    is_rich: bool = False,
+) -> Node:
     """Grow a model of so many blocks, each of 3 to 12 leaves.
 
     Args:
         generator: Of what is left to chance.
         blocks: How many.
         is_activated_first: Some units begin with an activation; two of one input give one value.
+        is_rich: Some units have a batch norm, some blocks are attentions.
     """
     counter = iter(range(1, 10**9))
 
@@ -90,8 +71,8 @@ def plant(generator: random.Random, blocks: int, *, is_activated_first: bool = F
 
     def unit(name: str) -> Node:
         parts = [node("linear", "fc"), node("relu", "act")]
-        if generator.random() < 0.5:
-            parts.insert(1, node("norm", "norm"))
+        kind = _norm(generator, is_rich=is_rich)
+        parts[1:1] = [node(kind, kind)] if kind else []
         if generator.random() < 0.3:
             parts.append(node("drop", "drop"))
         if is_activated_first and generator.random() < 0.3:
@@ -100,6 +81,9 @@ def plant(generator: random.Random, blocks: int, *, is_activated_first: bool = F
 
     def block(number: int) -> Node:
         name, dice = f"block{number}", generator.random()
+        if dice > 0.85 and is_rich:
+            layers = [node("linear", part) for part in ("query", "key", "value")]
+            return node("seq", name, node("attend", "mix", *layers), node("linear", "out"))
         if dice < 0.3:
             return node("residual", name, unit("body"))
         if dice < 0.55:
@@ -112,6 +96,12 @@ def plant(generator: random.Random, blocks: int, *, is_activated_first: bool = F
         return node("seq", name, unit("first"), unit("second"))
 
     return node("seq", "", *(block(number) for number in range(blocks)))
+
+
+def _norm(generator: random.Random, *, is_rich: bool) -> str:
+    if generator.random() < 0.5:
+        return "norm"
+    return "bn" if is_rich and generator.random() < 0.5 else ""
 
 
 def changed(node: Node, change: Callable[[Node], Node]) -> Node:
@@ -173,9 +163,22 @@ def reordered(node: Node) -> Node:
     """Run all branches in the opposite order."""
 
     def turn(one: Node) -> Node:
-        return replace(one, children=one.children[::-1]) if one.kind == "branches" else one
+        is_free = one.kind in {"branches", "attend"}
+        return replace(one, children=one.children[::-1]) if is_free else one
 
     return changed(node, turn)
+
+
+def skewed(node: Node, generator: random.Random) -> Node:
+    """Give one norm another epsilon, or transpose the weight of one product."""
+    leaves = [one.uid for one in walk(node) if one.kind in {"linear", "norm", "bn"}]
+    chosen = generator.choice(leaves)
+    return changed(
+        node,
+        lambda one: (
+            replace(one, epsilon=0.1, is_turned=one.kind == "linear") if one.uid == chosen else one
+        ),
+    )
 
 
 def faulty(node: Node, generator: random.Random) -> Node:
@@ -187,7 +190,13 @@ def faulty(node: Node, generator: random.Random) -> Node:
 
 def reseeded(node: Node) -> Node:
     """Give all weights other values."""
-    return changed(node, lambda one: replace(one, seed=one.seed + 10**6))
+
+    def reseed(one: Node) -> Node:
+        inner = None if one.folded is None else reseed(one.folded)
+        parts = tuple(map(reseed, one.parts))
+        return replace(one, seed=one.seed + 10**6, parts=parts, folded=inner)
+
+    return changed(node, reseed)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -235,6 +244,7 @@ class _Runner:
     values: list[ValueInfo] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
+    tensors: dict[tuple[int, int, str], int] = field(default_factory=dict)
     weights: dict[int, dict[str, Array]] = field(default_factory=dict)
     order: int = 0
 
@@ -260,19 +270,14 @@ class _Runner:
                 self.declare(child, f"{path}.{child.name}".strip("."), module)
 
     def _declare_weights(self, node: Node, module: int) -> None:
-        rng = np.random.default_rng(node.seed)
-        if node.kind == "linear":
-            weight = rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / np.float32(2.0)
-            made = {"weight": weight, "bias": rng.standard_normal(WIDTH).astype(np.float32)}
-        elif node.kind == "norm":
-            made = {"weight": rng.uniform(0.5, 1.5, WIDTH).astype(np.float32)}
-        else:
-            return
-        self.weights[module] = made
+        self.weights[module] = made = made_weights(node)
         for name, array in made.items():
             is_turned = self.framework == "paddle" and array.ndim > 1
             stored = np.ascontiguousarray(array.T) if is_turned else array
-            self._record(module, None, Role.WEIGHT, f".{name}", stored, tensor=len(self.records))
+            shown = BUFFERS[self.framework].get(name, name)
+            role = Role.WEIGHT if shown == name else Role.BUFFER
+            tensor = self.tensors.setdefault((node.seed, node.copy, name), len(self.records))
+            self._record(module, None, role, f".{shown}", stored, tensor=tensor)
 
     def execute(self, node: Node, path: str, parent: int | None, data: Array) -> Array:
         """Run one node and record its call, unless it is a function."""
@@ -300,25 +305,35 @@ class _Runner:
         return made
 
     def _compute(self, node: Node, path: str, call: int | None, data: Array) -> Array:
-        made = data
-        if node.kind == "linear":
-            weights = self.weights[self.ids[path]]
-            made = data @ weights["weight"].T + weights["bias"]
-        elif node.kind == "norm":
-            spread = (data - data.mean(-1, keepdims=True)) / (data.std(-1, keepdims=True) + 1e-5)
-            made = spread * self.weights[self.ids[path]]["weight"]
-        elif node.kind == "relu":
-            made = np.maximum(data, 0)
+        if node.kind in LEAVES:
+            made = computed(node, self.weights.get(self.ids.get(path, -1), {}), data)
+        elif node.kind == "attend":
+            made = self._attend(node, path, call, data)
         elif node.kind == "branches":
             parts = [self._child(node, child, path, call, data) for child in node.children]
             made = np.sum(sorted(parts, key=lambda part: float(part.sum())), axis=0)
-        elif node.kind != "drop":
+        else:
+            made = data
             for _ in range(node.times):
                 for child in node.children:
                     made = self._child(node, child, path, call, made)
             made = made + data if node.kind == "residual" else made
         made = np.maximum(made, 0) if node.is_activated else made
         return np.asarray(made * np.float32(node.scale), np.float32)
+
+    def _attend(self, node: Node, path: str, call: int | None, data: Array) -> Array:
+        """Mix what three layers made, or the three shares of what one made."""
+        made: dict[int, Array] = {}
+        for child in node.children:
+            given = self._child(node, child, path, call, data)
+            whole = next((one for one in walk(child) if one.kind == "fused"), None)
+            if whole is None:
+                made[max(one.uid for one in walk(child))] = given
+            else:
+                shares = np.split(given, len(whole.parts), axis=-1)
+                made |= {part.uid: share for part, share in zip(whole.parts, shares, strict=True)}
+        query, key, value = (made[uid] for uid in sorted(made))
+        return np.asarray(query * np.tanh(key) + value)
 
     def _child(self, _node: Node, child: Node, path: str, call: int | None, data: Array) -> Array:
         return self.execute(child, f"{path}.{child.name}".strip("."), call, data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing import pair
 from tests.support import treegen
-from tests.support.treegen import Node
+from tests.support.treelayers import Node
 
 if TYPE_CHECKING:
     from padiff.pairing import ModulePair
