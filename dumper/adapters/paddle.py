@@ -36,6 +36,7 @@ from padiff.dumper.adapter import (
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError, RecordError
 
+from .callhook import CallHook
 from .paddle_layers import (
     eagerly,
     folded_names,
@@ -234,8 +235,8 @@ class PaddleAdapter:
             after(layer, result)
 
         return Handles(
-            module.register_forward_pre_hook(enter, with_kwargs=True),
-            module.register_forward_post_hook(leave, prepend=True),
+            module.register_forward_pre_hook(CallHook(enter), with_kwargs=True),
+            module.register_forward_post_hook(CallHook(leave), prepend=True),
         )
 
     def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:

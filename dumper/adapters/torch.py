@@ -14,6 +14,7 @@ from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTen
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError
 
+from .callhook import CallHook
 from .signature import keywords_of
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
@@ -194,8 +195,8 @@ class TorchAdapter:
             after(inner, output)
 
         return Handles(
-            module.register_forward_pre_hook(pre, with_kwargs=True),
-            module.register_forward_hook(post, prepend=True),
+            module.register_forward_pre_hook(CallHook(pre), with_kwargs=True),
+            module.register_forward_hook(CallHook(post), prepend=True),
         )
 
     def hook_gradient(
