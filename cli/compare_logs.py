@@ -79,7 +79,7 @@ def _said(series: SeriesComparison) -> str:
     if series.first is not None:
         known, wrong = series.at(series.first)
         said = f"first divergence at {unit} {series.first}: {known:.9g} against {wrong:.9g}"
-    elif any(series.alone):
+    elif any(series.missed):
         sizes = len(series.reference.values), len(series.candidate.values)
         said = f"{sizes[0]} {unit}s against {sizes[1]}, equal as far as both go"
     elif series.places.size:
@@ -93,9 +93,11 @@ def _remarks(series: SeriesComparison) -> Iterator[str]:
     """Say what was left out."""
     unit = "step" if series.reference.has_steps else "number"
     sides = ("reference", series.reference), ("candidate", series.candidate)
-    for (name, side), alone in zip(sides, series.alone, strict=True):
+    counts = zip(sides, series.alone, series.missed, strict=True)
+    for (name, side), alone, missed in counts:
         if alone:
-            yield f"{alone} {unit}{'s' if alone > 1 else ''} only in the {name}"
+            often = "" if missed else ", which prints more often"
+            yield f"{alone} {unit}{'s' if alone > 1 else ''} only in the {name}{often}"
         if side.repeated:
             yield f"{name}: {side.repeated} came again (resumed?), the last line of each counts"
         if side.unread:

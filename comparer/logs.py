@@ -21,6 +21,8 @@ __all__ = ["STEP", "Series", "SeriesComparison", "compare_series", "read_series"
 
 _LAST_STEP = 2**53
 """Up to here a number says one step and no other."""
+FEW = 2
+"""Equal distances between steps that make an interval."""
 STEP = "step"
 """The group that says which step a line is about; the others are series."""
 
@@ -56,8 +58,16 @@ class SeriesComparison:
 
     @property
     def is_match(self) -> bool:
-        """Tell whether both have the same places, at least one, and agree at all of them."""
-        return bool(self.places.size) and self.first is None and not any(self.alone)
+        """Tell whether they agree at all places that both have, at least one, and miss none."""
+        return bool(self.places.size) and self.first is None and not any(self.missed)
+
+    @property
+    def missed(self) -> tuple[int, int]:
+        """Count the places that the candidate should have and has not, and the reference.
+
+        A log that prints every k-th step lacks none of those between.
+        """
+        return _missed(self.reference, self.candidate), _missed(self.candidate, self.reference)
 
     @property
     def alone(self) -> tuple[int, int]:
@@ -179,6 +189,19 @@ def _compare(name: str, known: Series, found: Series, tolerance: Tolerance) -> S
         first=int(places[bad[0]]) if bad.size else None,
         max_abs=float(distance.max()) if distance.size else 0.0,
     )
+
+
+def _missed(own: Series, other: Series) -> int:
+    """Count the places of one series that the other lacks, but not for its longer interval."""
+    alone = np.setdiff1d(own.places, other.places)
+    steps, finer = np.diff(other.places), np.diff(own.places)
+    if not own.has_steps or len(steps) < FEW or not finer.size:
+        return len(alone)
+    interval = int(steps[0])
+    if (steps != interval).any() or interval <= finer.min():
+        return len(alone)
+    outside = (alone < other.places[0]) | (alone >= other.places[-1] + interval)
+    return int(np.count_nonzero(outside))
 
 
 def _at(series: Series, place: int) -> float:

@@ -93,3 +93,16 @@ def test_no_text_names_a_place_on_somebodys_machine() -> None:
     ]
 
     assert found == []
+
+
+def test_tests_that_the_documents_name_are_there() -> None:
+    known = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+
+    named = {
+        (page.name, name)
+        for page in DOCUMENTS
+        for name in re.findall(r"\btest_\w+\.py\b", page.read_text(encoding="utf-8"))
+    }
+
+    assert named
+    assert {one for one in named if one[1] not in known} == set()

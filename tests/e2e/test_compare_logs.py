@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.command import run_padiff
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 STEPS = r"step (?P<step>\d+)\] loss: (?P<loss>\S+)"
@@ -59,6 +62,29 @@ def test_steps_align_a_log_that_prints_less_often(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "first divergence at step 3: 1 against 9" in result.stdout
     assert "2 steps only in the reference" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("printed", "code"),
+    [
+        (range(0, 40, 5), 0),
+        (range(0, 30, 5), 1),
+        (range(10, 40, 5), 1),
+        ([0, 5, 10, 20, 25, 30, 35], 1),
+    ],
+    ids=["every fifth", "ends early", "begins late", "skips a step"],
+)
+def test_log_that_prints_every_fifth_step_lacks_none_of_those_between(
+    tmp_path: Path, printed: Iterable[int], code: int
+) -> None:
+    write(tmp_path / "a.log", [2.0 - step / 40 for step in range(40)])
+    for step in printed:
+        write(tmp_path / "b.log", [2.0 - step / 40], first=step)
+
+    for words in (("a.log", "b.log"), ("b.log", "a.log")):
+        result = run_padiff("compare-logs", *words, "--pattern", STEPS, cwd=tmp_path)
+        assert result.returncode == code, result.stdout
+        assert ("which prints more often" in result.stdout) == (code == 0)
 
 
 def test_resumed_run_counts_the_last_line_of_each_step(tmp_path: Path) -> None:
