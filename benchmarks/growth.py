@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import tempfile
 import time
 from functools import partial
@@ -10,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import Console
 
 from padiff.comparer import CompareSettings, compare
+from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.rebuild import rebuild
+from padiff.comparer.report.terminal import render
 from padiff.dumpfile import open_dump, validate
+from padiff.pairing import pair
+from padiff.pairing.maps.mapwriter import pairing_to_toml
 from tests.support.deep_trees import write_chain
 from tests.support.dumps import DumpBuilder, write_dump
 
@@ -22,6 +31,8 @@ from .figure import Figure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from padiff.comparer import Comparison
+
     Write = Callable[[Path], Path]
 
 _TIMES = 10
@@ -29,12 +40,12 @@ _MOST = 12.0
 """Ten times and 20 %."""
 _WIDE = 32
 _ROUNDS = 3
-_PARTS = ("write", "check", "compare", "open")
+_PARTS = ("write", "check", "compare", "report", "map", "open")
 
 
 def figures(*, quick: bool) -> Iterator[Figure]:
-    """Write, check, compare and record one size and ten times that, in processor time."""
-    calls, mebibytes, depth = (300, 8, 30) if quick else (500, 24, 60)
+    """Record, and work with dumps of one size and of ten times that, in processor time."""
+    calls, mebibytes, depth = (300, 8, 30) if quick else (2_000, 48, 100)
     for what, small, make in (
         ("calls", calls, _of_calls),
         ("MiB", mebibytes, _of_bytes),
@@ -65,13 +76,30 @@ def _costs(folder: Path, size: int, make: Callable[[int, float], Write]) -> dict
         marks.append(time.process_time())
         assert validate(reference, deep=False) == []
         marks.append(time.process_time())
-        compare(reference, candidate, CompareSettings())
+        result = compare(reference, candidate, CompareSettings())
+        marks.append(time.process_time())
+        _report(result)
+        marks.append(time.process_time())
+        _map(reference, candidate)
         marks.append(time.process_time())
         open_dump(reference).open().close()
         marks.append(time.process_time())
         spent = [after - before for before, after in pairwise(marks)]
         rounds.append(dict(zip(_PARTS, spent, strict=True)))
     return {name: min(one[name] for one in rounds) for name in rounds[0]}
+
+
+def _report(result: Comparison) -> None:
+    """Do what ``padiff report`` does with a JSON result."""
+    data = json.loads(json.dumps(to_json(result)))
+    read_report(data)
+    render(rebuild(data), Console(file=io.StringIO(), width=100))
+
+
+def _map(reference: Path, candidate: Path) -> None:
+    """Do what ``padiff map`` does."""
+    with open_dump(reference).open() as one, open_dump(candidate).open() as two:
+        pairing_to_toml(pair(one, two), one, two, title="growth")
 
 
 def _of_calls(calls: int, change: float) -> Write:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from padiff.dumpfile import (
     StepWriter,
     open_dump,
 )
+from tests.support.sparse_dumps import write_sparse
 
 from .figure import Figure
 from .memory import peak_bytes
@@ -44,7 +46,43 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         for name, noise in (("reference", 0.0), ("same", 0.0), ("close", 2e-7)):
             _write(folder / name, tensors, elements, noise=noise)
         yield from _large(folder, size_bytes=tensors * elements * 4)
+        yield from _threads(folder)
+        yield from _sparse(folder, gibibytes=1 if quick else 10)
         yield from _small(folder, records=20_000 if quick else 100_000)
+
+
+def _threads(folder: Path) -> Iterator[Figure]:
+    """Compare large dumps with one thread and with two, in turns."""
+    taken: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+    for _ in range(3):
+        for jobs, found in taken.items():
+            found.append(_compare(folder, "reference", "close", jobs=jobs))
+    one, two = (min(found, key=lambda each: float(each["wall"])) for found in taken.values())
+    load = os.getloadavg()[0]
+    yield Figure(
+        name="large pairs: wall time of one thread over that of two",
+        value=one["wall"] / two["wall"],
+        unit="x",
+        detail=f"{one['wall']:.2f} s, {two['wall']:.2f} s; processor time {one['cpu']:.2f} s, "
+        f"{two['cpu']:.2f} s; load {load:.1f} on {os.cpu_count()} cores",
+    )
+
+
+def _sparse(folder: Path, *, gibibytes: int) -> Iterator[Figure]:
+    """Compare two large dumps whose elements are holes in their files."""
+    elements = 64 << 20
+    for digest in (1, 2):
+        write_sparse(folder / f"sparse {digest}", 4 * gibibytes, elements, digest=digest)
+    idle = _compare(folder, "", "")
+    found = _compare(folder, "sparse 1", "sparse 2")
+    yield Figure(
+        name=f"2 x {gibibytes} GiB of sparse files: peak memory over the interpreter",
+        value=(found["peak"] - idle["peak"]) / _MIB,
+        unit="MiB",
+        at_most=256,
+        detail=f"{4 * gibibytes} pairs of 256 MiB; {found['wall']:.0f} s, processor time "
+        f"{found['cpu']:.0f} s",
+    )
 
 
 def _small(folder: Path, *, records: int) -> Iterator[Figure]:
@@ -116,9 +154,10 @@ def _allclose(folder: Path) -> float:
         return time.perf_counter() - began
 
 
-def _compare(folder: Path, reference: str, candidate: str) -> dict[str, Any]:
+def _compare(folder: Path, reference: str, candidate: str, *, jobs: int = 1) -> dict[str, Any]:
     """Compare in a process of its own; empty names only start it."""
-    command = [sys.executable, "-m", "benchmarks.whole", str(folder), reference, candidate]
+    words = [str(folder), reference, candidate, str(jobs)]
+    command = [sys.executable, "-m", "benchmarks.whole", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -184,11 +223,14 @@ def _main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("reference")
     parser.add_argument("candidate")
+    parser.add_argument("jobs", type=int)
     chosen = parser.parse_args()
+
     wall, cpu = time.perf_counter(), time.process_time()
     if chosen.reference:
         names = chosen.reference, chosen.candidate
-        found = compare(*(chosen.folder / name for name in names), CompareSettings())
+        settings = CompareSettings(jobs=chosen.jobs)
+        found = compare(*(chosen.folder / name for name in names), settings)
         if found.verdict != "match":
             raise SystemExit(f"expected a match: {found.reasons}")
     answer = {

@@ -25,10 +25,6 @@ __all__ = ["Hull", "passes"]
 
 Point = tuple[float, float]
 
-STEEP = 0.5
-"""Part of a chord's slope that another's must have to be taken in its place."""
-LINE = 0.999
-"""From this part on, the two are one line but for rounding."""
 MANY = 64
 """Of more points the one that lies farthest above is taken alone, as it leaves few of the others
 above the hull; sorting all of them takes longer."""
@@ -131,18 +127,12 @@ class Hull:
         return above
 
     def _draw(self) -> None:
-        """Take the chord to the vertex that lies farthest above the chord to the last one.
-
-        Or to the last one, if it is about as steep: nothing is above its height then. But not of
-        points on a line, of which the steepest chord leaves out most.
-        """
+        """Take the chord to the vertex that lies farthest above the chord to the last one."""
         low, last = self._points[0][1], self._points[-1]
         slope = _slope(self._points[0], last)
         heights = [d - slope * x for x, d in self._points]
         middle = self._points[heights.index(max(heights[1:] or heights))]
         rise = _slope(self._points[0], middle)
-        if STEEP * rise <= slope < LINE * rise:
-            middle, rise = last, slope
         self.cap = middle[1]
         self.rise = (low, rise) if math.isfinite(rise) else (0.0, 0.0)
 

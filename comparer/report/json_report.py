@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Verdict
+from padiff.dumpfile.bulk import collector_paused
 
 from .cause_json import cause_to_json, profile_to_json
 from .json_details import details_to_json
@@ -30,6 +31,7 @@ __all__ = ["SCHEMA", "to_json"]
 SCHEMA = "padiff-report/1"
 
 
+@collector_paused()
 def to_json(comparison: Comparison, details: Details | None = None) -> dict[str, JSON]:
     """Give the result as values that ``json.dumps(..., allow_nan=False)`` takes.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.bulk import collector_paused
 
 from .fields import Fields
 
@@ -129,6 +130,7 @@ class Report:
     notes: tuple[str, ...]
 
 
+@collector_paused()
 def read_report(data: JSON) -> Report:
     """Check and take over a parsed report.
 

@@ -31,6 +31,7 @@ from padiff.dumpfile import (
     SourceLine,
     Statistics,
 )
+from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import PairedBy
 
 from .fields import Fields
@@ -48,6 +49,7 @@ _INDEXES = frozenset({"max_abs_index", "max_rel_index"})
 _COVERED = "covered"
 
 
+@collector_paused()
 def rebuild(data: JSON) -> Comparison:
     """Put a comparison together from its report.
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, Phase, Role
+from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.calls.fold import Family, Names, fold
 from padiff.pairing.result import ModulePair, PairedBy, Pairing, SideName
 from padiff.pairing.weights.weight_text import weight_name
@@ -29,6 +30,7 @@ _MAX_SHOWN = 4
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 
 
+@collector_paused()
 def pairing_to_toml(
     pairing: Pairing, reference: Side, candidate: Side, *, title: str = "Which module is which."
 ) -> str:

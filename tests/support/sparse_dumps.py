@@ -1,0 +1,116 @@
+"""Dumps as large as one likes that take no room on the disk: their elements are holes, so zeros."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+from h5py import h5d, h5f, h5g, h5p, h5s
+
+from padiff.dumpfile import CallInfo, FileInfo, ModuleInfo, Phase, Role, Statistics, ValueInfo
+from padiff.dumpfile.dtypes import hdf5_type
+from padiff.dumpfile.indexcodec import encode_index
+from padiff.dumpfile.manifestcodec import MANIFEST_NAME, encode_manifest, file_path
+from tests.support.dumps import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["write_sparse"]
+
+
+def write_sparse(directory: Path, tensors: int, elements: int, *, digest: int) -> Path:
+    """Write a dump of layers that each give one tensor of float32 zeros.
+
+    Args:
+        directory: Where.
+        tensors: How many.
+        elements: Of each.
+        digest: What its digests are made of: dumps of other digests are compared by elements.
+    """
+    relative = file_path(0, 0)
+    path = directory / relative
+    path.parent.mkdir(parents=True)
+    values = [_value(number, elements, digest) for number in range(tensors)]
+    modules, calls = _run(tensors)
+    index = encode_index(
+        step=0,
+        rank=0,
+        modules=modules,
+        calls=calls,
+        values=values,
+        records=[_record(number, elements) for number in range(tensors)],
+    )
+    _write_file(path, values, index)
+    info = FileInfo(
+        step=0,
+        rank=0,
+        path=relative,
+        size_bytes=path.stat().st_size,
+        calls=len(calls),
+        records=tensors,
+    )
+    about = manifest(name=directory.name, files=(info,))
+    (directory / MANIFEST_NAME).write_bytes(encode_manifest(about))
+    return directory
+
+
+def _run(tensors: int) -> tuple[list[ModuleInfo], list[CallInfo]]:
+    modules = [ModuleInfo(id=0, path="", class_name="Net", class_path="net.Net", parent=None)]
+    calls = [CallInfo(id=0, module=0, index=0, parent=None, start=0, end=2 * tensors + 1)]
+    for number in range(1, tensors + 1):
+        modules.append(
+            ModuleInfo(
+                id=number,
+                path=f"layer{number}",
+                class_name="Linear",
+                class_path="torch.nn.modules.linear.Linear",
+                parent=0,
+            )
+        )
+        start = 2 * number - 1
+        calls.append(
+            CallInfo(id=number, module=number, index=0, parent=0, start=start, end=start + 1)
+        )
+    return modules, calls
+
+
+def _value(number: int, elements: int, digest: int) -> ValueInfo:
+    return ValueInfo(
+        id=number,
+        digest=f"{digest:016x}{number:016x}",
+        dtype="float32",
+        size=elements,
+        statistics=Statistics(minimum=0.0, maximum=0.0, mean=0.0, l2=0.0, zeros=elements),
+        dataset=f"/values/v{number:08d}",
+    )
+
+
+def _record(number: int, elements: int) -> Sequence[object]:
+    call = number + 1
+    return [call, call, Phase.FORWARD, Role.OUTPUT, "", 2 * call, [elements], number, False, None]
+
+
+def _write_file(path: Path, values: Sequence[ValueInfo], index: bytes) -> None:
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5f.LIBVER_V110, h5f.LIBVER_V110)
+    access.set_alignment(512, 64)
+    file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
+    h5g.create(file, b"values").close()
+    for name, size, dtype in (
+        *((value.dataset or "", value.size, "float32") for value in values),
+        ("/index", len(index), "uint8"),
+    ):
+        creation = h5p.create(h5p.DATASET_CREATE)
+        creation.set_layout(h5d.CONTIGUOUS)
+        creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+        creation.set_fill_time(h5d.FILL_TIME_NEVER)
+        creation.set_obj_track_times(False)
+        space = h5s.create_simple((size,))
+        made = h5d.create(file, name.encode(), hdf5_type(dtype), space, creation)
+        if dtype == "uint8":
+            made.write(h5s.ALL, h5s.ALL, np.frombuffer(index, np.uint8))
+        made.close()
+    file.close()
