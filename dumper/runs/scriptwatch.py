@@ -96,6 +96,7 @@ class ScriptWatch:
         self._step = _Step()
         self._learns_in_training_mode = False
         self._by_hand: HandUpdates | None = None
+        self._inside: frozenset[int] = frozenset()
         self._ours: dict[int, tuple[Optimizer, bool]] = {}
         self._is_over = False
         self._trouble: PadiffError | None = None
@@ -213,9 +214,18 @@ class ScriptWatch:
             adapter.watch.losses(self._backward_begins, self._backward_ended),
             *(adapter.watch.calls(kind, self._around) for kind in {type(inner), type(module)}),
             *(watch_calls(type(module), self._around, name) for name in found.methods),
+            *self._watch_inside(adapter, found),
         ]
         for handle in handles:
             self._exits.callback(handle.remove)
+
+    def _watch_inside(self, adapter: Adapter, found: Entered) -> Iterator[Handle]:
+        """Watch what is inside a model that is never called itself: evaluation enters there."""
+        if found.methods:
+            inside = [module for _, module in adapter.named_modules(found.model)][1:]
+            self._inside = frozenset(map(id, inside))
+            for kind in set(map(type, inside)):
+                yield adapter.watch.calls(kind, self._around_inside)
 
     def _stop_searching(self) -> None:
         for handle in self._searches:
@@ -238,6 +248,22 @@ class ScriptWatch:
         if self._is_over or self._nesting.is_inside or not is_ours:
             return nullcontext()
         return self._around_call()
+
+    def _around_inside(self, module: Module) -> AbstractContextManager[object]:
+        """Give the context of a call inside the model that may be part of an evaluation."""
+        recorder, adapter = self._recorder, self._adapter
+        is_ours = id(module) in self._inside and not self._nesting.is_inside
+        if self._is_over or not is_ours or recorder is None or adapter is None:
+            return nullcontext()
+        return nullcontext() if self._is_of_a_step(adapter) else recorder.pause()
+
+    def _is_of_a_step(self, adapter: Adapter) -> bool:
+        """Tell whether a call that begins now is one to train by, rather than to evaluate."""
+        if self._settings.phase is Phase.FORWARD:
+            return True
+        if not adapter.watch.records_gradients():
+            return False
+        return adapter.is_training(self._models[0]) or not self._learns_in_training_mode
 
     @contextmanager
     def _around_call(self) -> Iterator[None]:
@@ -264,11 +290,9 @@ class ScriptWatch:
                 raise ScriptStopped
         if self._settings.phase is Phase.FORWARD:
             return True
+        if not self._is_of_a_step(adapter):
+            return False
         is_training = adapter.is_training(self._models[0])
-        if not adapter.watch.records_gradients():
-            return False
-        if not is_training and self._learns_in_training_mode:
-            return False
         step, current = self._step, recorder.steps.current
         only_evaluated = step.is_trained and not step.in_training_mode
         if is_training and only_evaluated and current is not None and not current.arrived:

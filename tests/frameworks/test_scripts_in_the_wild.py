@@ -104,6 +104,9 @@ class Module(nn.BASE):
     def training_step(self, batch, number):
         return self.head(self.net(batch)).mean()
 
+    def validation_step(self, batch, number):
+        return self.head(self.net(batch)).mean()
+
 class Trainer:
     def fit(self, module, batches):
         optimizer = sgd(module)
@@ -112,6 +115,14 @@ class Trainer:
             clear(optimizer)
             loss.backward()
             optimizer.step()
+            self.validate(module, batch)
+
+    def validate(self, module, batch):
+        with no_grad():
+            module.validation_step(batch, 0)
+        module.eval()
+        module.validation_step(batch, 0)
+        module.train()
 
 Trainer().fit(Module(), [ones(4, 3)] * 3)
 """
