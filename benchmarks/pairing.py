@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 from padiff.pairing import pair, plan_weights
+from tests.support.extremes import EXTREMES, Dialect, extreme
 from tests.support.treegen import functional, plant, renamed, run, unwrapped, wrapped
 
 from .figure import Figure
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.pairing import Pairing
-    from tests.support.treegen import Run
+from tests.support.treegen import Run
 
 _CALLS_PER_BLOCK = 7.5
 
@@ -46,7 +47,32 @@ def figures(*, quick: bool) -> Iterator[Figure]:
             unit="x",
             detail="1 is linear",
         )
+    yield from _extreme_figures(quick=quick)
     yield from _weight_figures(quick=quick)
+
+
+_LEVELS = 5_000
+
+
+def _extreme_figures(*, quick: bool) -> Iterator[Figure]:
+    """Pair forms that no name helps with: other names throughout, once with other values too."""
+    for kind in EXTREMES:
+        count = _LEVELS if kind.startswith("nested") else _UNITS
+        count = count // 10 if quick else count
+        for seed, values in ((0, "the same values"), (1, "other values")):
+            reference = extreme(kind, count, Dialect.SAME)
+            candidate = extreme(kind, count, Dialect.STRANGE, seed=seed)
+            began = time.process_time()
+            found = pair(reference, candidate)
+            seconds = time.process_time() - began
+            right = sum(call.reference == call.candidate for call in found.calls)
+            yield Figure(
+                name=f"{kind}, {values}: {count} modules a side",
+                value=seconds,
+                unit="s",
+                at_most=10.0,
+                detail=f"{len(found.calls)} calls paired, {right} of them right",
+            )
 
 
 _UNITS_PER_BLOCK = 2.32

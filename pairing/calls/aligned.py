@@ -10,8 +10,9 @@ import numpy.typing as npt
 from padiff.pairing.result import PairedBy
 
 from .align import Gap, Row, align_gap, ranked, uncrossed
-from .anchors import AGREED, FORBIDDEN, Evidence, gather
+from .anchors import AGREED, Evidence, gather
 from .forced import force, weight_groups
+from .groups import FORBIDDEN
 from .untangle import untangled
 
 if TYPE_CHECKING:
@@ -150,10 +151,7 @@ def _possible(evidence: Evidence, pairs: Mapping[int, int]) -> list[tuple[int, i
 def _align_within(evidence: Evidence, row: Row, gap: Gap) -> list[tuple[int, int]]:
     if gap.cells <= _SMALL:
         return align_gap(row, gap)
-    keys = [evidence.groups_reference, evidence.groups_candidate]
-    numbers = _common_groups(evidence)
-    mine = [numbers[0][g] for g in keys[0].tolist()]
-    theirs = [numbers[1][g] for g in keys[1].tolist()]
+    mine, theirs = evidence.groups.common()
     certain = ranked(mine, theirs, gap)
     certain = [(one, two) for one, two in certain if row(one, two, two + 1)[0] > 0]
     steps = uncrossed(certain)
@@ -161,15 +159,3 @@ def _align_within(evidence: Evidence, row: Row, gap: Gap) -> list[tuple[int, int
     for part in gap.split(steps):
         found.extend(align_gap(row, part))
     return found
-
-
-def _common_groups(evidence: Evidence) -> tuple[list[int], list[int]]:
-    """Number the groups so that mutual best partners share a number."""
-    base = evidence.base
-    best, back = base.argmax(axis=1), base.argmax(axis=0)
-    reference = list(range(base.shape[0]))
-    candidate = [base.shape[0] + column for column in range(base.shape[1])]
-    for row, column in enumerate(best.tolist()):
-        if back[column] == row and base[row, column] > 0:
-            candidate[column] = row
-    return reference, candidate

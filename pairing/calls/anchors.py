@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from padiff.dumpfile import Role
-from padiff.pairing.names import likeness, words_of
+from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 
+from .groups import Groups
 from .likeweights import distinct_weights, told_by_next, told_by_outputs, weight_numbers
 from .onesided import OPAQUE
 from .places import places_of
@@ -24,17 +25,12 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["AGREED", "Evidence", "Token", "anchors_of", "fit", "gather", "token_of"]
+    from .groups import Token
+
+__all__ = ["AGREED", "Evidence", "anchors_of", "gather", "token_of"]
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-Token = tuple[str | None, tuple[int, ...], int]
-"""Kind, sizes of the main weight in ascending order, and length of the only vector (the bias)."""
-
-FORBIDDEN = -1e6
-"""Score of two calls that can never be partners."""
-_MAX_GROUPS = 1500
-"""More distinct (kind, shape, words) than this on one side, and words are left out."""
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
 AGREED, _DISPUTED = 2.0, -2.5
@@ -43,18 +39,14 @@ _FLOW = 0.2
 """What a direct neighbour of the same kind adds, and what one of another kind costs."""
 _MIN_RISING = 0.9
 """Numbers in paths are trusted as ranks if they ascend at so many of the places they change."""
-_CLEAR = 0.15
-"""By how much the best group of names must beat the second to dispute other pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """All that is known about pairing the anchors of one side with those of the other."""
 
-    groups_reference: Places
-    groups_candidate: Places
-    base: Floats
-    """Score of each group of the reference with each of the candidate."""
+    groups: Groups
+    """Kind, shape and words, and what they score."""
     by_value: Places
     """For each reference anchor the candidate that equal weights single out, -1 if there is none;
     of several with equal weights the one of like outputs."""
@@ -81,7 +73,7 @@ class Evidence:
     @property
     def shape(self) -> tuple[int, int]:
         """Count the anchors of both sides."""
-        return len(self.groups_reference), len(self.groups_candidate)
+        return len(self.by_value), len(self.backwards)
 
     def row(self, place: int, start: int, stop: int) -> Floats:
         """Score one reference anchor against a range of candidate anchors; above 0 is possible."""
@@ -90,7 +82,7 @@ class Evidence:
 
     def scores(self, rows: Places, columns: Places) -> Floats:
         """Score reference anchors against candidate anchors, element by element."""
-        scores = self.base[self.groups_reference[rows], self.groups_candidate[columns]]
+        scores = self.groups.scores(rows, columns)
         weights, partners = self.weights[0][rows], self.by_name[rows]
         others = self.weights[1][columns], self.backwards[columns]
         for agreed, is_known in (
@@ -149,7 +141,7 @@ def gather(
     """Collect the evidence about two lists of anchor calls."""
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
-    groups, base = _groups(sides, tokens)
+    words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]
     name = _unique([[(view.path(c), view.calls[c].index) for c in calls] for view, calls in sides])
     if np.count_nonzero(name[0] >= 0) < _MIN_SHARE * max(map(len, anchors)):
         name = (np.full_like(name[0], -1), np.full_like(name[1], -1))
@@ -173,9 +165,7 @@ def gather(
         for row, column in told_by_next(weights, (one, two), (afters, lasts)):
             value[row] = column
     return Evidence(
-        groups_reference=groups[0],
-        groups_candidate=groups[1],
-        base=base,
+        groups=Groups((tokens[0], tokens[1]), (words[0], words[1])),
         by_value=value,
         weights=weights,
         by_name=name[0],
@@ -274,80 +264,3 @@ def _unique(keys: Sequence[Sequence[Hashable | None]]) -> tuple[Any, Any]:
         if other is not None:
             ahead[place], back[other] = other, place
     return ahead, back
-
-
-def _groups(
-    sides: Sequence[tuple[View, Sequence[int]]], tokens: Sequence[Sequence[Token]]
-) -> tuple[tuple[Places, Places], Floats]:
-    """Number the distinct (token, words) of each side and score all with all."""
-    words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]
-    # A word that only one side uses tells nothing.
-    shared = frozenset().union(*words[0]) & frozenset().union(*words[1])
-    for use_words in (True, False):
-        tables: list[dict[tuple[Token, frozenset[str]], int]] = [{}, {}]
-        numbers: list[Places] = []
-        for told, table, side in zip(words, tables, tokens, strict=True):
-            kept = (said & shared if use_words else frozenset() for said in told)
-            keys = zip(side, kept, strict=True)
-            numbers.append(np.array([table.setdefault(k, len(table)) for k in keys], np.int64))
-        if max(map(len, tables)) <= _MAX_GROUPS:
-            break
-    return (numbers[0], numbers[1]), _score_groups(list(tables[0]), list(tables[1]))
-
-
-def _score_groups(
-    reference: Sequence[tuple[Token, frozenset[str]]],
-    candidate: Sequence[tuple[Token, frozenset[str]]],
-) -> Floats:
-    base = np.full((len(reference), len(candidate)), FORBIDDEN)
-    alike = np.zeros_like(base)
-    fits: dict[tuple[Token, Token], float] = {}
-    for row, (token, words) in enumerate(reference):
-        for column, (other, other_words) in enumerate(candidate):
-            key = (token, other)
-            if key not in fits:
-                fits[key] = fit(token, other)
-            if fits[key] > 0:
-                base[row, column] = fits[key]
-                alike[row, column] = likeness(words, other_words)
-    disputed = _disputed(np.where(base > 0, alike, -1.0))
-    return np.asarray(base + alike - disputed, np.float64)
-
-
-def _disputed(alike: Floats) -> npt.NDArray[np.bool_]:
-    """Mark the group pairs of which one has a clearly better, mutual partner elsewhere."""
-    if not alike.size:
-        return np.zeros(alike.shape, np.bool_)
-    rows, columns = _clear_best(alike), _clear_best(alike.T)
-    mutual_rows = np.array([c if c >= 0 and columns[c] == r else -1 for r, c in enumerate(rows)])
-    mutual_columns = np.array([r if r >= 0 and rows[r] == c else -1 for c, r in enumerate(columns)])
-    each_row, each_column = np.arange(len(rows))[:, None], np.arange(len(columns))[None, :]
-    wrong_row = (mutual_rows[:, None] >= 0) & (mutual_rows[:, None] != each_column)
-    wrong_column = (mutual_columns[None, :] >= 0) & (mutual_columns[None, :] != each_row)
-    return np.asarray(wrong_row | wrong_column, np.bool_)
-
-
-def _clear_best(alike: Floats) -> list[int]:
-    best = alike.argmax(axis=1)
-    top = alike.max(axis=1)
-    rest = alike.copy()
-    rest[np.arange(len(best)), best] = -1.0
-    second = np.maximum(rest.max(axis=1), 0.0)
-    return [int(b) if t - s >= _CLEAR else -1 for b, t, s in zip(best, top, second, strict=True)]
-
-
-def fit(reference: Token, candidate: Token) -> float:
-    """Score kind and main weight shape; 0 if the two cannot do the same job."""
-    kind, other = reference[0], candidate[0]
-    if prod(reference[1]) != prod(candidate[1]):
-        return 0.0
-    factor = 1.0 if reference[1] == candidate[1] else 0.7
-    if kind == other and kind is not None and 0 not in (reference[2], candidate[2]):
-        # A layer from 8 to 16 features is none from 16 to 8, though their weights fit turned.
-        factor = factor if reference[2] == candidate[2] else 0.0
-    if kind == other:
-        return factor * (0.9 if kind is None else 1.0)
-    if kind is None or other is None:
-        return 0.5 * factor
-    is_product = all(any(w in k.lower() for w in ("linear", "conv")) for k in (kind, other))
-    return 0.3 * factor if is_product else 0.0

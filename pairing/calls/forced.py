@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Role
 from padiff.pairing.tensors.sketch import is_telling
 
-from .anchors import fit, token_of
+from .anchors import token_of
+from .groups import fit
 from .order import ancestors_of, undecided
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-    from .anchors import Token
+    from .groups import Token
     from .likeweights import Places
 
 __all__ = ["Forced", "force", "weight_groups"]
