@@ -217,7 +217,8 @@ class _Search:
     def _is_readable(self, place: int) -> bool:
         """Tell whether it is one floating tensor on each side, whole."""
         known, found = self._judgement.records[place]
-        if len(known) != 1 or found is None:
+        is_judged = self._judgement.pairs[place].verdict in {Verdict.MATCH, Verdict.DIVERGED}
+        if len(known) != 1 or found is None or not is_judged:
             return False
         for side, record in zip(self._sides, self._records(place), strict=True):
             value = None if record.value is None else side.index.values[record.value]

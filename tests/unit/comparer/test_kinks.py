@@ -42,6 +42,7 @@ def net(
     wrong: float = 1.0,
     forward: float = 1.0,
     kink: float = 0.0,
+    left_out: float = 0,
 ) -> Path:
     """Write two products with a clamp between them, forward and backward by hand.
 
@@ -52,6 +53,7 @@ def net(
         wrong: Factor on the gradient that the first product passes on.
         forward: Factor on what the model gives.
         kink: Where the two elements lie, but for the shift.
+        left_out: How many rows the gradient of the clamp's result lacks.
     """
     hidden = X @ FIRST
     hidden = np.where(NEAR != 0, np.float32(kink) + NEAR * np.float32(shift), hidden)
@@ -69,7 +71,9 @@ def net(
         ("act", behind, inner),
         ("first", inner, inner @ FIRST.T * np.float32(wrong)),
     ):
-        built.record(module, Role.GRAD_OUTPUT, entering)
+        built.record(
+            module, Role.GRAD_OUTPUT, entering[int(left_out) :] if module == "act" else entering
+        )
         built.record(module, Role.GRAD_INPUT, leaving, slot="[0]")
     built.record("", Role.GRAD_INPUT, leaving, slot="[0]")
     built.record("first", Role.WEIGHT_GRAD, X.T @ inner, slot=".weight")
@@ -110,6 +114,14 @@ def test_a_wrong_gradient_behind_a_kink_is_still_a_divergence(tmp_path: Path) ->
     assert [one.pair.reference.address.module for one in found.origins if one.pair.reference] == [
         "first"
     ]
+
+
+def test_a_gradient_of_another_shape_is_no_measure_of_a_kink(tmp_path: Path) -> None:
+    found = compared(tmp_path, left_out=1)
+
+    verdicts = {pair.verdict for pair in found.steps[0].pairs}
+    assert Verdict.INCOMPARABLE in verdicts
+    assert found.verdict is Verdict.DIVERGED
 
 
 def test_without_an_element_at_a_kink_the_same_gradients_diverge(tmp_path: Path) -> None:
