@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import h5py
 from h5py import h5a, h5d, h5g, h5l, h5o, h5z
@@ -11,8 +12,11 @@ from h5py import h5a, h5d, h5g, h5l, h5o, h5z
 from .dtypes import hdf5_type
 from .errors import DumpFormatError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 _PATH = re.compile(r"/index|/values/[A-Za-z0-9_]{1,64}")
-_FILTERS = frozenset({h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32})
+_FILTERS = frozenset({h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE})
 _DEFLATE_RATIO = 1040  # deflate cannot do better than 1032:1
 _CHUNK_LIMIT_BYTES = 64 << 20
 
@@ -29,6 +33,12 @@ class Found:
     """Number of elements."""
     offset_bytes: int | None
     """Where its elements lie in the file, None if they are in compressed chunks."""
+    chunk: int = 0
+    """Elements of a chunk."""
+    filters: tuple[int, ...] = ()
+    """What a chunk went through when it was written, in order."""
+    last: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    """The chunk that was unpacked last, by its first element."""
 
 
 def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str, file_bytes: int) -> Found:
@@ -125,8 +135,19 @@ def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> 
         return Found(dataset=dataset, size=size, offset_bytes=offset)
     if layout != h5d.CHUNKED or path == "/index":
         raise _refusal(path, "its storage is neither contiguous nor chunked")
+    filters = tuple(creation.get_filter(at)[0] for at in range(creation.get_nfilters()))
+    _check_filters(filters, path)
     _check_chunks(dataset, creation, path, size_bytes, file_bytes=file_bytes)
-    return Found(dataset=dataset, size=size, offset_bytes=None)
+    chunk = creation.get_chunk()[0]
+    return Found(dataset=dataset, size=size, offset_bytes=None, chunk=chunk, filters=filters)
+
+
+def _check_filters(filters: tuple[int, ...], path: str) -> None:
+    for code in filters:
+        if code not in _FILTERS:
+            raise _refusal(path, f"filter {code} is neither shuffle nor deflate")
+        if filters.count(code) > 1:
+            raise _refusal(path, f"filter {code} comes twice")
 
 
 def _check_chunks(
@@ -137,10 +158,6 @@ def _check_chunks(
     *,
     file_bytes: int,
 ) -> None:
-    for position in range(creation.get_nfilters()):
-        code = creation.get_filter(position)[0]
-        if code not in _FILTERS:
-            raise _refusal(path, f"filter {code} is not among deflate, shuffle and fletcher32")
     chunk_bytes = creation.get_chunk()[0] * dataset.get_type().get_size()
     stored_bytes = dataset.get_storage_size()  # a sum of what the file says of its chunks
     if stored_bytes > file_bytes:

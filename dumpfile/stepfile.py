@@ -11,7 +11,7 @@ import numpy.typing as npt
 from h5py import h5f, h5p
 
 from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
-from .dtypes import hdf5_type, numpy_dtype
+from .dtypes import numpy_dtype
 from .errors import DumpFormatError
 from .indexcodec import decode_index
 from .inflate import inflate
@@ -236,11 +236,13 @@ class StepFile:
         return found
 
     def _read(self, found: Found, value: ValueInfo, size: int) -> Array:
-        kind = hdf5_type(value.dtype)
+        width = numpy_dtype(value.dtype).itemsize
         try:
-            elements = inflate(found, offset=value.offset, size=size, kind=kind)
-        except DumpFormatError:
-            raise
+            elements = inflate(found, offset=value.offset, size=size, width=width)
+        except DumpFormatError as error:
+            raise DumpFormatError(
+                f"{error.message}, in {value.dataset!r} of {str(self._path)!r}", hint=error.hint
+            ) from error
         except HDF5_ERRORS as error:
             raise _unreadable(self._path, error) from error
         return elements.view(numpy_dtype(value.dtype))

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.confined import confined, listing
 from tests.support.hostile_archives import ARCHIVES
+from tests.support.hostile_chunks import CHUNKS
 from tests.support.hostile_dumps import DUMPS, sample_of_five_equal_axes
 from tests.support.hostile_manifests import FLOORS, MANIFESTS
 from tests.support.tiny_net import tiny_net
@@ -88,7 +89,7 @@ def assert_refused(bad: Path, folder: Path, words: str, *options: str) -> None:
     assert listing(folder.parent) == before
 
 
-@pytest.mark.parametrize(("spoil", "words"), cases(DUMPS, MANIFESTS))
+@pytest.mark.parametrize(("spoil", "words"), cases(DUMPS, CHUNKS, MANIFESTS))
 def test_a_hostile_dump_is_refused(spoil: Callable[[Path], None], words: str, folder: Path) -> None:
     spoil(folder / "bad")
 

@@ -10,6 +10,7 @@ import pytest
 from tests.reliability import test_fuzz, test_killed
 from tests.support.hostile_archives import ARCHIVES
 from tests.support.hostile_checkpoints import CHECKPOINTS
+from tests.support.hostile_chunks import CHUNKS
 from tests.support.hostile_dumps import DUMPS
 from tests.support.hostile_manifests import FLOORS, MANIFESTS
 from tests.support.hostile_texts import TEXTS
@@ -28,7 +29,7 @@ def cases_of(words: str) -> int:
 @pytest.mark.parametrize(
     ("words", "count"),
     [
-        ("hostile dumps", sum(map(len, (DUMPS, MANIFESTS, FLOORS, ARCHIVES)))),
+        ("hostile dumps", sum(map(len, (DUMPS, CHUNKS, MANIFESTS, FLOORS, ARCHIVES)))),
         ("hostile checkpoints", len(CHECKPOINTS)),
         ("hostile maps", len(TEXTS)),
         ("damaged step files", test_fuzz.MANY),

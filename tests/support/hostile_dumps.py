@@ -184,7 +184,7 @@ def _bomb(file: h5py.File, chunks: int, chunk_bytes: int) -> None:
         dataset.id.write_direct_chunk((chunk * chunk_bytes // 4,), packed)
 
 
-def _claim(document: Any, count: int) -> int:  # noqa: ANN401
+def claim(document: Any, count: int) -> int:  # noqa: ANN401
     """Let a value lie in a dataset of its own, of that many elements; gives its number."""
     rows = document["values"]["rows"]
     column = document["values"]["columns"].index("dataset")
@@ -203,13 +203,13 @@ def _claim(document: Any, count: int) -> int:  # noqa: ANN401
 def bomb_of_zeros(dump: Path) -> None:
     """Hold 640 MiB of zeros in 640 KB."""
     edit_file(dump, lambda file: _bomb(file, 10, 64 << 20))
-    edit_index(dump, lambda document: _claim(document, 10 * (64 << 20) // 4))
+    edit_index(dump, lambda document: claim(document, 10 * (64 << 20) // 4))
 
 
 @DUMPS.refused("a chunk of 134217728 bytes")
 def one_huge_chunk(dump: Path) -> None:
     edit_file(dump, lambda file: _bomb(file, 1, 128 << 20))
-    edit_index(dump, lambda document: _claim(document, (128 << 20) // 4))
+    edit_index(dump, lambda document: claim(document, (128 << 20) // 4))
 
 
 @DUMPS.refused("cannot store 2147483647 bytes")
@@ -231,7 +231,7 @@ def chunk_that_claims_to_be_large(dump: Path) -> None:
     (dump / FILE).write_bytes(
         data.replace(size.to_bytes(4, "little"), (2**31 - 1).to_bytes(4, "little"))
     )
-    edit_index(dump, lambda document: _claim(document, 2**37))
+    edit_index(dump, lambda document: claim(document, 2**37))
 
 
 @DUMPS.refused("expected elements 2305843009213693952")
@@ -285,7 +285,7 @@ def sample_of_five_equal_axes(dump: Path) -> None:
     count, side = 1 << 20, 64
 
     def sample(document: Any) -> None:  # noqa: ANN401
-        value = _claim(document, side**5)
+        value = claim(document, side**5)
         cell(document, "values", "content", value, "sample")
         names = ["value", "count", "shape"]
         document["samples"] = {"columns": names, "rows": [[value, count, [side] * 5]]}
@@ -311,14 +311,14 @@ def references_to_objects(dump: Path) -> None:
     edit_file(dump, change)
 
 
-@DUMPS.refused("filter 6 is not among")
+@DUMPS.refused("filter 6 is neither")
 def user_filter(dump: Path) -> None:
     edit_file(
         dump, lambda file: replace_page(file, data=np.zeros(99, "f4"), chunks=(9,), scaleoffset=2)
     )
 
 
-@DUMPS.refused("filter 32015 is not among")
+@DUMPS.refused("filter 32015 is neither")
 def unknown_filter(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file[f"values/{PAGE}"]
