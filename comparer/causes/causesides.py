@@ -76,7 +76,10 @@ class Sides:
         if not has_values or math.prod(target.shape) > MOST_ELEMENTS:
             return None
         array = Rule.parse(pair.candidate_layout).apply(arrays_of([target], self.candidate))
-        expected = Rule.parse(pair.layout).apply(arrays_of(sources, self.reference), array.shape)
+        rule, parts = Rule.parse(pair.layout), arrays_of(sources, self.reference)
+        if not rule.fits([part.shape for part in parts], array.shape):
+            return None  # one number for the whole weight against one for each element
+        expected = rule.apply(parts, array.shape)
         if not (_is_number(expected) and _is_number(array)):
             return None
         return Two(reference=expected.astype(np.float64), candidate=array.astype(np.float64))

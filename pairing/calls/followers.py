@@ -6,6 +6,7 @@ Gradients, the weight after the update, and what the optimizer keeps for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, RecordInfo, Role
@@ -69,8 +70,8 @@ def follow(
         made = replace(pair, reference=known, candidate=follower)
         if _has_layout(reference, candidate, pair, made):
             yield made
-        elif len(known) == 1:  # one number for the whole weight
-            yield replace(made, rule=IDENTITY)
+        elif len(known) == 1 and _has_equal_size(reference, candidate, made):
+            yield replace(made, rule=IDENTITY)  # one number for the whole weight
 
 
 def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:
@@ -80,7 +81,9 @@ def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[
             if role is not Role.OPTIMIZER_STATE or record in paired:
                 continue
             reason = ""
-            if is_counter(name):
+            if name == "momentum_buffer" and any(other == "square_avg" for _, _, other in kinds):
+                reason = "of RMSprop, which the other framework keeps with the learning rate in it"
+            elif is_counter(name):
                 reason = "kept by one framework only"
             elif _is_zero(view, record):
                 reason = "all zero: the optimizer does not use it"
@@ -125,6 +128,11 @@ def _has_layout(reference: View, candidate: View, pair: RecordPair, made: Record
         or view.records[follower].shape == view.records[owner].shape
         for view, follower, owner in ends
     )
+
+
+def _has_equal_size(reference: View, candidate: View, made: RecordPair) -> bool:
+    one, two = reference.records[made.reference[0]], candidate.records[made.candidate]
+    return prod(one.shape) == prod(two.shape)
 
 
 def _is_zero(view: View, record: int) -> bool:

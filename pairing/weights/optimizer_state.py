@@ -14,7 +14,7 @@ _SAME = (
     frozenset({"exp_avg", "moment1", "moment"}),
     frozenset({"exp_avg_sq", "moment2"}),
     frozenset({"max_exp_avg_sq", "moment2_max"}),
-    frozenset({"momentum_buffer", "velocity", "momentum"}),
+    frozenset({"momentum_buffer", "velocity"}),
     frozenset({"square_avg", "mean_square", "avg_squared_grad"}),
     frozenset({"grad_avg", "mean_grad"}),
     frozenset({"sum", "moment"}),
@@ -25,10 +25,10 @@ _SAME = (
 
 _COUNTERS = frozenset(
     {"step", "beta1_pow_acc", "beta2_pow_acc", "mu_product", "eta", "mu", "ax", "master_weight"}
-    | {"momentum"}
+    | {"momentum", "beta1_pow", "beta2_pow", "momentum_decay_pow", "rho"}
 )
 """What one framework keeps and the other computes anew, or keeps elsewhere. Paddle's RMSProp keeps
-its last update as ``momentum`` where it has no momentum."""
+its last update as ``momentum``, learning rate included, also where it has no momentum."""
 
 
 def split_slot(slot: str) -> tuple[str, str]:
