@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Model, Module
 
-__all__ = ["Choice", "Entered", "entered"]
+__all__ = ["Choice", "Entered", "entered", "is_inside_update"]
 
 OUR_PACKAGE = __name__.partition(".")[0]
 ENTRIES = ("forward", "training_step")
@@ -97,6 +97,15 @@ def entered(adapter: Adapter, module: Module, frame: FrameType | None) -> Entere
             found = Entered(model=owner, methods=(name,))
         frame = frame.f_back
     return found
+
+
+def is_inside_update(adapter: Adapter, frame: FrameType | None) -> bool:
+    """Tell whether an optimizer called the code that runs, as LBFGS calls its closure."""
+    while frame is not None:
+        if adapter.trainer.is_optimizer(_receiver(frame)):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _receiver(frame: FrameType) -> object:

@@ -19,7 +19,7 @@ from padiff.dumper.watch import watch_calls
 from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
 
 from .handupdates import HandUpdates
-from .scriptmodel import Choice, Entered, entered
+from .scriptmodel import Choice, Entered, entered, is_inside_update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -304,9 +304,10 @@ class ScriptWatch:
 
     def _is_step_whole(self, recorder: Recorder) -> bool:
         """Tell whether the weights were changed in this step, by whatever."""
-        step = self._step
-        if not step.is_updated and step.is_trained and self._by_hand is not None:
-            step.is_updated = self._by_hand.happened()
+        step, adapter = self._step, self._adapter
+        by_hand = self._by_hand if step.is_trained and not step.is_updated else None
+        if adapter is not None and by_hand is not None and by_hand.happened():
+            step.is_updated = not is_inside_update(adapter, sys._getframe())
             current = recorder.steps.current
             if step.is_updated and current is not None:
                 with self._guarded():
