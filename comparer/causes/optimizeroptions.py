@@ -154,6 +154,11 @@ def _read(settings: Mapping[str, JSON]) -> dict[str, _Optimizer]:
             if isinstance(options, dict) and isinstance(weights, list):
                 kind = str(told.get("class", ""))
                 framework, name = kind.partition(".")[0], kind.rpartition(".")[2]
-                one = _Optimizer(framework=framework, name=name, options=options)
+                plain = {
+                    option: value
+                    for option, value in options.items()
+                    if isinstance(value, bool | int | float | str)
+                }
+                one = _Optimizer(framework=framework, name=name, options=plain)
                 found |= {str(weight): one for weight in weights}
     return found

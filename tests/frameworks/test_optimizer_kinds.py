@@ -11,6 +11,7 @@ import torch
 
 import padiff
 from padiff.comparer import CompareSettings, Verdict, compare
+from padiff.comparer.causes.optimizeroptions import Optimizers
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
@@ -92,3 +93,15 @@ def test_five_steps_of_an_optimizer_match(tmp_path: Path, kind: str) -> None:
         if pair.reference is not None and pair.reference.address.role is Role.OPTIMIZER_STATE
     ]
     assert Verdict.MATCH in kept
+
+
+def test_options_that_are_no_numbers_are_left_out() -> None:
+    told: dict[str, Any] = {"options": {"eps": [1e-8], "alpha": 0.9}, "weights": ["w", ["x"]]}
+    settings: dict[str, Any] = {
+        "optimizers": [3, {"groups": 4}, {"class": "a.B", "groups": [None, {"options": 1}, told]}]
+    }
+
+    read = Optimizers.read(settings, {"optimizers": "none"})
+
+    assert {name: one.options for name, one in read.reference.items()}["w"] == {"alpha": 0.9}
+    assert read.candidate == {}
