@@ -112,13 +112,13 @@ def _layers_note(name: str, end: Endpoint | None, index: Index) -> Iterator[str]
 def _upstream(end: Endpoint | None) -> float:
     """Give up to where calls lie before a divergence; without bound if all of them may.
 
-    One side may lack what the other has. What a step begins with, but the first, is made by the
-    calls of the step before: the same modules.
+    One side may lack what the other has. In every step but the first, what comes forward has also
+    come from the calls of the step before, through the weights: the same modules.
     """
     if end is None:
         return math.inf
     address = end.address
-    is_left_over = address.step > 0 and address.phase is Phase.FORWARD and end.call is None
+    is_left_over = address.step > 0 and address.phase is Phase.FORWARD
     return math.inf if is_left_over else end.order
 
 
