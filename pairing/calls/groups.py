@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from padiff.pairing.names import likeness
 from padiff.pairing.wordtable import WordTable
 
 if TYPE_CHECKING:
@@ -60,16 +61,17 @@ class Groups:
         self._column = np.zeros(len(groups[1]), np.int64)
         self._meets = np.full(len(groups[1]), -2, np.int64)
         self._common = np.arange(len(groups[1])) + len(groups[0])
-        flat = [np.zeros(1)]
+        flat, length = [np.zeros(1)], 1
         for number, (size, ours) in enumerate(cells[0].items()):
             theirs = cells[1].get(size, [])
             if not theirs:
                 continue
             base = _score([groups[0][g] for g in ours], [groups[1][g] for g in theirs])
-            self._start[ours] = sum(map(len, flat)) + np.arange(len(ours)) * len(theirs)
+            self._start[ours] = length + np.arange(len(ours)) * len(theirs)
             self._table[ours], self._meets[theirs] = number, number
             self._column[theirs] = np.arange(len(theirs))
             flat.append(base.ravel())
+            length += base.size
             for row, column in _mutual(base):
                 self._common[theirs[column]] = ours[row]
         self._flat = np.concatenate(flat)
@@ -102,6 +104,10 @@ def _by_size(groups: Sequence[Group]) -> dict[int, list[int]]:
 
 def _score(reference: Sequence[Group], candidate: Sequence[Group]) -> Floats:
     """Score all groups with all, by what fits and by words."""
+    if len(reference) == len(candidate) == 1:
+        (token, words), (other, others) = reference[0], candidate[0]
+        known = fit(token, other)
+        return np.array([[known + likeness(words, others) if known > 0 else FORBIDDEN]])
     table = WordTable([words for _, words in reference], [words for _, words in candidate])
     columns = np.arange(len(candidate))
     base = np.full((len(reference), len(candidate)), FORBIDDEN)
@@ -111,9 +117,9 @@ def _score(reference: Sequence[Group], candidate: Sequence[Group]) -> Floats:
         if token not in fits:
             fits[token] = _fits(token, candidate)
         is_possible = fits[token] > 0
-        likeness = table.likeness(np.full_like(columns, row), columns)
-        base[row] = np.where(is_possible, fits[token] + likeness, FORBIDDEN)
-        alike[row] = np.where(is_possible, likeness, -1.0)
+        shared = table.likeness(np.full_like(columns, row), columns)
+        base[row] = np.where(is_possible, fits[token] + shared, FORBIDDEN)
+        alike[row] = np.where(is_possible, shared, -1.0)
     return np.asarray(base - _disputed(alike), np.float64)
 
 

@@ -71,13 +71,17 @@ def pair_packed(
         weights: The pairs of weights.
     """
     parts: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+    attentions = _attentions(reference), _attentions(candidate)
     for pair in weights:
         record = candidate.records[pair.candidate]
         if record.role is Role.WEIGHT and record.phase is Phase.FORWARD:
             for one in pair.reference:
                 module = reference.records[one].module
-                _gather(reference, module, record.module, parts[0])
-                _gather(candidate, record.module, module, parts[1])
+                both = (module, record.module), (record.module, module)
+                for (mine, theirs), outer, found_in in zip(both, attentions, parts, strict=True):
+                    packed = outer[mine]
+                    if packed is not None:
+                        found_in.setdefault(packed, set()).add(theirs)
     found: list[RecordPair] = []
     for packed, layers in parts[0].items():
         ends = _ends(reference, packed, calls.ahead, candidate, layers, calls.back)
@@ -92,13 +96,13 @@ def pair_packed(
     return found
 
 
-def _gather(view: View, module: int, other: int, parts: dict[int, set[int]]) -> None:
-    """Note a layer of the other side as a part of the attention that a module is or is in."""
-    outer: int | None = module
-    while outer is not None and view.kinds[outer] != "attention":
-        outer = view.modules[outer].parent
-    if outer is not None and view.executed[outer]:
-        parts.setdefault(outer, set()).add(other)
+def _attentions(view: View) -> list[int | None]:
+    """Give for each module the attention that it is or is in, None where that did not run."""
+    nearest: list[int | None] = []
+    for module in view.modules:
+        outer = None if module.parent is None else nearest[module.parent]
+        nearest.append(module.id if view.kinds[module.id] == "attention" else outer)
+    return [None if one is None or not view.executed[one] else one for one in nearest]
 
 
 def _ends(

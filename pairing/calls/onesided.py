@@ -111,6 +111,7 @@ def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int,
     """Say of each module why the other side calls none for it, where all its weights say so."""
     found: dict[int, str] = {}
     called: set[int] = set()
+    inside = _inside_opaque(view), _inside_opaque(other)
     for pair in weights:
         mine, theirs = pair.reference, (pair.candidate,)
         if view.name is SideName.CANDIDATE:
@@ -118,7 +119,9 @@ def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int,
         first = view.records[mine[0]]
         if first.role is not Role.WEIGHT or first.phase is not Phase.FORWARD:
             continue
-        reason = _reason(view, first, other, other.records[theirs[0]])
+        second = other.records[theirs[0]]
+        is_packed = inside[0][first.module] and not inside[1][second.module]
+        reason = _reason(view, first, other, second, is_packed=is_packed)
         modules = [view.records[record].module for record in mine]
         if reason is None:
             called.update(modules)
@@ -127,14 +130,15 @@ def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int,
     return {module: reason for module, reason in found.items() if module not in called}
 
 
-def _reason(view: View, mine: RecordInfo, other: View, theirs: RecordInfo) -> str | None:
+def _reason(
+    view: View, mine: RecordInfo, other: View, theirs: RecordInfo, *, is_packed: bool
+) -> str | None:
     """Say why one weight's module is not called on the other side; None if it may be."""
     there = "reference" if view.name is SideName.CANDIDATE else "candidate"
     host = theirs.module
     path = other.modules[host].path or "(root)"
     if _is_stack_of(theirs.shape, mine.shape):
         return f"the {there} keeps all of these in {path!r} and calls no module for each"
-    is_packed = _is_inside_opaque(view, mine.module) and not _is_inside_opaque(other, host)
     is_called = bool(other.executed[host]) and not other.children[host]
     if _is_stack_of(mine.shape, theirs.shape) or (is_packed and is_called):
         return f"the {there} calls {path!r} and others, one after another"
@@ -144,11 +148,13 @@ def _reason(view: View, mine: RecordInfo, other: View, theirs: RecordInfo) -> st
     return f"{path!r} computes this without calling a module"
 
 
-def _is_inside_opaque(view: View, module: int) -> bool:
-    outer: int | None = module
-    while outer is not None and view.kinds[outer] not in OPAQUE:
-        outer = view.modules[outer].parent
-    return outer is not None
+def _inside_opaque(view: View) -> list[bool]:
+    """Mark the modules that are opaque or are inside one that is."""
+    found: list[bool] = []
+    for module in view.modules:
+        is_inside = module.parent is not None and found[module.parent]
+        found.append(is_inside or view.kinds[module.id] in OPAQUE)
+    return found
 
 
 def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from .inventory import Entry, Inventory, Unit
 
 __all__ = [
     "Key",
+    "Paths",
     "by_path",
     "by_scope",
     "by_value",
@@ -115,7 +116,26 @@ def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | No
     return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
 
 
-def by_path(key: Key, trims: tuple[int, int], sides: tuple[Inventory, Inventory]) -> Key:
+class Paths:
+    """The paths of units below the wrappers of each side; each is read once."""
+
+    def __init__(self, trims: tuple[int, int]) -> None:
+        """Take the components of the wrappers of each side."""
+        self._trims = trims
+        self._known: dict[int, tuple[Unit, str, int]] = {}
+        self._numbers: dict[str, int] = {}
+
+    def of(self, inventory: Inventory, unit: Unit) -> tuple[str, int]:
+        """Give the path, and a number that paths share which differ by their numbers only."""
+        if id(unit) not in self._known:
+            wrapped = self._trims[0 if inventory.name is SideName.REFERENCE else 1]
+            path = unit.path.split(".", wrapped)[-1]
+            form = self._numbers.setdefault(_NUMBER.sub("#", path), len(self._numbers))
+            self._known[id(unit)] = unit, path, form
+        return self._known[id(unit)][1:]
+
+
+def by_path(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> Key:
     """Ask for the same path too, below the wrappers of each side.
 
     Numbers count only where both sides have the same: ``net.2`` is not ``layers.2`` where the one
@@ -123,29 +143,24 @@ def by_path(key: Key, trims: tuple[int, int], sides: tuple[Inventory, Inventory]
 
     Args:
         key: What else must be equal.
-        trims: Components of the wrappers of each side.
+        paths: Of all units.
         sides: Both, with all their units.
     """
-
-    def path_of(inventory: Inventory, unit: Unit) -> str:
-        wrapped = trims[0 if inventory.name == "reference" else 1]
-        return unit.path.split(".", wrapped)[-1]
-
-    paths: list[dict[Hashable, set[str]]] = [{}, {}]
-    for known, inventory in zip(paths, sides, strict=True):
+    said: list[dict[Hashable, set[str]]] = [{}, {}]
+    for known, inventory in zip(said, sides, strict=True):
         for unit in inventory.units:
-            path = path_of(inventory, unit)
-            known.setdefault((key(inventory, unit), _NUMBER.sub("#", path)), set()).add(path)
+            path, form = paths.of(inventory, unit)
+            known.setdefault((key(inventory, unit), form), set()).add(path)
     counted = {
         place
-        for place in paths[0].keys() & paths[1].keys()
-        if paths[0][place] != paths[1][place] and len(paths[0][place]) == len(paths[1][place])
+        for place in said[0].keys() & said[1].keys()
+        if said[0][place] != said[1][place] and len(said[0][place]) == len(said[1][place])
     }
 
     def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
-        base, path = key(inventory, unit), path_of(inventory, unit)
-        is_counted = (base, _NUMBER.sub("#", path)) in counted
-        return None if base is None or is_counted else (base, path)
+        base = key(inventory, unit)
+        path, form = paths.of(inventory, unit)
+        return None if base is None or (base, form) in counted else (base, path)
 
     return with_path
 

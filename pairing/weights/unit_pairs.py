@@ -13,7 +13,7 @@ from padiff.pairing.result import ModulePair, PairedBy
 from .crossing import by_stride, stride_of, told_strides, without_crossing
 from .inventory import UnitPair, exploded
 from .recurrent import is_whole, recurrent_parts
-from .unit_keys import Key, by_path, by_scope, by_value, loose, remembered, strict, trim
+from .unit_keys import Key, Paths, by_path, by_scope, by_value, loose, remembered, strict, trim
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -51,9 +51,12 @@ class UnitSearch:
         self._same = remembered(strict)
         self._strides = told_strides(self.sides, self._same)
         self._known: list[tuple[int, int]] = []
-        self._trims = (
-            trim([unit.path for unit in reference.units]),
-            trim([unit.path for unit in candidate.units]),
+        self._loose = remembered(loose)
+        self._paths = Paths(
+            (
+                trim([unit.path for unit in reference.units]),
+                trim([unit.path for unit in candidate.units]),
+            )
         )
 
     def know(self, modules: Sequence[ModulePair]) -> None:
@@ -73,11 +76,11 @@ class UnitSearch:
         """Pair what values, names, places and words single out."""
         same = self._same
         self._meet(by_value(same), PairedBy.VALUE)
-        self._meet(by_value(loose), PairedBy.VALUE, is_strict=False)
-        self._meet(by_path(same, self._trims, self.sides), PairedBy.NAME)
+        self._meet(by_value(self._loose), PairedBy.VALUE, is_strict=False)
+        self._meet(by_path(same, self._paths, self.sides), PairedBy.NAME)
         self._meet(same, PairedBy.STRUCTURE)
-        self._meet(by_path(loose, self._trims, self.sides), PairedBy.NAME, is_strict=False)
-        for key, is_strict in ((same, True), (same, True), (loose, False)):
+        self._meet(by_path(self._loose, self._paths, self.sides), PairedBy.NAME, is_strict=False)
+        for key, is_strict in ((same, True), (same, True), (self._loose, False)):
             if self.left and self.right:
                 scoped = by_scope(key, self.scopes())
                 self._meet(scoped, PairedBy.STRUCTURE, is_strict=is_strict)
@@ -101,7 +104,7 @@ class UnitSearch:
     def guess(self) -> None:
         """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
         self._meet(self._same, PairedBy.STRUCTURE, is_last=True)
-        self._meet(loose, PairedBy.STRUCTURE, is_strict=False, is_last=True)
+        self._meet(self._loose, PairedBy.STRUCTURE, is_strict=False, is_last=True)
 
     def explode(self) -> None:
         """Take lone attention units apart into their projections, and recurrent ones into cells."""
