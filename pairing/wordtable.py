@@ -48,6 +48,8 @@ class WordTable:
 
     def likeness(self, rows: Places, columns: Places) -> Floats:
         """Give the weighted share of common words, in [0, 1], element by element."""
+        if not len(self._weights):
+            return np.zeros(len(rows))
         one, two = self._numbers[0][rows], self._numbers[1][columns]
         common = (self._rows[0][one] & self._rows[1][two]) @ self._weights
         union = self._totals[0][one] + self._totals[1][two] - common

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,6 @@ __all__ = ["Gap", "Scores", "align_gap", "align_items", "ranked", "uncrossed"]
 
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Row = Callable[[int, int, int], Floats]
-"""``row(i, start, stop)`` scores item i of one side against a range of the other."""
 Scores = Callable[[Places, Places], Floats]
 """Scores items of one side against items of the other, element by element."""
 
@@ -24,6 +22,8 @@ _ALIKE = 1.0
 """Score from which two items at equal ends of long lists are paired without looking further."""
 _MAX_CELLS = 4_000_000
 """A gap with more cells is aligned within a band around its diagonal."""
+_BATCH = 16_384
+"""So many cells are scored at once, about: enough that the time goes into the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def uncrossed(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [pair for pair, kept in zip(ordered, keep, strict=True) if kept]
 
 
-def align_gap(row: Row, gap: Gap) -> list[tuple[int, int]]:
+def align_gap(scores: Scores, gap: Gap) -> list[tuple[int, int]]:
     """Find the order-preserving pairs of the greatest total score; only scores above 0 count.
 
     This is the alignment of Needleman and Wunsch with free gaps, one vector operation for each
@@ -77,11 +77,9 @@ def align_gap(row: Row, gap: Gap) -> list[tuple[int, int]]:
     band = columns if gap.cells <= _MAX_CELLS else max(64, _MAX_CELLS // rows // 2)
     best = np.zeros(columns + 1)
     taken: list[tuple[int, npt.NDArray[np.int8]]] = []
-    for step in range(rows):
-        middle = step * columns // rows
-        low, high = max(0, middle - band), min(columns, middle + band + 1)
-        scores = row(gap.start + step, gap.other_start + low, gap.other_start + high)
-        matched = np.where(scores > 0, best[low:high] + scores, -1.0)
+    for low, score in _bands(scores, gap, band):
+        high = low + len(score)
+        matched = np.where(score > 0, best[low:high] + score, -1.0)
         above = best[low + 1 : high + 1]
         is_match = matched >= above
         merged = np.maximum(matched, above)
@@ -91,6 +89,22 @@ def align_gap(row: Row, gap: Gap) -> list[tuple[int, int]]:
         best[low + 1 : high + 1] = running
         best[high + 1 :] = np.maximum(best[high + 1 :], running[-1])
     return _trace(gap, taken, columns)
+
+
+def _bands(scores: Scores, gap: Gap, band: int) -> Iterator[tuple[int, Floats]]:
+    """Give for each row where its band begins, and the scores in it."""
+    rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
+    middles = np.arange(rows) * columns // rows
+    lows = np.maximum(0, middles - band)
+    widths = np.minimum(columns, middles + band + 1) - lows
+    count = max(1, _BATCH // int(widths.max()))
+    for start in range(0, rows, count):
+        low, width = lows[start : start + count], widths[start : start + count]
+        ends = np.cumsum(width)
+        ours = np.repeat(np.arange(start, start + len(low)), width)
+        theirs = np.arange(ends[-1]) - np.repeat(ends - width - low, width)
+        found = scores(gap.start + ours, gap.other_start + theirs)
+        yield from zip(low.tolist(), np.split(found, ends[:-1]), strict=True)
 
 
 def _trace(
@@ -127,11 +141,11 @@ def align_items(
         return [(first[0], second[0])] if scores(one, two)[0] > 0 else []
     head, tail = _ends(one, two, scores) if len(one) * len(two) > _MAX_SHORT else (0, 0)
 
-    def row(place: int, start: int, stop: int) -> Floats:
-        return scores(np.full(stop - start, one[place]), two[start:stop])
+    def placed(rows: Places, columns: Places) -> Floats:
+        return scores(one[rows], two[columns])
 
     gap = Gap(head, len(first) - tail, head, len(second) - tail)
-    pairs = align_gap(row, gap) if gap.cells else []
+    pairs = align_gap(placed, gap) if gap.cells else []
     ends = [(place, place) for place in range(head)]
     ends += [(len(first) - place, len(second) - place) for place in range(tail, 0, -1)]
     return [(first[one], second[two]) for one, two in sorted([*ends, *pairs])]

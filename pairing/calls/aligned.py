@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from padiff.pairing.result import PairedBy
 
-from .align import Gap, Row, align_gap, ranked, uncrossed
+from .align import Gap, align_gap, ranked, uncrossed
 from .anchors import AGREED, Evidence, gather
 from .forced import force, weight_groups
 from .groups import FORBIDDEN
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
+
+    from .align import Scores
+
+    Places = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
 
 __all__ = ["align_anchors", "pair_anchors", "pair_left"]
 
@@ -106,27 +111,30 @@ def align_anchors(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> list[t
         sure: Pairs that are no longer in question; the rest is aligned between them.
     """
     rows, columns = evidence.shape
-    row = _unsettled(evidence, sure)
+    scores = _unsettled(evidence, sure)
     steps = uncrossed(sure)
     found = list(sure)
     for gap in Gap(0, rows, 0, columns).split(steps):
-        found.extend(_align_within(evidence, row, gap))
+        found.extend(_align_within(evidence, scores, gap))
     return sorted(found)
 
 
-def _unsettled(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> Row:
+def _unsettled(evidence: Evidence, sure: Sequence[tuple[int, int]]) -> Scores:
     """Score as the evidence does, but nothing that has a sure partner, elsewhere perhaps."""
     settled = [np.zeros(count, np.bool_) for count in evidence.shape]
     for pair in sure:
         for side, place in zip(settled, pair, strict=True):
             side[place] = True
 
-    def row(place: int, start: int, stop: int) -> npt.NDArray[np.float64]:
-        if settled[0][place]:
-            return np.full(stop - start, FORBIDDEN)
-        return np.where(settled[1][start:stop], FORBIDDEN, evidence.row(place, start, stop))
+    def scores(rows: Places, columns: Places) -> Floats:
+        is_settled = settled[0][rows] | settled[1][columns]
+        if not is_settled.any():
+            return evidence.scores(rows, columns)
+        found = np.full(len(rows), FORBIDDEN)
+        found[~is_settled] = evidence.scores(rows[~is_settled], columns[~is_settled])
+        return found
 
-    return row
+    return scores
 
 
 def _sure(evidence: Evidence) -> list[tuple[int, int]]:
@@ -148,14 +156,14 @@ def _possible(evidence: Evidence, pairs: Mapping[int, int]) -> list[tuple[int, i
     return [pair for pair, is_good in zip(found, good, strict=True) if is_good]
 
 
-def _align_within(evidence: Evidence, row: Row, gap: Gap) -> list[tuple[int, int]]:
+def _align_within(evidence: Evidence, scores: Scores, gap: Gap) -> list[tuple[int, int]]:
     if gap.cells <= _SMALL:
-        return align_gap(row, gap)
+        return align_gap(scores, gap)
     mine, theirs = evidence.groups.common()
-    certain = ranked(mine, theirs, gap)
-    certain = [(one, two) for one, two in certain if row(one, two, two + 1)[0] > 0]
-    steps = uncrossed(certain)
+    certain = np.array(ranked(mine, theirs, gap), np.int64).reshape(-1, 2)
+    certain = certain[scores(certain[:, 0], certain[:, 1]) > 0]
+    steps = uncrossed([(one, two) for one, two in certain.tolist()])
     found = list(steps)
     for part in gap.split(steps):
-        found.extend(align_gap(row, part))
+        found.extend(align_gap(scores, part))
     return found

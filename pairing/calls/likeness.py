@@ -52,13 +52,18 @@ class CallLikeness:
         is_known = (kinds[0] >= 0) & (kinds[1] >= 0)
         is_same_kind = is_known & (kinds[0] == kinds[1])
         is_same_size = self.is_same_size(rows, columns)
+        is_possible = is_same_kind | (~is_known & is_same_size)
+        is_possible &= self._holds[0][rows] == self._holds[1][columns]
+        score = np.full(len(rows), -1.0)
+        if not is_possible.any():
+            return score
         near = self._near(rows, columns)
         is_told = (near > 0) | (self._classes.likeness(rows, columns) > 0)
-        score = np.where(is_same_kind, np.where(is_same_size, 1.0, 0.5), 0.4)
-        score = score + near + 0.3 * self._paths.likeness(rows, columns)
-        is_possible = is_same_kind | (~is_known & is_same_size & is_told)
-        is_possible &= self._holds[0][rows] == self._holds[1][columns]
-        return np.where(is_possible, score, -1.0)
+        is_possible &= is_same_kind | is_told
+        known = np.where(is_same_kind, np.where(is_same_size, 1.0, 0.5), 0.4) + near
+        alike = self._paths.likeness(rows[is_possible], columns[is_possible])
+        score[is_possible] = known[is_possible] + 0.3 * alike
+        return score
 
     def containers(self, rows: Places, columns: Places) -> Floats:
         """Score containers of the same content; always above 0."""
