@@ -67,6 +67,7 @@ class _Flow:
     def __init__(self, view: View, layers: Sequence[int]) -> None:
         self._view = view
         self._ranks = {call: rank for rank, call in enumerate(layers)}
+        self._is_telling = [is_telling(value.statistics) for value in view.values]
         self._of: dict[int, Ancestors] = {}
         self._floor: dict[int, Ancestors] = {}
         """By open call: what all its large inputs depend on."""
@@ -86,11 +87,13 @@ class _Flow:
     def _open(self, call: int, parent: int | None) -> None:
         floor = _NONE if parent is None else self._floor[parent]
         known = {one: self._of.setdefault(one, floor) for one in self._values(call, Role.INPUT)}
-        sizes = {one: self._view.values[one].size for one in known}
-        largest = max(sizes.values(), default=0)
-        main = [known[one] for one, size in sizes.items() if size * _SMALL >= largest]
         everything = reduce(union, known.values()) if known else floor
-        self._floor[call] = reduce(common, main) if main else floor
+        self._floor[call] = everything
+        if len(known) > 1:
+            sizes = {one: self._view.values[one].size for one in known}
+            largest = max(sizes.values())
+            main = [known[one] for one, size in sizes.items() if size * _SMALL >= largest]
+            self._floor[call] = reduce(common, main)
         self._inside[call] = everything
         if call in self._ranks:
             self.found.append(everything)
@@ -111,9 +114,7 @@ class _Flow:
     def _values(self, call: int, role: Role) -> Iterable[int]:
         """Give the distinct values of a role that are no constants, which anything could make."""
         found = dict.fromkeys(record.value for record in self._view.select(call, role))
-        for value in found:
-            if value is not None and is_telling(self._view.values[value].statistics):
-                yield value
+        return [value for value in found if value is not None and self._is_telling[value]]
 
 
 def ancestors_of(view: View, layers: Sequence[int]) -> list[Ancestors]:

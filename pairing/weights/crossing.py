@@ -65,7 +65,8 @@ def _held(
     counts: Counter[tuple[int, Hashable]] = Counter()
     for unit in side.units:
         kind = key(side, unit)
-        counts.update((number, kind) for number in _above(side, unit, table))
+        for number in _above(side, unit, table):
+            counts[number, kind] += 1
     return counts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, product
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -52,11 +52,15 @@ class UnitSearch:
         self._strides = told_strides(self.sides, self._same)
         self._known: list[tuple[int, int]] = []
         self._loose = remembered(loose)
-        self._paths = Paths(
+        paths = Paths(
             (
                 trim([unit.path for unit in reference.units]),
                 trim([unit.path for unit in candidate.units]),
             )
+        )
+        self._by_path = (
+            by_path(self._same, paths, self.sides),
+            by_path(self._loose, paths, self.sides),
         )
 
     def know(self, modules: Sequence[ModulePair]) -> None:
@@ -77,9 +81,9 @@ class UnitSearch:
         same = self._same
         self._meet(by_value(same), PairedBy.VALUE)
         self._meet(by_value(self._loose), PairedBy.VALUE, is_strict=False)
-        self._meet(by_path(same, self._paths, self.sides), PairedBy.NAME)
+        self._meet(self._by_path[0], PairedBy.NAME)
         self._meet(same, PairedBy.STRUCTURE)
-        self._meet(by_path(self._loose, self._paths, self.sides), PairedBy.NAME, is_strict=False)
+        self._meet(self._by_path[1], PairedBy.NAME, is_strict=False)
         for key, is_strict in ((same, True), (same, True), (self._loose, False)):
             if self.left and self.right:
                 scoped = by_scope(key, self.scopes())
@@ -116,7 +120,10 @@ class UnitSearch:
 
     def take(self, pairs: Iterable[UnitPair]) -> None:
         """Add pairs, and take their units out of the search."""
+        before = len(self.pairs)
         self.pairs += pairs
+        if len(self.pairs) == before:
+            return
         done = {id(unit) for pair in self.pairs for unit in (pair.reference, pair.candidate)}
         self.left = [unit for unit in self.left if id(unit) not in done]
         self.right = [unit for unit in self.right if id(unit) not in done]
@@ -125,6 +132,8 @@ class UnitSearch:
         self, key: Key, paired_by: PairedBy, *, is_strict: bool = True, is_last: bool = False
     ) -> None:
         """Pair the units that have the same key, as far as anything tells them apart."""
+        if not self.left or not self.right:
+            return
         buckets = _buckets([(self.sides[0], self.left), (self.sides[1], self.right)], key)
         found: list[UnitPair] = []
         for ours, theirs in buckets:
@@ -148,7 +157,8 @@ class UnitSearch:
         for pair in self.pairs:
             ours = islice(self.sides[0].around(pair.reference), levels)
             theirs = list(islice(self.sides[1].around(pair.candidate), levels))
-            votes.update((one, two) for one in ours for two in theirs)
+            for met in product(ours, theirs):
+                votes[met] += 1
         best = (_best(votes), _best(Counter({(b, a): n for (a, b), n in votes.items()})))
         mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
         return mutual, {two: two for two in mutual.values()}
