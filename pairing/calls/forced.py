@@ -1,8 +1,9 @@
 """Pairs of layers that nothing but the data flow decides, and decides for sure.
 
 Two authors write the same computation. What feeds a layer directly on one side feeds its partner
-directly on the other; and a layer that provably runs after some of its size and before all others
-has a partner of the same rank, if there are as many on both sides.
+directly on the other; a layer that provably runs after some of its size and before all others
+has a partner of the same rank, if there are as many on both sides; and a layer needs before it
+what its partner needs (``sole.py``).
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections import Counter, defaultdict
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import Role
 from padiff.pairing.tensors.sketch import is_telling
 
 from .anchors import token_of
 from .groups import fit
 from .order import ancestors_of, undecided
+from .sole import sole_partners
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Forced", "force", "weight_groups"]
 
-_ROUNDS = 3
+_ROUNDS = 5
 """What links prove may settle ranks, and the other way round, so many times."""
 _MAX_RIVALS = 4
 
@@ -93,7 +97,7 @@ class Forced:
         fresh = list(self.pairs.items())
         for _ in range(_ROUNDS):
             self._link(fresh)
-            fresh = self._rank()
+            fresh = self._rank() or self._rule_out()
             if not fresh:
                 break
 
@@ -165,6 +169,21 @@ class Forced:
                     for one, two in zip(*ranks, strict=True)
                     if one not in self._open[0] or two not in self._open[1]
                 ]
+        return [pair for pair in found if self._fits(*pair) and self._add(*pair)]
+
+    def _rule_out(self) -> list[tuple[int, int]]:
+        """Pair the layers of which what must run before leaves no other partner."""
+        even = [ranks for ranks in self._groups.values() if len(ranks[0]) == len(ranks[1])]
+        doubtful = [ranks for ranks in even if not self._open[0].keys().isdisjoint(ranks[0])]
+        if not doubtful:
+            return []
+        numbers = [np.full(len(flow.groups), -1, np.int64) for flow in self._flows]
+        for number, (one, two) in enumerate(self.pairs.items()):
+            numbers[0][one] = numbers[1][two] = number
+        for number, (mine, theirs) in enumerate(even, len(self.pairs)):
+            numbers[0][mine] = numbers[1][theirs] = number
+        ancestors = self._flows[0].ancestors, self._flows[1].ancestors
+        found = sole_partners(ancestors, (numbers[0], numbers[1]), doubtful)
         return [pair for pair in found if self._fits(*pair) and self._add(*pair)]
 
     def _fits(self, one: int, two: int) -> bool:

@@ -24,6 +24,8 @@ _ROUNDS = 3
 _MAX_RIVALS = 4
 _ALIKE = 0.97
 """Outputs whose statistics are this near are those of partners."""
+_EQUAL = 0.999
+"""Outputs this near are the same values, but for rounding; they differ from what is not alike."""
 _NEAR = 0.02
 """Outputs that could be so alike have lengths no further apart, relatively."""
 
@@ -217,7 +219,11 @@ def _alike(
         if near is None or near < _ALIKE:
             continue
         modules = views[0].calls[one].module, views[1].calls[two].module
-        if lengths[1].are_of(modules[1], two) and lengths[0].are_of(modules[0], one):
+        is_same = near >= _EQUAL
+        if all(
+            side.are_of(module, call, is_same=is_same)
+            for side, module, call in zip(lengths, modules, (one, two), strict=True)
+        ):
             found.add(one)
     return found
 
@@ -236,7 +242,7 @@ class _Lengths:
         for call in calls:
             found = self._key(call)
             if found is not None:
-                self._of[found[0]].append((found[1], view.calls[call].module))
+                self._of[found[0]].append((found[1], call))
         for entries in self._of.values():
             entries.sort()
 
@@ -247,14 +253,29 @@ class _Lengths:
             return None
         return (self._view.kind(call), self._view.values[value].size), length
 
-    def are_of(self, module: int, call: int) -> bool:
-        """Tell whether all outputs about as long as that of a call are of one module."""
+    def are_of(self, module: int, call: int, *, is_same: bool) -> bool:
+        """Tell whether all outputs that could be that of a call are of one module.
+
+        Args:
+            module: The module.
+            call: One of its calls.
+            is_same: Whether the other side has the very values of its output, so that only outputs
+                that are alike in their extremes too could be meant, not all that are as long.
+        """
         key, length = self._key(call) or (None, 0.0)
         entries = self._of.get(key, [])
         start = bisect_left(entries, (length * (1 - _NEAR), -1))
-        for other, owner in entries[start:]:
-            if other > length * (1 + _NEAR):
+        for other_length, other in entries[start:]:
+            if other_length > length * (1 + _NEAR):
                 break
-            if owner != module:
+            is_other = self._view.calls[other].module != module
+            if is_other and not (is_same and self._differ(call, other)):
                 return False
         return bool(entries)
+
+    def _differ(self, call: int, other: int) -> bool:
+        made, rival = self._view.main(call, Role.OUTPUT), self._view.main(other, Role.OUTPUT)
+        if made is None or rival is None:
+            return False
+        near = alikeness(self._view, made, self._view, rival)
+        return near is not None and near < _ALIKE

@@ -243,14 +243,26 @@ def _is_in_branch(run: Run, call: int) -> bool:
 
 
 @settings(max_examples=15, deadline=None)
+@example(seed=34)
+@example(seed=232)
 @given(seed=SEEDS)
 def test_equal_weights_leave_no_layer_in_doubt(seed: int) -> None:
     reference, candidate = made(seed, "all but weights")
 
     found = certain(pair(reference.side, candidate.side), reference, candidate)
 
-    true = treegen.truth(reference, candidate)
-    assert len(found) >= 0.99 * len(true)
+    true = {one for one in treegen.truth(reference, candidate) if not _is_dead(reference, one)}
+    assert len(true & found.keys()) >= 0.99 * len(true)
+
+
+def _is_dead(run: Run, call: int) -> bool:
+    """Tell whether a call gives one number everywhere, as after a ReLU that lets nothing through.
+
+    Such a call without parameters has nothing of its own, and feeds nothing that could be told.
+    """
+    given = [record.value for record in run.side.index.records if record.call == call]
+    made = [run.side.index.values[value].statistics for value in given if value is not None]
+    return all(one.minimum == one.maximum for one in made) and bool(made)
 
 
 @pytest.mark.parametrize("fault", [treegen.faulty, treegen.skewed])
