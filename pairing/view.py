@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,8 @@ class View:
     """Records of role ``weight`` that each module itself owns."""
     hidden: frozenset[int] = frozenset()
     """Calls that the user does not want to be paired."""
+    before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
+    """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
 
     @property
     def index(self) -> Index:

@@ -56,25 +56,27 @@ class Groups:
             cells = [_by_size(groups) for _, groups in numbered]
         self._numbers = numbered[0][0], numbered[1][0]
         groups = numbered[0][1], numbered[1][1]
-        self._start = np.full(len(groups[0]), -1, np.int64)
-        self._table = np.full(len(groups[0]), -1, np.int64)
-        self._column = np.zeros(len(groups[1]), np.int64)
-        self._meets = np.full(len(groups[1]), -2, np.int64)
-        self._common = np.arange(len(groups[1])) + len(groups[0])
+        start, table = [-1] * len(groups[0]), [-1] * len(groups[0])
+        column, meets = [0] * len(groups[1]), [-2] * len(groups[1])
+        common = [len(groups[0]) + number for number in range(len(groups[1]))]
         flat, length = [np.zeros(1)], 1
         for number, (size, ours) in enumerate(cells[0].items()):
             theirs = cells[1].get(size, [])
             if not theirs:
                 continue
             base = _score([groups[0][g] for g in ours], [groups[1][g] for g in theirs])
-            self._start[ours] = length + np.arange(len(ours)) * len(theirs)
-            self._table[ours], self._meets[theirs] = number, number
-            self._column[theirs] = np.arange(len(theirs))
+            for place, group in enumerate(ours):
+                start[group], table[group] = length + place * len(theirs), number
+            for place, group in enumerate(theirs):
+                column[group], meets[group] = place, number
             flat.append(base.ravel())
             length += base.size
-            for row, column in _mutual(base):
-                self._common[theirs[column]] = ours[row]
+            for one, two in _mutual(base):
+                common[theirs[two]] = ours[one]
         self._flat = np.concatenate(flat)
+        self._start, self._table = np.array(start, np.int64), np.array(table, np.int64)
+        self._column, self._meets = np.array(column, np.int64), np.array(meets, np.int64)
+        self._common = np.array(common, np.int64)
 
     def scores(self, rows: Places, columns: Places) -> Floats:
         """Score anchors of one side with anchors of the other, element by element."""
@@ -130,6 +132,8 @@ def _fits(token: Token, candidate: Sequence[Group]) -> Floats:
 
 def _mutual(base: Floats) -> list[tuple[int, int]]:
     """Give the groups that are the best of each other."""
+    if base.size == 1:
+        return [(0, 0)] if base[0, 0] > 0 else []
     best, back = base.argmax(axis=1).tolist(), base.argmax(axis=0).tolist()
     return [(r, c) for r, c in enumerate(best) if back[c] == r and base[r, c] > 0]
 

@@ -124,7 +124,10 @@ def ancestors_of(view: View, layers: Sequence[int]) -> list[Ancestors]:
         view: The side.
         layers: Calls in execution order; their positions are the ranks.
     """
-    return _Flow(view, layers).run()
+    key = tuple(layers)
+    if key not in view.before:
+        view.before[key] = _Flow(view, layers).run()
+    return view.before[key]
 
 
 def undecided(ancestors: Sequence[Ancestors], ranks: Sequence[int]) -> dict[int, set[int]]:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 
     from .inventory import Inventory, Unit, UnitPair
     from .unit_keys import Key
@@ -21,7 +21,11 @@ Scopes = tuple["Mapping[int, int]", "Mapping[int, int]"]
 
 
 def without_crossing(
-    sides: tuple[Inventory, Inventory], pairs: Sequence[UnitPair], scopes: Scopes, key: Key
+    sides: tuple[Inventory, Inventory],
+    pairs: Sequence[UnitPair],
+    scopes: Scopes,
+    key: Key,
+    strides: Container[Hashable],
 ) -> list[UnitPair]:
     """Drop the pairs that leave a container whose partner has as many units of their kind.
 
@@ -33,8 +37,8 @@ def without_crossing(
         pairs: Pairs to look at.
         scopes: Number of each container that has a partner, on each side.
         key: What two units must have in common to be partners.
+        strides: The kinds of which both sides have as many units of each stride.
     """
-    strides = told_strides(sides, key)
     held = [_held(side, table, key) for side, table in zip(sides, scopes, strict=True)]
     around = [
         (

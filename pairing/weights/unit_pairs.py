@@ -70,7 +70,7 @@ class UnitSearch:
         self.pairs = found
         scopes = self.scopes()
         self.pairs = []
-        self.take(without_crossing(self.sides, found, scopes, self._same))
+        self.take(without_crossing(self.sides, found, scopes, self._same, self._strides))
 
     def suppose(self, modules: Sequence[ModulePair]) -> None:
         """Pair what is left as modules are paired that are not known for sure to be partners."""
