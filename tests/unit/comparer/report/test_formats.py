@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from padiff.comparer.report.reading import Report
 
 SCHEMA = json.loads(
-    (Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[4] / "docs" / "report.schema.json").read_text(encoding="utf-8")
 )
 NASTY = (
     "<script>alert(1)</script>",
@@ -150,7 +150,7 @@ def test_junit_fails_for_reasons_that_belong_to_no_module() -> None:
 
 
 SARIF: Any = json.loads(
-    (Path(__file__).parents[2] / "schemas" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[3] / "schemas" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")
 )
 """The schema of the standard, see ``tests/schemas/README.md``."""
 

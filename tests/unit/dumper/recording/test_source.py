@@ -36,7 +36,7 @@ def test_class_line_is_that_of_the_statement() -> None:
 
         assert found is not None
         assert found.line == line_of(f"class {kind.__name__}")
-        assert found.file == "tests/unit/dumper/test_source.py"
+        assert found.file == "tests/unit/dumper/recording/test_source.py"
         assert found.function == kind.__name__
 
 
@@ -48,7 +48,7 @@ def test_caller_is_the_innermost_user_line() -> None:
     found = Sources(dict).of_caller(sys._getframe())
 
     assert found is not None
-    assert found.file == "tests/unit/dumper/test_source.py"
+    assert found.file == "tests/unit/dumper/recording/test_source.py"
     assert found.function == "test_caller_is_the_innermost_user_line"
 
 
