@@ -220,11 +220,19 @@ def _product(views: Views, fold: Fold, pair: RecordPair) -> tuple[Floats, Floats
     ends = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
     wanted = (fold.layer, fold.partner) if fold.side == 0 else (fold.partner, fold.layer)
     is_weight = all(end.role is Role.WEIGHT and end.phase is Phase.FORWARD for end in ends)
-    if not is_weight or (ends[0].module, ends[1].module) != wanted or len(ends[1].shape) < 2:  # noqa: PLR2004
+    if not is_weight or len(ends[1].shape) < 2:  # noqa: PLR2004
+        return None
+    if not all(_has(*one) for one in zip(views, wanted, ends, strict=True)):
         return None
     made = pair.rule.apply([_array(views[0], ends[0])], ends[1].shape)
     both = np.asarray(made, np.float64), _array(views[1], ends[1])
     return both if fold.side == 0 else both[::-1]
+
+
+def _has(view: View, module: int, weight: RecordInfo) -> bool:
+    """Tell whether a module has a weight, or an equal copy of it."""
+    own = {view.records[record].value for record in view.weights[module]}
+    return weight.module == module or weight.value in own
 
 
 _NAMES = {
