@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from padiff.pairing import Pairing
+
+    from .locating.locate import Located
+
 
 __all__ = ["compare"]
 
@@ -212,16 +216,7 @@ def _compare_files(
     before: Callable[[], tuple[StepFile, StepFile] | None],
 ) -> _StepResult:
     settings = training.settings
-    whole = pair(known, found, map_file=settings.map_file)
-    if not whole.records and (known.index.records or found.index.records):
-        raise CompareError(
-            f"{_name((known.index.step, known.index.rank))}: no record of the reference has a "
-            "counterpart in the candidate",
-            hint="arrays go by their names, that of a .npy file has none"
-            if known.framework == found.framework == "numpy"
-            else "are these dumps of the same model?",
-        )
-    pairing = narrow(whole, known.index, found.index, settings)
+    pairing = _pair_files(known, found, settings)
 
     def release() -> None:
         known.release_pages()
@@ -247,18 +242,7 @@ def _compare_files(
         coverage_reference=coverages[0],
         coverage_candidate=coverages[1],
         same_structure=pairing.same_structure,
-        notes=(
-            *pairing.notes,
-            *known_notes(located.pairs),
-            *kink_notes(located.pairs),
-            *nonfinite_notes(known.index, found.index),
-            *attribute_notes(
-                pairing,
-                (known.index, found.index),
-                (known.framework, found.framework),
-                located.divergences,
-            ),
-        ),
+        notes=_notes_of_step(known, found, pairing, located),
         pairing=paired_modules(pairing, known.index, found.index),
         calls=paired_calls(pairing, known.index, found.index),
         records=judgement.records,
@@ -268,6 +252,41 @@ def _compare_files(
         used_rules=judgement.used_rules,
         used_allowances=judgement.used_allowances,
         records=len(located.pairs),
+    )
+
+
+def _pair_files(known: StepFile, found: StepFile, settings: CompareSettings) -> Pairing:
+    """Pair what the settings select.
+
+    Raises:
+        CompareError: Nothing has a counterpart.
+    """
+    whole = pair(known, found, map_file=settings.map_file)
+    if not whole.records and (known.index.records or found.index.records):
+        raise CompareError(
+            f"{_name((known.index.step, known.index.rank))}: no record of the reference has a "
+            "counterpart in the candidate",
+            hint="arrays go by their names, that of a .npy file has none"
+            if known.framework == found.framework == "numpy"
+            else "are these dumps of the same model?",
+        )
+    return narrow(whole, known.index, found.index, settings)
+
+
+def _notes_of_step(
+    known: StepFile, found: StepFile, pairing: Pairing, located: Located
+) -> tuple[str, ...]:
+    return (
+        *pairing.notes,
+        *known_notes(located.pairs),
+        *kink_notes(located.pairs),
+        *nonfinite_notes(known.index, found.index),
+        *attribute_notes(
+            pairing,
+            (known.index, found.index),
+            (known.framework, found.framework),
+            located.divergences,
+        ),
     )
 
 
