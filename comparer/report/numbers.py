@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from padiff.comparer.result import Tolerance
 
-__all__ = ["allowed", "count", "index", "number", "plural", "share"]
+__all__ = ["allowed", "at_least", "count", "index", "number", "plural", "share"]
+
+
+def at_least(value: float) -> str:
+    """Give four significant digits, rounded up: what is typed so is no less than the value.
+
+    >>> at_least(0.100000001), at_least(0.25), at_least(1.23401e-5)
+    ('0.1001', '0.25', '1.235e-05')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(value)):.4g}"
 
 
 def number(value: float | None) -> str:

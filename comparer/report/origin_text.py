@@ -17,7 +17,7 @@ from padiff.comparer.result import (
 )
 from padiff.dumpfile import Phase
 
-from .numbers import allowed, count, index, number, plural, share
+from .numbers import allowed, at_least, count, index, number, plural, share
 from .style import DIM, HERE, Canvas, verdict_word
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def _cosine(value: float | None) -> str:
 def _would_pass(metrics: Metrics) -> str:
     """Give the tolerances that would have been enough."""
     ways = [
-        f"{option} {value:.4g}"
+        f"{option} {at_least(value)}"
         for option, value in (("--atol", metrics.needed_atol), ("--rtol", metrics.needed_rtol))
         if value is not None
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -78,6 +79,18 @@ def test_hint_for_a_pickled_dict_converts_it(tmp_path: Path, logits: np.ndarray)
     np.savez(tmp_path / "again.npz", logits=logits, acc=0.5)
     result = run_padiff("compare", "forward.npy.npz", "again.npz", cwd=tmp_path)
     assert result.stdout.startswith("MATCH"), result.stdout + result.stderr
+
+
+def test_tolerance_that_the_report_offers_is_enough(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", logits=np.zeros(3, np.float32))
+    np.savez(tmp_path / "b.npz", logits=np.full(3, 0.1, np.float32))  # 0.100000001...
+
+    refused = run_padiff("compare", "a.npz", "b.npz", cwd=tmp_path)
+    offer = re.search(r"would pass +with --atol (\S+)", refused.stdout)
+    assert offer is not None, refused.stdout
+    accepted = run_padiff("compare", "a.npz", "b.npz", "--atol", offer[1], cwd=tmp_path)
+
+    assert (refused.returncode, accepted.returncode) == (1, 0), accepted.stdout
 
 
 FORMATS = {
