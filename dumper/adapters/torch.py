@@ -16,6 +16,7 @@ from padiff.dumpfile import ConfigError
 
 from .callhook import CallHook
 from .signature import keywords_of
+from .torch_gradients import hook_gradient
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
 from .torch_watch import TorchWatch
@@ -203,12 +204,7 @@ class TorchAdapter:
         self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
     ) -> Handle:
         """Call back with the tensor's total gradient; its graph edge as of now is what counts."""
-
-        def arrived(gradient: torch.Tensor) -> None:
-            callback(gradient)
-
-        handle: Handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
-        return handle
+        return hook_gradient(tensor, callback)
 
     # -- running a model
 

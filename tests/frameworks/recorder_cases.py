@@ -109,6 +109,40 @@ class CallCases:
         )
         assert np.array_equal(got.array(Role.GRAD_OUTPUT, "f"), (before > 0).astype("float32"))
 
+    def test_gradient_of_a_linear_of_three_axes_that_is_changed_in_place(
+        self, tmp_path: Path
+    ) -> None:
+        relu = self.lab.module(lambda _, x: self.lab.relu_(x), class_name="InPlace")
+        model = self.lab.module(
+            lambda self, x: self.r(self.f(x)), f=self.lab.nn.Linear(3, 3), r=relu
+        )
+
+        got = run(model, tmp_path, self.lab.tensor(some(2, 4, 3)))
+
+        passed = (got.array(Role.OUTPUT, "f") > 0).astype("float32")
+        assert not passed.all()
+        assert np.array_equal(got.array(Role.GRAD_OUTPUT, "r"), np.ones((2, 4, 3), "float32"))
+        assert np.array_equal(got.array(Role.GRAD_INPUT, "r", "[0]"), passed)
+        assert np.array_equal(got.array(Role.GRAD_OUTPUT, "f"), passed)
+
+    def test_gradient_of_a_view_with_swapped_axes_that_is_changed_in_place(
+        self, tmp_path: Path
+    ) -> None:
+        one = self.lab.tensor(np.array([1.0], "float32"))
+        turn = self.lab.module(lambda _, x: (x * one).transpose(*self.lab.swap), class_name="Turn")
+        factor = self.lab.tensor(some(3, 2))
+
+        def forward(self: Any, x: Any) -> Any:  # noqa: ANN401
+            turned = self.t(self.f(x))
+            turned *= factor
+            return turned
+
+        model = self.lab.module(forward, f=self.lab.nn.Linear(3, 3), t=turn)
+
+        got = run(model, tmp_path, self.lab.tensor(some(2, 3)))
+
+        assert np.array_equal(got.array(Role.GRAD_OUTPUT, "t"), some(3, 2))
+
     def test_plain_input_changed_in_place_by_the_call_itself(self, tmp_path: Path) -> None:
         inner = self.lab.module(lambda _, x: x.add_(self.lab.tensor(np.array([1.0], "float32"))))
         model = self.lab.module(lambda self, x: self.g(x), g=inner)
