@@ -70,8 +70,8 @@ def excuse_kinks(
 ) -> Judgement:
     """Let diverged gradients match where kinks before them in the backward pass explain the error.
 
-    Only where all of the forward phase agrees, and not where the user gave a tolerance: it is
-    then taken as it is.
+    Only where all of the forward phase agrees, and, as with the allowance for rounding, not where
+    the user gave an rtol or a rule for the record: that is then taken as it is.
 
     Args:
         judgement: All verdicts.
@@ -81,7 +81,7 @@ def excuse_kinks(
     """
     places = [place for place, pair in enumerate(judgement.pairs) if _is_open(pair, settings)]
     is_clean = not any(pair.fatal and _phase(pair) is Phase.FORWARD for pair in judgement.pairs)
-    if not places or not is_clean or (settings.atol, settings.rtol) != (None, None):
+    if not places or not is_clean or settings.rtol is not None:
         return judgement
     kinks = list(_Search(judgement, reference, candidate).kinks())
     came = _when_gradients_came(judgement)
@@ -116,7 +116,7 @@ def kink_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
 
 
 def _is_open(pair: JudgedPair, settings: CompareSettings) -> bool:
-    """Tell whether a gradient diverged by its elements and by no tolerance of the user's."""
+    """Tell whether a gradient diverged by its elements and by no rule of the user's."""
     if pair.verdict is not Verdict.DIVERGED or pair.reference is None or pair.candidate is None:
         return False
     if pair.metrics is None or pair.is_partial or pair.metrics.nonfinite_mismatched:

@@ -15,6 +15,7 @@ from .decision import Counted, agrees, by_errors
 from .hull import passes
 from .kinks import KINKS
 from .noise import DEFAULT_FACTOR
+from .openkinks import broken_places, weigh_kinks
 from .storedpair import StoredPair, as_list, as_mapping, optional_number, read_pair
 from .tolerance import TolerancePolicy, ToleranceRule
 
@@ -28,6 +29,7 @@ __all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
+OVER_KINKS = "elements over a kink may explain it, which only the dumps show"
 SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
 
 
@@ -109,7 +111,8 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     rows = [read_pair(row) for row in as_list(top.get("pairs"))]
     rejudger = _Rejudger(as_mapping(top.get("settings", {})), atol, rtol)
     judged = [row for row in rows if row.rests_on in JUDGED]
-    pairs = _open_shared(judged, tuple(map(rejudger.pair, judged)))
+    pairs = rejudger.excuse_kinks(judged, tuple(map(rejudger.pair, judged)), top)
+    pairs = _open_shared(judged, pairs)
     reasons = [
         str(reason) for reason in as_list(top.get("reasons")) if not str(reason).endswith(DIVERGED)
     ]
@@ -134,11 +137,13 @@ def _open_shared(rows: Sequence[StoredPair], pairs: tuple[Rejudged, ...]) -> tup
     """
     others = [place for place, row in enumerate(rows) if not _may_be_shared(row)]
     is_same = all(
-        (pairs[place].outcome == DIVERGED) is (rows[place].verdict == DIVERGED) for place in others
+        pairs[place].outcome is not Outcome.UNDECIDED
+        and (pairs[place].outcome == DIVERGED) is (rows[place].verdict == DIVERGED)
+        for place in others
     )
 
     def is_open(row: StoredPair, pair: Rejudged) -> bool:
-        if not _may_be_shared(row) or pair.outcome is Outcome.MATCH:
+        if not _may_be_shared(row) or pair.outcome in {Outcome.MATCH, Outcome.UNDECIDED}:
             return False
         return not is_same or (pair.outcome == DIVERGED and row.verdict != DIVERGED)
 
@@ -216,6 +221,30 @@ class _Rejudger:
             why="" if answer is not None else "the report holds too little of its elements",
         )
 
+    def excuse_kinks(
+        self,
+        rows: Sequence[StoredPair],
+        pairs: tuple[Rejudged, ...],
+        report: Mapping[str, JSON],
+    ) -> tuple[Rejudged, ...]:
+        """Excuse the gradients that kinks excuse at the new tolerance too: see ``openkinks``."""
+        if self._policy.rtol is not None or self._given == (None, None):
+            return pairs
+        found = weigh_kinks(
+            rows,
+            [None if pair.outcome is Outcome.UNDECIDED else pair.agrees for pair in pairs],
+            broken=broken_places(report, JUDGED),
+            rules=self._policy.rules,
+        )
+        settled = list(pairs)
+        for place, is_excused in found.items():
+            if pairs[place].outcome is Outcome.KEPT:
+                continue
+            outcome = Outcome.MATCH if is_excused else Outcome.UNDECIDED
+            why = "" if is_excused else OVER_KINKS
+            settled[place] = replace(pairs[place], outcome=outcome, why=why)
+        return tuple(settled)
+
     def _why_kept(self, pair: StoredPair) -> str:
         """Say why a pair's own tolerance did not decide it; empty if it did."""
         role, phase = pair.reference.role, pair.reference.phase
@@ -223,9 +252,8 @@ class _Rejudger:
             return "judged by how the update moved it"
         if pair.verdict not in {Outcome.MATCH, Outcome.DIVERGED}:
             return "excused by other records"
-        is_bare = self._given != (None, None)
-        if pair.tolerance is None or (is_bare and pair.reason.startswith(KINKS)):
-            return ""  # kinks excuse nothing at a tolerance that was given
+        if pair.tolerance is None or pair.reason.startswith(KINKS):
+            return ""  # see excuse_kinks
         own = self._decide(pair, pair.tolerance, mismatched=pair.mismatched)
         is_other = own is not None and own is not (pair.verdict == Outcome.MATCH)
         return "decided by other records" if is_other else ""

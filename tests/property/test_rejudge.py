@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, Verdict, compare
+from padiff.comparer.judging.basis import GRADIENT_ROLES
 from padiff.comparer.judging.noise import FloorSide
 from padiff.comparer.judging.rejudge import Outcome, Rejudgement, rejudge
 from padiff.comparer.report.json_report import to_json
@@ -115,7 +116,7 @@ def test_judging_again_is_comparing_again(
 
     measured = [pair for pair in wanted.steps[0].pairs if pair.metrics is not None]
     for pair, judged in zip(again.pairs, measured, strict=True):
-        if judged.reference and judged.reference.address.role is not Role.GRAD_INPUT:
+        if judged.reference and judged.reference.address.role not in GRADIENT_ROLES:
             assert pair.outcome is not Outcome.UNDECIDED
         if pair.outcome is not Outcome.UNDECIDED:
             assert pair.agrees is (judged.verdict is not Verdict.DIVERGED)

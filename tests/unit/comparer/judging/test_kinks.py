@@ -144,12 +144,12 @@ def test_where_the_forward_pass_diverged_no_gradient_is_excused(tmp_path: Path) 
 @pytest.mark.parametrize(
     "settings",
     [
-        CompareSettings(atol=1e-5),
         CompareSettings(rtol=1e-5),
+        CompareSettings(atol=1e-5, rtol=1e-5),
         CompareSettings(rules=(ToleranceRule(pattern="first", atol=1e-5, role=Role.WEIGHT_GRAD),)),
     ],
 )
-def test_a_tolerance_that_the_user_gave_is_taken_as_it_is(
+def test_an_rtol_or_a_rule_that_the_user_gave_is_taken_as_it_is(
     settings: CompareSettings, tmp_path: Path
 ) -> None:
     found = compared(tmp_path, settings=settings)
@@ -157,18 +157,55 @@ def test_a_tolerance_that_the_user_gave_is_taken_as_it_is(
     assert found.verdict is Verdict.DIVERGED
 
 
-def test_judging_again_at_a_given_tolerance_excuses_nothing(tmp_path: Path) -> None:
+def test_an_atol_alone_leaves_kinks_excused(tmp_path: Path) -> None:
+    assert compared(tmp_path, settings=CompareSettings(atol=1e-4)).verdict is Verdict.MATCH
+
+
+def bad(comparison: Comparison) -> set[str]:
+    pairs = comparison.steps[0].pairs
+    return {str(one.reference.address) for one in pairs if one.fatal and one.reference}
+
+
+def test_judging_again_at_another_atol_excuses_the_same(tmp_path: Path) -> None:
+    report = to_json(compared(tmp_path))
+
+    again = rejudge(report, atol=1e-4, rtol=None)
+
+    assert (again.reasons, again.undecided) == ((), ())
+    assert bad(compared(tmp_path, settings=CompareSettings(atol=1e-4))) == set()
+
+
+def test_judging_again_at_an_rtol_excuses_nothing(tmp_path: Path) -> None:
     report = to_json(compared(tmp_path))
 
     assert rejudge(report, atol=None, rtol=None).reasons == ()
-    wanted = compared(tmp_path, settings=CompareSettings(atol=1e-4))
-    again = rejudge(report, atol=1e-4, rtol=None)
-    bad = {
-        str(one.reference.address) for one in wanted.steps[0].pairs if one.fatal and one.reference
-    }
-    assert {one.name for one in again.diverged} <= bad
-    assert {one.name for one in (*again.diverged, *again.undecided)} == bad
+    wanted = bad(compared(tmp_path, settings=CompareSettings(atol=1e-4, rtol=1e-5)))
+    again = rejudge(report, atol=1e-4, rtol=1e-5)
+    assert {one.name for one in again.diverged} <= wanted
+    assert {one.name for one in (*again.diverged, *again.undecided)} == wanted
     assert again.diverged
+
+
+def test_judging_again_leaves_open_what_kinks_were_not_looked_for(tmp_path: Path) -> None:
+    loose = compared(tmp_path, settings=CompareSettings(atol=1e3))
+    assert not [pair for pair in loose.steps[0].pairs if pair.reason]
+
+    again = rejudge(to_json(loose), atol=1e-4, rtol=None)
+
+    assert again.reasons == ()
+    assert {"kink" in one.why for one in again.undecided} == {True}
+
+
+def test_judging_again_excuses_nothing_where_the_forward_phase_comes_to_diverge(
+    tmp_path: Path,
+) -> None:
+    loose = compared(tmp_path, forward=1.01, settings=CompareSettings(atol=1e3))
+    wanted = bad(compared(tmp_path, forward=1.01, settings=CompareSettings(atol=1e-4)))
+
+    again = rejudge(to_json(loose), atol=1e-4, rtol=None)
+
+    assert {one.name for one in (*again.diverged, *again.undecided)} == wanted
+    assert not [one for one in again.undecided if "kink" in one.why]
 
 
 def pooled(path: Path, *, ahead: float, is_lost: bool = False) -> Path:
