@@ -12,6 +12,7 @@ from .calls.confidence import rate, rate_calls
 from .calls.joined import pair_joined, pair_packed
 from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
+from .calls.proof import Proofs
 from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
@@ -22,7 +23,7 @@ from .maps.mapeffects import (
 from .maps.mapfile import MapFile
 from .maps.mapped import apply_map
 from .result import Pairing, RecordPair, SideName, UnmatchedRecord
-from .structure import identity, is_same_by_name, is_same_structure
+from .structure import certain, identity, is_same_by_name, is_same_structure
 from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
@@ -34,6 +35,7 @@ from .weights.owned import pair_owned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .result import ModulePair
     from .side import Side
     from .weights.matching import Matching
 
@@ -66,8 +68,7 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
         view_of(reference, SideName.REFERENCE, hidden_calls(indices[0], mapped, 0)),
         view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1)),
     )
-    calls, modules = _pair_oriented(*views, mapped.pairs)
-    partners, proofs = rate(*views, modules, calls)
+    calls, partners, proofs = _aligned(views, mapped.pairs)
     owned = pair_owned(views[0], views[1], partners, map_file)
     hidden = (
         hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
@@ -109,19 +110,24 @@ def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
     )
 
 
-def _pair_oriented(
-    reference: View, candidate: View, fixed: Sequence[tuple[int, int]]
-) -> tuple[CallPairs, Matching]:
-    """Pair calls and modules with the sides in an order that does not depend on their roles."""
-    is_free = not (fixed or reference.hidden or candidate.hidden)
-    if is_free and is_same_by_name(reference, candidate):
-        return identity(reference)
-    views = reference, candidate
+def _aligned(
+    views: tuple[View, View], fixed: Sequence[tuple[int, int]]
+) -> tuple[CallPairs, tuple[ModulePair, ...], Proofs]:
+    """Pair calls and modules, and say how sure that is."""
+    is_free = not (fixed or views[0].hidden or views[1].hidden)
+    if is_free and is_same_by_name(*views):
+        calls, modules = identity(views[0])
+        return calls, certain(modules), Proofs()
+    calls = _calls_of(views, fixed)
+    return calls, *rate(*views, _modules_of(views, calls, fixed), calls)
+
+
+def _calls_of(views: tuple[View, View], fixed: Sequence[tuple[int, int]]) -> CallPairs:
+    """Pair calls with the sides in an order that does not depend on their roles."""
     if _is_in_order(views):
-        calls = pair_calls(reference, candidate, fixed)
-    else:
-        calls = pair_calls(candidate, reference, [(two, one) for one, two in fixed]).reversed()
-    return calls, _modules_of(views, calls, fixed)
+        return pair_calls(*views, fixed)
+    turned = [(two, one) for one, two in fixed]
+    return pair_calls(views[1], views[0], turned).reversed()
 
 
 def _modules_of(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .calls.calls import CallPairs
-from .result import PairedBy
+from .result import ModulePair, PairedBy
 from .weights.matching import Matching
 
 if TYPE_CHECKING:
     from .view import View
 
-__all__ = ["identity", "is_same_by_name", "is_same_structure"]
+__all__ = ["certain", "identity", "is_same_by_name", "is_same_structure"]
 
 
 def is_same_by_name(reference: View, candidate: View) -> bool:
@@ -34,6 +34,16 @@ def identity(view: View) -> tuple[CallPairs, Matching]:
     for module in view.modules:
         modules.add(module.id, module.id, PairedBy.NAME)
     return calls, modules
+
+
+def certain(modules: Matching) -> tuple[ModulePair, ...]:
+    """Rate the pairs of ``identity``: of equal paths nothing is in doubt, nor of what is inside.
+
+    What ``calls/confidence.py`` gives for them, without looking for what else there might be.
+    """
+    return tuple(
+        ModulePair(reference=one, candidate=two, paired_by=modules.by[one]) for one, two in modules
+    )
 
 
 def is_same_structure(reference: View, candidate: View) -> bool:
