@@ -88,6 +88,8 @@ def hidden_by_weights(
     Returns:
         Why the other side does not make the call, by call.
     """
+    if all(call.id in partners for call in view.calls):
+        return {}
     reasons = _silent(view, other, weights)
     hidden: dict[int, str] = {}
     open_ = [not ran or not any(call in partners for call in ran) for ran in view.executed]

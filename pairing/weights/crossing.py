@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 
+    from padiff.dumpfile import ModuleInfo
+
     from .inventory import Inventory, Unit, UnitPair
     from .unit_keys import Key
 
@@ -58,7 +60,8 @@ def without_crossing(
         pair
         for pair, (kind, ours, theirs) in zip(pairs, around, strict=True)
         if not any((number, kind) in left for number in ours | theirs)
-        if kind not in strides or stride_of(pair.reference) == stride_of(pair.candidate)
+        if kind not in strides
+        or stride_of(pair.reference.module) == stride_of(pair.candidate.module)
     ]
 
 
@@ -83,18 +86,20 @@ def by_stride(units: Iterable[Unit]) -> dict[str, list[Unit]]:
     """Group units by the stride that their modules state."""
     groups: dict[str, list[Unit]] = {}
     for unit in units:
-        groups.setdefault(stride_of(unit), []).append(unit)
+        groups.setdefault(stride_of(unit.module), []).append(unit)
     return groups
 
 
-def stride_of(unit: Unit) -> str:
-    """Give the stride that a unit's module states, ``None`` as text where it states none."""
-    return str(unit.module.attributes.get("stride"))
+def stride_of(module: ModuleInfo) -> str:
+    """Give the stride that a module states, ``None`` as text where it states none."""
+    return str(module.attributes.get("stride"))
 
 
 def told_strides(sides: tuple[Inventory, Inventory], key: Key) -> frozenset[Hashable]:
     """Give the kinds of which both sides have as many units of each stride."""
-    counts = [Counter((key(side, unit), stride_of(unit)) for unit in side.units) for side in sides]
+    counts = [
+        Counter((key(side, unit), stride_of(unit.module)) for unit in side.units) for side in sides
+    ]
     kinds = {kind for kind, _ in (*counts[0], *counts[1])}
     unlike = {
         kind

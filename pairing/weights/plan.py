@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import ModulePair, SideName
 
 from .class_rule import registered_classes, unused_rules
 from .entry_pairs import pair_entries
+from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, UnitPair, inventory_of
 from .moved import pair_moved
@@ -25,10 +27,9 @@ from .weight_rules import is_passive
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from padiff.pairing.maps.mapfile import MapFile
     from padiff.pairing.side import Side
 
-__all__ = ["plan_weights"]
+__all__ = ["plan_by_search", "plan_weights"]
 
 _MAX_CLOSEST = 3
 
@@ -58,17 +59,28 @@ def plan_weights(
     Raises:
         ConfigError: Entries of the map file match nothing, or their rules do not fit.
     """
-    stated = () if map_file is None else map_file.rules
+    if modules is not None and map_file in (None, MapFile()) and not registered_classes():
+        equal = plan_equal(reference.index, candidate.index, modules)
+        if equal is not None:
+            return WeightPlan(pairs=tuple(equal), alone=())
+    return plan_by_search(reference, candidate, modules or (), map_file or MapFile())
+
+
+def plan_by_search(
+    reference: Side, candidate: Side, modules: Sequence[ModulePair], map_file: MapFile
+) -> WeightPlan:
+    """Plan as ``plan_weights`` does, looking for all that there might be."""
+    stated = map_file.rules
     rules = (*stated, *registered_classes())
     sides = (
         inventory_of(reference, SideName.REFERENCE, rules),
         inventory_of(candidate, SideName.CANDIDATE, rules),
     )
-    mapped = MappedWeights() if map_file is None else apply_weight_map(sides, map_file)
+    mapped = apply_weight_map(sides, map_file)
     used = frozenset(record for pair in mapped.pairs for record in pair.reference)
     made = frozenset(pair.candidate for pair in mapped.pairs)
     search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
-    firm = [pair for pair in modules or () if pair.confidence >= SURE]
+    firm = [pair for pair in modules if pair.confidence >= SURE]
     search.know((*mapped.modules, *firm))
     search.find()
     search.explode()
@@ -76,7 +88,7 @@ def plan_weights(
     joined = [*pair_stacked(search), *pair_fused(search)]
     search.find()
     search.tell_apart()
-    search.suppose([pair for pair in modules or () if pair.confidence < SURE])
+    search.suppose([pair for pair in modules if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *joined, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, search.pairs, pairs)

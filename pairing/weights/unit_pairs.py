@@ -142,7 +142,7 @@ class UnitSearch:
 
     def _is_possible(self, pair: UnitPair) -> bool:
         is_told = self._same(self.sides[0], pair.reference) in self._strides
-        return not is_told or stride_of(pair.reference) == stride_of(pair.candidate)
+        return not is_told or stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
     def drop(self, units: Iterable[Unit]) -> None:
         """Take units out that were paired in another way."""

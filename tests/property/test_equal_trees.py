@@ -13,9 +13,12 @@ from padiff.pairing import SideName
 from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.onesided import hidden_by_weights
 from padiff.pairing.calls.proof import Proofs
+from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.structure import certain, identity, is_same_by_name
 from padiff.pairing.view import view_of
+from padiff.pairing.weights.equal import plan_equal
 from padiff.pairing.weights.owned import pair_owned
+from padiff.pairing.weights.plan import plan_by_search
 from tests.support import treegen
 
 if TYPE_CHECKING:
@@ -33,12 +36,14 @@ CHANGES: dict[str, Callable[[Node, random.Random], Node]] = {
 }
 
 
-def equal_trees(seed: int, change: str, *, is_rich: bool) -> tuple[View, View]:
+def equal_trees(
+    seed: int, change: str, *, is_rich: bool, framework: str = "paddle"
+) -> tuple[View, View]:
     """Run a model with ties and repeated calls, and the same tree with other values."""
     generator = random.Random(seed)
     reference = treegen.plant(generator, 5, is_activated_first=not is_rich, is_rich=is_rich)
     candidate = CHANGES[change](reference, generator)
-    sides = treegen.run(reference, "torch").side, treegen.run(candidate, "paddle").side
+    sides = treegen.run(reference, "torch").side, treegen.run(candidate, framework).side
     return view_of(sides[0], SideName.REFERENCE), view_of(sides[1], SideName.CANDIDATE)
 
 
@@ -68,3 +73,22 @@ def test_no_call_of_equal_trees_is_hidden_by_weights(seed: int, change: str) -> 
 
     assert hidden_by_weights(*views, calls.ahead, owned.pairs) == {}
     assert hidden_by_weights(views[1], views[0], calls.back, owned.pairs) == {}
+
+
+@pytest.mark.parametrize("change", sorted(CHANGES))
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_searching_equal_trees_for_weights_finds_those_of_the_same_name(
+    seed: int, change: str
+) -> None:
+    views = equal_trees(seed, change, is_rich=True, framework="torch")
+    partners = certain(identity(views[0])[1])
+
+    plan = plan_by_search(views[0].side, views[1].side, partners, MapFile())
+
+    equal = plan_equal(views[0].index, views[1].index, partners)
+    if equal is None:  # attentions, of packed weights
+        assert any(kind == "attention" for kind in views[0].kinds)
+    else:
+        assert plan.pairs == tuple(equal)
+        assert (plan.alone, plan.notes) == ((), ())
