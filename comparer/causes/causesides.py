@@ -215,6 +215,8 @@ class Sides:
         if record.role not in {Role.WEIGHT, Role.BUFFER} or record.value is None:
             return False
         value = self.reference.index.values[record.value]
+        if value.dtype.startswith("complex"):
+            return False  # no layer that is known keeps any
         return value.content is Content.FULL and value.size <= MOST_ELEMENTS
 
     def _input(self, call: int | None) -> Array | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.judging.indouble import in_double
 from padiff.dumpfile import Phase, Role
 
 from .cause import Cause, CauseName
@@ -40,7 +41,7 @@ def _clip_of(side: Side) -> str | None:
         (side.array(side.index.records[raw]), side.array(side.index.records[clipped]))
         for raw, clipped in found[:MOST_WEIGHTS]
     ]
-    wide = [(raw.astype(np.float64), clipped.astype(np.float64)) for raw, clipped in pairs]
+    wide = [(in_double(raw), in_double(clipped)) for raw, clipped in pairs]
     known = [(raw, clipped) for raw, clipped in wide if raw.any()]
     if not known:
         return "does not clip"
@@ -62,7 +63,7 @@ def _clip_of(side: Side) -> str | None:
 
 
 def _factor(raw: Array, clipped: Array) -> float | None:
-    factor = float(np.vdot(raw, clipped) / np.vdot(raw, raw))
+    factor = float((np.vdot(raw, clipped) / np.vdot(raw, raw)).real)
     left = float(np.linalg.norm((clipped - factor * raw).ravel()))
     return factor if left <= CLOSE * float(np.linalg.norm(clipped.ravel())) else None
 

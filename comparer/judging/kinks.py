@@ -27,6 +27,7 @@ from padiff.dumpfile import Content, Phase, Role, is_floating
 from padiff.pairing import Rule, kind_of
 
 from .basis import GRADIENT_ROLES
+from .indouble import in_double
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -254,10 +255,10 @@ def _energy(
     count = int(np.count_nonzero(moved))
     if not count or gradients[0].shape != moved.shape:
         return None
-    sizes = [np.abs(side[moved].astype(np.float64)) for side in gradients]
+    sizes = [np.abs(in_double(side[moved])) for side in gradients]
     jump = float(np.square(np.maximum(*sizes)).sum())
     whole, flat, gate = 0.0, gradients[0].reshape(-1), passing.reshape(-1)
     for start in range(0, flat.size, CHUNK):
         part = np.where(gate[start : start + CHUNK], flat[start : start + CHUNK], 0)
-        whole += float(np.square(part.astype(np.float64)).sum())
+        whole += float(np.square(np.abs(in_double(part))).sum())
     return (jump / whole, count) if whole and math.isfinite(jump / whole) else None

@@ -60,8 +60,15 @@ _DEFAULTS = {
 }
 """Source: ``_DTYPE_PRECISIONS`` in torch/testing/_comparison.py, torch 2.13."""
 
-_EPSILONS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
-"""Spacing of 1.0 by dtype (IEEE 754)."""
+_EPSILONS = {
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float32": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+"""Spacing of 1.0 by dtype (IEEE 754); of complex numbers, that of their parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

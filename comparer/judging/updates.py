@@ -17,6 +17,7 @@ from padiff.comparer.result import JudgedPair, Tolerance, Verdict
 from padiff.dumpfile import Content, Phase, RecordInfo, Role
 from padiff.pairing import split_slot
 
+from .indouble import in_double
 from .metrics import measure
 from .runningstats import RunningVariance
 from .tolerance import default_of, epsilon_of
@@ -224,8 +225,8 @@ class _Step:
 
     def excess(self, pair: RecordPair) -> float:
         """Give how far a weight is from the reference's, in default tolerances of its dtype."""
-        wanted = self.expected(pair).astype(np.float64)
-        distance = np.abs(self.found(pair).astype(np.float64) - wanted)
+        wanted = in_double(self.expected(pair))
+        distance = np.abs(in_double(self.found(pair)) - wanted)
         if not wanted.size:
             return 0.0
         name = self.candidate.index.values[
@@ -265,7 +266,7 @@ class _Step:
             known, had = self.expected(other), self.found(other)
             if had.shape == record.shape and self.has_elements(other):
                 size = np.maximum(np.abs(known), np.abs(had)).astype(np.float64)
-                distance = np.abs(had.astype(np.float64) - known)
+                distance = np.abs(in_double(had) - known)
                 found = np.fmax(found, np.divide(distance, size, where=size > 0, out=0 * size))
         return found
 
@@ -346,11 +347,11 @@ def _judge_weight(step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPa
     befores, started = step.befores(pair), step.found_before(pair)
     if befores is None or started is None or None in (judged.reference, judged.candidate):
         return judged
-    before = step.expected(pair, befores).astype(np.float64)
-    moved = step.expected(pair).astype(np.float64) - before
+    before = in_double(step.expected(pair, befores))
+    moved = in_double(step.expected(pair)) - before
     if not moved.size or not np.isfinite(moved).all():
         return judged
-    expected = started.astype(np.float64) + moved
+    expected = in_double(started) + moved
     largest_move = float(np.abs(moved).max())
     epsilon = max(epsilon_of(end.dtype) for end in (judged.reference, judged.candidate) if end)
     share = min(LARGEST_SHARE, SHARE_OF_EPSILON * epsilon)
@@ -360,7 +361,7 @@ def _judge_weight(step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPa
         return judged
     if _is_noise(step, pair, expected, atol, largest_move):
         return _matching(judged, NOISE)
-    distance = np.abs(step.found(pair).astype(np.float64) - expected)
+    distance = np.abs(in_double(step.found(pair)) - expected)
     passed_on = PASSED_ON * step.differs_by(pair) * np.abs(moved)
     return _matching(judged, PASSED) if (distance <= atol + passed_on).all() else judged
 
@@ -370,8 +371,8 @@ def _is_noise(step: _Step, pair: RecordPair, after: Array, atol: float, moved: f
     gradients = step.gradients(pair)
     if gradients is None:
         return False
-    gradient = np.abs(step.expected(pair, gradients).astype(np.float64))
-    distance = np.abs(step.found(pair).astype(np.float64) - after)
+    gradient = np.abs(in_double(step.expected(pair, gradients)))
+    distance = np.abs(in_double(step.found(pair)) - after)
     bad = ~(distance <= atol)
     is_small = gradient <= NOISE_SHARE * step.largest_gradient
     return bool((is_small[bad] & (distance[bad] <= SWING * moved + atol)).all())

@@ -68,10 +68,18 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
         mine, other = feeds[position], feeds[1 - position]
         if mine.made in _GLUE and (other.made not in _GLUE or position == 0):
             where = "" if other.made in _GLUE else f"on the {name} "
-            lines.append(f"{where}{record.role}{record.slot} is {describe_feed(flow, mine)}")
+            lines.append(f"{where}{_name(flow, record, call)} is {describe_feed(flow, mine)}")
         elif mine.made not in _GLUE and other.made in _GLUE:
             lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
     return tuple(sorted(lines, key=lambda line: line.endswith("unchanged")))
+
+
+def _name(flow: Flow, record: RecordInfo, call: int) -> str:
+    """Name a tensor of a call, or of one inside it."""
+    if record.call == call or record.call is None:
+        return f"{record.role}{record.slot}"
+    around = flow.index.modules[flow.index.calls[call].module]
+    return name_of(flow.index, record, inside=around.path)
 
 
 def cut(tree: CallTree, call: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from padiff.dumpfile import ConfigError
 
 from .callhook import CallHook
 from .signature import keywords_of
+from .torch_classes import class_of
 from .torch_gradients import hook_gradient
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
@@ -104,7 +105,7 @@ class TorchAdapter:
 
     def class_bases(self, module: torch.nn.Module) -> Sequence[type]:
         """Give the classes from the module's own up to ``torch.nn.Module``."""
-        order = type(module).__mro__
+        order = class_of(module).__mro__
         return order[: order.index(torch.nn.Module) + 1]
 
     def is_training(self, module: torch.nn.Module) -> bool:
@@ -195,9 +196,11 @@ class TorchAdapter:
         def post(inner: torch.nn.Module, args: Any, output: Any) -> None:  # noqa: ANN401
             after(inner, output)
 
+        hooks = torch.nn.Module
         return Handles(
-            module.register_forward_pre_hook(CallHook(pre), with_kwargs=True),
-            module.register_forward_hook(CallHook(post), prepend=True),
+            # torch's own methods: those of scripted modules refuse
+            hooks.register_forward_pre_hook(module, CallHook(pre), with_kwargs=True),
+            hooks.register_forward_hook(module, CallHook(post), prepend=True),
         )
 
     def hook_gradient(
@@ -214,7 +217,11 @@ class TorchAdapter:
 
     def set_training(self, model: torch.nn.Module, *, training: bool) -> None:
         """Set the training flag of the model and everything in it."""
-        model.train(training)
+        try:
+            model.train(training)
+        except NotImplementedError:  # an exported program runs in the mode it was exported in
+            for _, module in self.named_modules(model):
+                module.training = training
 
     def place(
         self, model: torch.nn.Module, *, device: str | None, dtype: str | None

@@ -46,13 +46,13 @@ def build_tree(model: Model, adapter: Adapter, sources: Sources) -> tuple[TreeNo
             aliases.setdefault(known, []).append(path)
             by_path[path] = known
             continue
-        kind = type(module)
+        kind, *bases = adapter.class_bases(module)
         info = ModuleInfo(
             id=len(nodes),
             path=path,
             class_name=kind.__name__,
             class_path=_full_name(kind),
-            bases=tuple(_full_name(base) for base in adapter.class_bases(module)[1:]),
+            bases=tuple(map(_full_name, bases)),
             parent=_parent(path, by_path),
             training=adapter.is_training(module),
             attributes=attributes_of(module, ignored),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "RunSettings", "TrainSettings", "run"]
 
+FORWARD_ALONE = "--phase forward records a model that has no backward pass"
 SEEDS = 2**32
 """How many seeds numpy's generator takes."""
 
@@ -143,7 +144,7 @@ class _Run:
             recorder.describe(notes=[f"no backward pass: {reason}"])
         elif backward:
             self._stage(number, "backward", recorder)
-            with UserCode("cannot run backward"):
+            with UserCode("cannot run backward", hint=FORWARD_ALONE):
                 self._adapter.backward(loss)
             training.update(recorder)
         if self._settings.train.steps > 1:

@@ -25,14 +25,16 @@ class UserCode:
         doing: str | Callable[[], str],
         *,
         translate: Callable[[Exception], PadiffError | None] | None = None,
+        hint: str | None = None,
     ) -> None:
         """Keep what to say.
 
         Args:
             doing: What was being done, ``cannot run forward``; a function is asked only on failure.
             translate: Gives a better error for some exceptions, None for all others.
+            hint: A way out.
         """
-        self._doing = doing
+        self._doing, self._hint = doing, hint
         self._translate = translate
 
     def __enter__(self) -> UserCode:
@@ -52,7 +54,7 @@ class UserCode:
         if better is not None:
             raise better from error
         doing = self._doing if isinstance(self._doing, str) else self._doing()
-        raise RecordError(f"{doing}: it raised {describe(error)}") from error
+        raise RecordError(f"{doing}: it raised {describe(error)}", hint=self._hint) from error
 
 
 def describe(error: BaseException) -> str:

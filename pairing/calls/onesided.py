@@ -77,7 +77,7 @@ def hidden_by_weights(
 
     Three projections against one packed attention, a list of experts against one stacked parameter,
     a Linear against a parameter that a container multiplies by itself. With them goes what runs
-    between them, in a container that holds nothing else.
+    between them, in a container that holds nothing else, or whose partner calls none of them.
 
     Args:
         view: The side of the calls.
@@ -102,6 +102,10 @@ def hidden_by_weights(
         known = [*inside, own] if own != "" else inside
         if owns[module.id] and all(known) and open_[module.id] and module.parent is not None:
             whole[module.id] = known[0]
+        elif inside and all(inside) and not open_[module.id]:
+            for child in view.children[module.id]:
+                if open_[child] and not owns[child]:
+                    whole[child] = inside[0]
     for call in view.calls:
         reason = whole[call.module] or (None if call.parent is None else hidden.get(call.parent))
         if reason is not None:

@@ -137,11 +137,11 @@ def test_a_transpose_is_told_from_a_change(tmp_path: Path) -> None:
         (
             "axis",
             [
-                "input[0] is made by the code of second (Block)",
+                ".out input[0] is made by the code of second (Block)",
                 "between .value (tests/frameworks/test_flow_torch.py:",
             ],
         ),
-        ("mask", ["input[0] is made by the code of second (Block)", "and .out (line"]),
+        ("mask", [".out input[0] is made by the code of second (Block)", "and .out (line"]),
         (
             "residual",
             [

@@ -1,0 +1,30 @@
+"""Of which class a module of torch was written, also after TorchScript has compiled it."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+__all__ = ["class_of"]
+
+_ROOT = "__torch__"
+_MANGLED = "___torch_mangle_"
+"""TorchScript tells classes of one name apart by a level of this name and a number."""
+
+
+def class_of(module: torch.nn.Module) -> type:
+    """Give the class that a scripted or traced module was made from, where it is imported.
+
+    Else, and for any other module, its own class. All scripted modules are instances of one
+    class, which says nothing about them.
+    """
+    own = type(module)
+    if not isinstance(module, torch.jit.ScriptModule):
+        return own
+    levels = str(getattr(module._c._type(), "qualified_name", str)()).split(".")
+    if levels[0] != _ROOT:
+        return own
+    *path, name = (level for level in levels[1:] if not level.startswith(_MANGLED))
+    found = getattr(sys.modules.get(".".join(path)), name, None)
+    return found if isinstance(found, type) and issubclass(found, torch.nn.Module) else own
