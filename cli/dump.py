@@ -341,7 +341,8 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 
 def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
-    files = open_dump(path).manifest.files
+    manifest = open_dump(path).manifest
+    files = manifest.files
     calls = sum(file.calls for file in files)
     records = sum(file.records for file in files)
     size = _readable(sum(file.size_bytes for file in files))
@@ -350,6 +351,9 @@ def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
         f"{elapsed_s:.1f} s",
         err=True,
     )
+    for note in manifest.notes:
+        if note.startswith("weights: "):
+            click.echo(f"note: {printable(note)}", err=True)
 
 
 def _readable(size_bytes: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
+from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .causes.callfacts import add_call_facts
 from .causes.causes import explain
@@ -337,7 +338,11 @@ def _notes(
     known, found = reference.manifest, candidate.manifest
     notes += read_fed(found).notes(reference.path.name)
     for side, mine, other in (("reference", known, found), ("candidate", found, known)):
-        told = [note for note in mine.notes if STALE in note and note not in other.notes]
+        told = [
+            note
+            for note in mine.notes
+            if (STALE in note or ASSUMED in note) and note not in other.notes
+        ]
         if mine.incomplete:
             told.insert(0, f"incomplete, its recording did not finish: {mine.incomplete}")
         notes += [f"{side}: {note}" for note in told]

@@ -72,7 +72,7 @@ def write_structure(
 
     if settings.weights_from is not None:
         report.stage("loading the weights")
-        load_weights_into(settings, adapter, model, None)
+        notes = (*notes, *load_weights_into(settings, adapter, model, None))
     report.stage("writing")
     return record_structure(
         model,
@@ -90,13 +90,17 @@ def load_weights_into(
     adapter: Adapter,
     model: Model,
     forward: Callable[[], object] | None,
-) -> None:
-    """Load another dump's weights; a forward pass tells what names and shapes leave open."""
+) -> tuple[str, ...]:
+    """Load another dump's weights; a forward pass tells what names and shapes leave open.
+
+    Returns:
+        Remarks about how they were paired.
+    """
     from padiff.dumper.weights.weights import load_weights  # noqa: PLC0415 - needs pairing, which few runs do
 
     from .rehearsal import rehearse  # noqa: PLC0415 - few runs need it
 
-    load_weights(
+    plan = load_weights(
         model,
         adapter,
         settings.weights_from or "",
@@ -104,3 +108,4 @@ def load_weights_into(
         strict=settings.weights_strict,
         rehearsal=None if forward is None else lambda: rehearse(model, adapter, forward),
     )
+    return tuple(f"weights: {note}" for note in plan.notes)

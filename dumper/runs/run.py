@@ -65,7 +65,7 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
     one = _Run(settings, adapter, model, inputs, report)
     if settings.weights_from is not None:
         report.stage("loading the weights")
-        load_weights_into(settings, adapter, model, lambda: one.forward(0))
+        notes += load_weights_into(settings, adapter, model, lambda: one.forward(0))
     feeder = _feeder(settings, adapter, model, one)
     training = prepare_training(settings.train, adapter, model)
     if settings.repeat is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_
 from padiff.pairing.weights.weight_trees import draw_problems
 
 from .checkpoint import open_source
+from .trial import Trial
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -140,14 +141,37 @@ def carry_over(
         played_plan = plan_weights(side, live, modules=modules, map_file=map_file)
         tensors = {record.id: record.tensor for record in side.index.records}
         plan = played_plan.doubted_by(plan, tensors)
+        if plan.choices and not (strict and plan.missing):
+            with _unchanged(live):
+                trial = Trial(
+                    reference=side,
+                    load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
+                    rehearse=rehearsal,
+                    map_file=map_file,
+                )
+                plan = trial.settle(plan)
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
     if problems:
         raise WeightError(task, problems, draw_problems(plan, side, live) if strict else ())
-    for record, array in ready:
-        live.assign(record, array)
+    _assign(live, ready)
     return plan
+
+
+@contextmanager
+def _unchanged(live: LiveSide) -> Iterator[None]:
+    """Give a model its weights back."""
+    before = [(record, live.array(record)) for record in live.index.records]
+    try:
+        yield
+    finally:
+        _assign(live, before)
+
+
+def _assign(live: LiveSide, arrays: Iterable[tuple[RecordInfo, npt.NDArray[Any]]]) -> None:
+    for record, array in arrays:
+        live.assign(record, array)
 
 
 def _ready(

@@ -2,84 +2,136 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from itertools import permutations
-from math import gcd
 from typing import TYPE_CHECKING
 
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.names import words_of
 from padiff.pairing.result import PairedBy
-from padiff.pairing.rule import Rule
 
 from .entry_pairs import holds
+from .fused_layouts import (
+    MANY_PARTS,
+    Layout,
+    Parts,
+    doubted,
+    heads_around,
+    layouts_of,
+    pairs_under,
+    rows_of,
+)
 from .unit_keys import nearest
-from .weight_plan import Alternative, WeightPair
+from .weight_plan import WeightChoice, WeightPair, WeightWay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .inventory import Entry, Inventory, Unit
     from .unit_pairs import UnitSearch
 
-__all__ = ["pair_fused"]
-
-_ROLES: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("q", "k", "v"),),
-    (("gate", "up"), ("w1", "w3")),
-    (("k", "v"),),
-)
-"""Words of the parts that authors fuse, in the usual order."""
-_NAMED, _GUESS = 0.6, 0.3
-_MANY_PARTS = 4
-_MANY_LONE = 64
-"""More lone units in one scope say that the scopes are not known, and nothing is tried."""
-_MATRIX = 2
+__all__ = ["Fused", "pair_fused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """A way to lay the parts out in the fused one."""
+class _Roles:
+    """Words of the parts that authors fuse, in the usual order."""
 
-    order: tuple[int, ...]
-    """Which part comes first, second …"""
-    groups: int
-    """1 for blocks; else the parts alternate in so many groups."""
-
-    @property
-    def join(self) -> Rule:
-        """Give the rule that fuses parts given in order."""
-        return Rule.parse("concat 0" if self.groups == 1 else f"interleave {self.groups}")
+    names: tuple[str, ...]
+    meaning: tuple[str, ...]
 
 
-def pair_fused(search: UnitSearch) -> list[WeightPair]:
+_GATED = ("gate", "up")
+_ROLES = (
+    _Roles(names=("q", "k", "v"), meaning=("q", "k", "v")),
+    _Roles(names=_GATED, meaning=_GATED),
+    _Roles(names=("w1", "w3"), meaning=_GATED),
+    _Roles(names=("k", "v"), meaning=("k", "v")),
+)
+_NAMED, _GUESS = 0.6, 0.3
+_MANY_LONE = 64
+"""More lone units in one scope say that the scopes are not known, and nothing is tried."""
+_MATRIX = 2
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """The weights of fused projections."""
+
+    pairs: tuple[WeightPair, ...] = ()
+    choices: tuple[WeightChoice, ...] = ()
+    """Layouts that neither names nor values tell."""
+
+
+def pair_fused(search: UnitSearch) -> Fused:
     """Pair each lone unit with several lone units of the other side that together fill it.
 
     The units that were paired leave the search. Where values do not tell the layout, the pairs
     are ambiguous and list the other layouts.
     """
-    found: list[WeightPair] = []
+    found: list[Fused] = []
     scopes = search.scopes()
-    used: set[int] = set()
     for is_join in (True, False):
         whole, parts = (1, 0) if is_join else (0, 1)
         lone = (search.left, search.right)
-        by_scope = _by_scope(search.sides[parts], lone[parts], scopes[parts])
-        for unit in list(lone[whole]):
-            scope = nearest(search.sides[whole], unit, scopes[whole])
-            others = [other for other in by_scope.get(scope, []) if id(other) not in used]
-            members = _members(unit, others) if len(others) <= _MANY_LONE else []
-            if not members:
-                lone_now = (search.left, search.right)[parts]
-                members = _told_by_values(search.sides, whole, unit, lone_now)
-            if not members:
-                continue
-            pairs = _fill(search.sides, unit, members, is_join=is_join)
-            if pairs:
-                found += pairs
-                search.drop([unit, *members])
-                used.update(map(id, members))
-    return found
+        wholes = _by_scope(search.sides[whole], lone[whole], scopes[whole])
+        others = _by_scope(search.sides[parts], lone[parts], scopes[parts])
+        for scope, units in wholes.items():
+            for unit, members in _filled(search, units, others.get(scope, []), is_join=is_join):
+                filling = _Filling(sides=search.sides, unit=unit, parts=members, is_join=is_join)
+                made = _fill(filling)
+                if made.pairs:
+                    found.append(made)
+                    search.drop([unit, *members.units])
+    return Fused(
+        pairs=tuple(pair for one in found for pair in one.pairs),
+        choices=tuple(choice for one in found for choice in one.choices),
+    )
+
+
+def _filled(
+    search: UnitSearch, units: Sequence[Unit], others: Sequence[Unit], *, is_join: bool
+) -> Iterator[tuple[Unit, Parts]]:
+    """Give the units of a scope that others fill, with these, each other once."""
+    used: set[int] = set()
+    late: list[Unit] = []
+    for unit in units:
+        free = [other for other in others if id(other) not in used]
+        members = _members(unit, free) if len(free) <= _MANY_LONE else None
+        if members is None:
+            lone = (search.left, search.right)[0 if is_join else 1]
+            members = _told_by_values(search.sides, 1 if is_join else 0, unit, lone)
+        if members is None:
+            late.append(unit)
+            continue
+        used.update(map(id, members.units))
+        yield unit, members
+    yield from _in_order(late, [other for other in others if id(other) not in used])
+
+
+def _in_order(units: Sequence[Unit], others: Sequence[Unit]) -> Iterator[tuple[Unit, Parts]]:
+    """Pair fused units of one size with as many families of siblings that fill them, in order.
+
+    As where one author has a list of blocks, and another one list of attentions and networks.
+    """
+    families: dict[str, list[Unit]] = {}
+    for other in others:
+        families.setdefault(other.path.rpartition(".")[0], []).append(other)
+    alike: dict[object, list[Unit]] = {}
+    for unit in units:
+        if (rows := rows_of(unit)) is not None:
+            alike.setdefault((rows, unit.path.rpartition(".")[2]), []).append(unit)
+    taken: set[str] = set()
+    for peers in alike.values():
+        fitting = {
+            path: found
+            for path, family in families.items()
+            if path not in taken and (found := _members(peers[0], family)) and found.roles
+        }
+        if len(fitting) == len(peers):
+            taken.update(fitting)
+            yield from zip(peers, fitting.values(), strict=True)
 
 
 def _by_scope(
@@ -91,54 +143,43 @@ def _by_scope(
     return found
 
 
-def _rows(unit: Unit) -> tuple[int, tuple[int, ...]] | None:
-    """Give rows and other lengths of the main entry in the neutral layout."""
-    entry = unit.main
-    inverse = entry.rule.inverse
-    if inverse is None or len(entry.shape) < _MATRIX:
-        return None
-    shape = inverse.shape_of([entry.shape], entry.shape)
-    return shape[0], shape[1:]
-
-
-def _members(unit: Unit, others: Sequence[Unit]) -> list[Unit]:
+def _members(unit: Unit, others: Sequence[Unit]) -> Parts | None:
     """Find the units that fill a fused one: those of its roles, or all that there are."""
-    whole = _rows(unit)
+    whole = rows_of(unit)
     if whole is None:
-        return []
-    parts = [(other, rows) for other in others if (rows := _rows(other)) and rows[1] == whole[1]]
-    for choices in _ROLES:
-        for roles in choices:
-            chosen = _of_roles(parts, roles)
-            is_named = {*roles} <= unit.place.words or roles[0] not in {"q", "k"}
-            if chosen and sum(rows[0] for _, rows in chosen) == whole[0] and is_named:
-                return [other for other, _ in chosen]
-            if chosen and sum(rows[0] for _, rows in chosen) == whole[0] and len(roles) > _MATRIX:
-                return [other for other, _ in chosen]
-    is_all = 1 < len(parts) <= _MANY_PARTS and sum(rows[0] for _, rows in parts) == whole[0]
-    return [other for other, _ in parts] if is_all else []
+        return None
+    parts = [(other, rows) for other in others if (rows := rows_of(other)) and rows[1] == whole[1]]
+    for roles in _ROLES:
+        names = roles.names
+        chosen = _of_roles(parts, names)
+        is_named = {*names} <= unit.place.words or names[0] not in {"q", "k"}
+        is_filled = bool(chosen) and sum(rows[0] for _, rows in chosen) == whole[0]
+        if is_filled and (is_named or len(names) > _MATRIX):
+            return Parts(units=tuple(other for other, _ in chosen), roles=roles.meaning)
+    is_all = 1 < len(parts) <= MANY_PARTS and sum(rows[0] for _, rows in parts) == whole[0]
+    return Parts(units=tuple(other for other, _ in parts)) if is_all else None
 
 
 def _told_by_values(
     sides: tuple[Inventory, Inventory], whole: int, unit: Unit, others: Iterable[Unit]
-) -> list[Unit]:
+) -> Parts | None:
     """Find the siblings whose extremes, taken together, are those of a fused unit."""
-    wanted, size = _extremes(sides[whole], [unit]), _rows(unit)
+    wanted, size = _extremes(sides[whole], [unit]), rows_of(unit)
     if wanted is None or size is None:
-        return []
+        return None
     families: dict[int | None, list[Unit]] = {}
     for other in others:
-        rows = _rows(other)
+        rows = rows_of(other)
         if rows is not None and rows[1] == size[1]:
             families.setdefault(other.module.parent, []).append(other)
     fitting = [
         family
         for family in families.values()
-        if 1 < len(family) <= _MANY_PARTS
-        and sum(rows[0] for other in family if (rows := _rows(other))) == size[0]
+        if 1 < len(family) <= MANY_PARTS
+        and sum(rows[0] for other in family if (rows := rows_of(other))) == size[0]
         and _extremes(sides[1 - whole], family) == wanted
     ]
-    return fitting[0] if len(fitting) == 1 else []
+    return Parts(units=tuple(fitting[0])) if len(fitting) == 1 else None
 
 
 def _extremes(side: Inventory, units: Sequence[Unit]) -> tuple[float, float] | None:
@@ -170,149 +211,100 @@ def _leaf_words(unit: Unit) -> frozenset[str]:
     return words_of(leaf) | {leaf.lower()}
 
 
-def _fill(
-    sides: tuple[Inventory, Inventory], unit: Unit, members: Sequence[Unit], *, is_join: bool
-) -> list[WeightPair]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filling:
+    """A fused unit and the parts that fill it."""
+
+    sides: tuple[Inventory, Inventory]
+    unit: Unit
+    parts: Parts
+    is_join: bool
+
+    @property
+    def layouts(self) -> list[Layout]:
+        whole, others = self.sides[self.is_join], self.sides[not self.is_join]
+        heads = heads_around(whole, self.unit)
+        return layouts_of(
+            self.parts, self.leaf, heads.union(*(heads_around(others, u) for u in self.parts.units))
+        )
+
+    @property
+    def leaf(self) -> str:
+        return self.unit.path.rpartition(".")[2]
+
+    @property
+    def entries(self) -> list[tuple[Entry, list[Entry]]] | None:
+        """The fused parameters with those of their parts, the largest first; None if any lacks."""
+        atoms = [{entry.atoms[0]: entry for entry in part.entries} for part in self.parts.units]
+        found = []
+        for entry in sorted(self.unit.entries, key=lambda entry: entry is not self.unit.main):
+            parts = [table[entry.atoms[0]] for table in atoms if entry.atoms[0] in table]
+            if len(parts) != len(atoms):
+                return None
+            found.append((entry, parts))
+        return found
+
+    def pairs(self, layout: Layout) -> list[WeightPair] | None:
+        """Pair all entries under a layout; None if it does not fit one."""
+        found: list[WeightPair] = []
+        for entry, parts in self.entries or ():
+            made = pairs_under(layout, entry, parts, is_join=self.is_join)
+            if made is None:
+                return None
+            found += made
+        return found or None
+
+    @property
+    def trust(self) -> float:
+        """How sure blocks in the usual order are: only gate and up by a name in that order."""
+        is_gated = self.parts.roles == _GATED and self.parts.spelled(self.leaf) == (0, 1)
+        return _NAMED if is_gated else _GUESS
+
+
+def _fill(filling: _Filling) -> Fused:
     """Pair all entries of a fused unit with those of its parts, under one layout."""
-    atoms = [{entry.atoms[0]: entry for entry in member.entries} for member in members]
-    pairs: list[WeightPair] = []
-    layouts = _layouts(members)
-    is_known = kind_of(unit.module) == "attention"
-    settled: _Layout | None = layouts[0] if is_known else None
-    for entry in sorted(unit.entries, key=lambda entry: entry is not unit.main):
-        parts = [table.get(entry.atoms[0]) for table in atoms]
-        known = [part for part in parts if part is not None]
-        if len(known) != len(parts):
-            return []
-        if settled is None:
-            settled = _seen(sides, entry, known, layouts, is_join=is_join)
-        made = _pairs(entry, known, settled or layouts[0], is_join=is_join)
-        if made is None:
-            return []
-        if settled is None:
-            others = [_pairs(entry, known, layout, is_join=is_join) for layout in layouts[1:]]
-            made = _doubted(made, [other for other in others if other], _trust(unit, members))
-        elif not is_known:
-            made = [replace(pair, paired_by=PairedBy.VALUE) for pair in made]
-        pairs += made
-    return pairs
+    layouts = filling.layouts
+    ways = [(layout, made) for layout in layouts if (made := filling.pairs(layout))]
+    if not ways:
+        return Fused()
+    if kind_of(filling.unit.module) == "attention":
+        return Fused(pairs=tuple(ways[0][1]))
+    for _, made in ways:
+        if _is_seen(filling, made):
+            return Fused(pairs=tuple(replace(pair, paired_by=PairedBy.VALUE) for pair in made))
+    first = ways[0][1]
+    pairs = doubted(first, [made for _, made in ways[1:]], filling.trust)
+    return Fused(pairs=tuple(pairs), choices=(_choice(filling, ways),))
 
 
-def _layouts(members: Sequence[Unit]) -> list[_Layout]:
-    """Give the layouts in which the parts can lie, the usual one first."""
-    usual = tuple(range(len(members)))
-    rows = [found[0] for member in members if (found := _rows(member))]
-    common = gcd(*rows) if rows else 1
-    orders = list(permutations(usual)) if len(usual) < _MANY_PARTS else [usual]
-    groups = [number for number in range(1, min(common, 256) + 1) if common % number == 0]
-    groups += [common] if common > groups[-1] else []  # element by element
-    return [_Layout(order=order, groups=number) for order in orders for number in groups]
-
-
-def _seen(
-    sides: tuple[Inventory, Inventory],
-    entry: Entry,
-    parts: Sequence[Entry],
-    layouts: Sequence[_Layout],
-    *,
-    is_join: bool,
-) -> _Layout | None:
-    """Find the layout under which both sides hold the same values already."""
-    if sides[1 if is_join else 0].value(entry) is None:
-        return None
-    for layout in layouts:
-        pairs = _pairs(entry, parts, layout, is_join=is_join) or []
-        by_record = {one.record.id: one for one in (entry, *parts)} if is_join else {}
-        results = []
-        for pair in pairs:
-            sources = [by_record[record] for record in pair.reference] if is_join else [entry]
-            target = entry if is_join else _by_id(parts, pair.candidate)
-            results.append(holds(sides, sources, pair.rule, target))
-        if results and all(results):
-            return layout
-    return None
-
-
-def _by_id(parts: Sequence[Entry], record: int) -> Entry:
-    return next(part for part in parts if part.record.id == record)
-
-
-def _pairs(
-    entry: Entry, parts: Sequence[Entry], layout: _Layout, *, is_join: bool
-) -> list[WeightPair] | None:
-    """Write a layout down as pairs; None if it does not fit the shapes."""
-    ordered = [parts[place] for place in layout.order]
-    inner = {part.rule.inverse for part in ordered}
-    before = inner.pop()
-    if inner or before is None:
-        return None
-    whole_rule = before.then(layout.join).then(entry.rule)
-    shapes = [part.shape for part in ordered]
-    if not whole_rule.fits(shapes, entry.shape):
-        return None
-    ids = tuple(part.record.id for part in ordered)
-    if is_join:
-        return [
-            WeightPair(
-                reference=ids,
-                candidate=entry.record.id,
-                rule=whole_rule,
-                paired_by=PairedBy.STRUCTURE,
+def _choice(filling: _Filling, ways: Sequence[tuple[Layout, Sequence[WeightPair]]]) -> WeightChoice:
+    parts, leaf = filling.parts, filling.leaf
+    spelled = parts.spelled(leaf)
+    return WeightChoice(
+        name=_NUMBER.sub("#", " ".join((filling.unit.path, *(u.path for u in parts.units)))),
+        ways=tuple(
+            WeightWay(
+                label=layout.label(parts),
+                pairs=tuple(made),
+                is_usual=parts.is_usual(layout.order, leaf),
+                is_spelled=layout.groups == 1
+                and layout.order == spelled == tuple(range(len(layout.order))),
             )
-        ]
-    rules = whole_rule.inverses(shapes, entry.shape)
-    return (
-        None
-        if rules is None
-        else [
-            WeightPair(
-                reference=(entry.record.id,),
-                candidate=part.record.id,
-                rule=rule,
-                paired_by=PairedBy.STRUCTURE,
-            )
-            for part, rule in zip(ordered, rules, strict=True)
-        ]
+            for layout, made in ways
+        ),
     )
 
 
-def _trust(unit: Unit, members: Sequence[Unit]) -> float:
-    """Say how sure blocks in the usual order are: only gate and up by a name in that order."""
-    leaf = unit.path.rpartition(".")[2].lower()
-    words = [_leaf_words(member) for member in members]
-    is_gated = "gate" in words[0] and "up" in words[-1]
-    return _NAMED if is_gated and 0 <= leaf.find("gate") < leaf.find("up") else _GUESS
-
-
-def _doubted(
-    made: Sequence[WeightPair], others: Sequence[Sequence[WeightPair]], trust: float
-) -> list[WeightPair]:
-    doubted = []
-    for pair in made:
-        options = {
-            (option.reference, option.rule)
-            for other in others
-            for option in other
-            if option.candidate == pair.candidate
-        }
-        shown = sorted(
-            options - {(pair.reference, pair.rule)}, key=lambda o: (len(str(o[1])), str(o))
-        )
-        shown = _usual_first(shown, pair.reference)
-        doubted.append(
-            replace(
-                pair,
-                confidence=trust,
-                alternatives=tuple(Alternative(reference=r, rule=rule) for r, rule in shown[:8]),
-                note="fused; only equal values or a map can tell the layout",
-            )
-        )
-    return doubted
-
-
-def _usual_first(
-    options: Sequence[tuple[tuple[int, ...], Rule]], usual: tuple[int, ...]
-) -> list[tuple[tuple[int, ...], Rule]]:
-    """Put the options that keep the usual order of the parts before those that change it."""
-    first = [option for option in options if option[0] == usual]
-    return [*first, *(option for option in options if option[0] != usual)]
+def _is_seen(filling: _Filling, pairs: Sequence[WeightPair]) -> bool:
+    """Tell whether both sides hold the same values already under a layout."""
+    entry, parts = (filling.entries or [])[0]
+    sides, is_join = filling.sides, filling.is_join
+    if sides[is_join].value(entry) is None:
+        return False
+    by_record = {one.record.id: one for one in (parts if is_join else [entry])}
+    targets = {one.record.id: one for one in ([entry] if is_join else parts)}
+    return all(
+        holds(sides, [by_record[one] for one in pair.reference], pair.rule, target)
+        for pair in pairs
+        if (target := targets.get(pair.candidate)) is not None
+    )

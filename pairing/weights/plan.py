@@ -21,7 +21,7 @@ from .ties import tie_notes
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_norm import is_magnitude
-from .weight_plan import SURE, WeightAlone, WeightPair, WeightPlan
+from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
 from .weight_rules import is_passive
 
 if TYPE_CHECKING:
@@ -85,12 +85,13 @@ def plan_by_search(
     search.find()
     search.explode()
     search.find()
-    joined = [*pair_stacked(search), *pair_fused(search)]
+    stacked = pair_stacked(search)
+    fused = pair_fused(search)
     search.find()
     search.tell_apart()
     search.suppose([pair for pair in modules if pair.confidence < SURE])
     search.guess()
-    pairs = [*mapped.pairs, *joined, *_entries_of(sides, search.pairs)]
+    pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, search.pairs, pairs)
     pairs = _with_tied(sides, pairs)
     return WeightPlan(
@@ -101,6 +102,7 @@ def plan_by_search(
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
         ),
+        choices=fused.choices,
     )
 
 
@@ -129,7 +131,7 @@ def _with_tied(sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]) 
         tensor = entry.record.tensor
         same = None if tensor is None else by_tensor.get(tensor)
         if entry.record.id not in by_record and same is not None:
-            found.append(replace(same, candidate=entry.record.id, note="tied"))
+            found.append(replace(same, candidate=entry.record.id, note=TIED))
     return found
 
 

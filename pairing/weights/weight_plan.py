@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING
 from padiff.pairing.rule import IDENTITY, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from padiff.pairing.result import PairedBy, SideName
 
-__all__ = ["FIRM", "SURE", "Alternative", "WeightAlone", "WeightPair", "WeightPlan"]
+__all__ = [
+    "ASSUMED",
+    "FIRM",
+    "SURE",
+    "TIED",
+    "Alternative",
+    "WeightAlone",
+    "WeightChoice",
+    "WeightPair",
+    "WeightPlan",
+    "WeightWay",
+]
 
 SURE = 0.5
 """A pair of less confidence is ambiguous."""
 _DISPUTED = 0.3
+ASSUMED = "assumed, as its name spells"
+"""In notes of pairs that only the name of a fused projection speaks for."""
+TIED = "tied"
+"""Note of a pair that is another name of a paired tensor."""
 FIRM = 0.9
 """A pair of less confidence was told by words, order or sizes alone."""
 
@@ -67,6 +82,40 @@ class WeightAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeightWay:
+    """One way in which several weights can belong together."""
+
+    label: str
+    """What tells it from the others, alike in like layers: ``q, k, v in blocks``."""
+    pairs: tuple[WeightPair, ...]
+    is_usual: bool
+    """Whether authors lay such weights so; a run that agrees only with another way says that
+    the candidate may be at fault."""
+    is_spelled: bool = False
+    """Whether names on both sides spell the order out, and no other way is as plain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightChoice:
+    """Weights whose values go together in one of several ways, which no name or shape decides."""
+
+    ways: tuple[WeightWay, ...]
+    """The likeliest first; the plan has the first one's pairs."""
+    name: str
+    """The same for like layers: their names without numbers."""
+
+    @property
+    def candidates(self) -> frozenset[int]:
+        """Give the candidate's records that are made."""
+        return frozenset(pair.candidate for pair in self.ways[0].pairs)
+
+    @property
+    def references(self) -> frozenset[int]:
+        """Give the reference's records that they are made of."""
+        return frozenset(record for pair in self.ways[0].pairs for record in pair.reference)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPlan:
     """Every parameter and buffer of both sides, once each on the candidate's side."""
 
@@ -76,6 +125,8 @@ class WeightPlan:
     """Reference first, then candidate; each ascending by record."""
     notes: tuple[str, ...] = ()
     """Remarks about the plan as a whole: tied on one side only, unused entries of the map."""
+    choices: tuple[WeightChoice, ...] = ()
+    """What a run can decide: fused projections, whose layouts neither names nor shapes tell."""
 
     @property
     def ambiguous(self) -> tuple[WeightPair, ...]:
@@ -91,6 +142,22 @@ class WeightPlan:
     def missing(self) -> tuple[WeightAlone, ...]:
         """Give what has no partner but should have one."""
         return tuple(alone for alone in self.alone if alone.is_missing)
+
+    def with_pairs(self, made: Iterable[WeightPair]) -> WeightPlan:
+        """Give this plan with other pairs for some weights of the candidate, and for their ties."""
+        new = {pair.candidate: pair for pair in made}
+        old = {
+            (pair.reference, pair.rule): new[pair.candidate]
+            for pair in self.pairs
+            if pair.candidate in new
+        }
+        pairs = []
+        for pair in self.pairs:
+            found = new.get(pair.candidate)
+            if found is None and pair.note == TIED:
+                found = old.get((pair.reference, pair.rule))
+            pairs.append(pair if found is None else replace(found, candidate=pair.candidate))
+        return replace(self, pairs=tuple(pairs))
 
     def doubted_by(self, other: WeightPlan, tensors: Mapping[int, int | None]) -> WeightPlan:
         """Give this plan with doubt about the pairs that other evidence makes otherwise.

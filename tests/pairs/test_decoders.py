@@ -120,20 +120,39 @@ def test_decoder_of_other_authors_loads_without_a_map_and_agrees(
     assert _compare(tmp_path).returncode == 0
 
 
-def test_fused_decoder_is_refused_with_the_layouts_that_it_could_have(tmp_path: Path) -> None:
+def test_fused_decoder_is_told_by_a_run_how_its_projections_lie(tmp_path: Path) -> None:
     reference = _dump(tmp_path, "torch", name="qwen2")
     assert reference.returncode == 0, reference.stderr
 
     source = tmp_path / "torch"
     candidate = _dump(tmp_path, "paddle", "--weights-from", source, name="qwen2", fused=True)
 
-    assert candidate.returncode == 2
-    assert "interleave 2" in candidate.stderr
-    assert "<--- HERE" in candidate.stderr
+    assert candidate.returncode == 0, candidate.stderr
+    assert "q_proj, k_proj, v_proj for each group of heads" in candidate.stderr
+    assert "gate_proj, up_proj in blocks" in candidate.stderr
+    _assert_equal_outputs(tmp_path)
+    assert _compare(tmp_path).returncode == 0
+
+
+def test_fused_decoder_without_a_run_is_refused_with_the_layouts_that_it_could_have(
+    tmp_path: Path,
+) -> None:
+    reference = _dump(tmp_path, "torch", name="qwen2")
+    assert reference.returncode == 0, reference.stderr
+    candidate = _dump(tmp_path, "paddle", name="qwen2", fused=True)
+    assert candidate.returncode == 0, candidate.stderr
+    sides = tmp_path / "torch", tmp_path / "paddle"
+
+    made = tmp_path / "made.safetensors"
+    words = ("weights", "convert", sides[0], "--to", made, "--like", sides[1])
+    refused = _padiff(sys.executable, *words)
+
+    assert refused.returncode == 2
+    assert "interleave 2" in refused.stderr
+    assert "<--- HERE" in refused.stderr
     for layer in range(2):
         for weight in ("self_attn.qkv_proj.weight", "mlp.up_gate_proj.weight"):
-            assert f"candidate model.layers.{layer}.{weight} is ambiguous" in candidate.stderr
-    assert not (tmp_path / "paddle").exists()
+            assert f"candidate model.layers.{layer}.{weight} is ambiguous" in refused.stderr
 
 
 def test_square_head_of_a_class_that_padiff_does_not_know_is_ambiguous(tmp_path: Path) -> None:

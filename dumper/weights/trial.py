@@ -1,0 +1,129 @@
+"""Try what a plan leaves open: load it, run the model, and see what agrees with the reference.
+
+A trial decides between ways that authors use; it does not search for weights that happen to fit.
+A way that contradicts the names is never taken, though it agrees: then the model may be at fault.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.pairing import pair as pair_runs
+from padiff.pairing.result import PairedBy
+from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
+from padiff.pairing.weights.weight_plan import ASSUMED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from padiff.pairing.maps.mapfile import MapFile
+    from padiff.pairing.side import Side
+    from padiff.pairing.weights.tried import Meeting
+    from padiff.pairing.weights.weight_plan import WeightChoice, WeightPlan, WeightWay
+
+__all__ = ["Trial"]
+
+_MOST_RUNS = 24
+"""So many ways are tried for each kind of layer."""
+_SPELLED, _REFUSED = 0.6, 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What is needed to try a plan."""
+
+    reference: Side
+    load: Callable[[WeightPlan], None]
+    """Overwrites the model's weights by a plan, as far as it goes."""
+    rehearse: Callable[[], AbstractContextManager[Side]]
+    map_file: MapFile | None = None
+
+    def settle(self, plan: WeightPlan) -> WeightPlan:
+        """Give the plan with what runs could tell; the model's weights are any of those tried."""
+        for name in dict.fromkeys(choice.name for choice in plan.choices):
+            alike = [choice for choice in plan.choices if choice.name == name]
+            plan = self._settled(plan, alike)
+        return plan
+
+    def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan:
+        """Decide for like layers together: the same code reads their weights."""
+        label = self._told(plan, alike)
+        ways = [way for choice in alike for way in choice.ways if way.label == label]
+        if label is not None and all(way.is_usual for way in ways):
+            note = f"{label}: tried, and only so the model agrees with the reference"
+            return _with_way(plan, alike, label, confidence=1.0, note=note)
+        if label is not None:
+            note = f"the model agrees with the reference only with {label}, against the names"
+            return _with_way(plan, alike, alike[0].ways[0].label, confidence=_REFUSED, note=note)
+        spelled = [way.label for choice in alike for way in choice.ways if way.is_spelled]
+        if len(spelled) < len(alike):
+            return plan
+        note = f"{spelled[0]}: {ASSUMED}; no run could tell"
+        return _with_way(plan, alike, spelled[0], confidence=_SPELLED, note=note)
+
+    def _told(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> str | None:
+        labels = _labels(alike)
+        with ExitStack() as stack:
+            first = stack.enter_context(self._run(_as(plan, alike, labels[0])))
+            pairing = pair_runs(self.reference, first, map_file=self.map_file)
+            every = meetings_of(self.reference, first, pairing, plan.choices)
+            meetings: list[Meeting] = []
+            tried: list[list[float]] = []
+            names = [labels[0]]
+            for label in labels[1:_MOST_RUNS]:
+                with self._run(_as(plan, alike, label)) as run:
+                    if not meetings:
+                        meetings = changed(first, run, every)
+                        tried = [errors_at(self.reference, first, meetings)]
+                    if not meetings:
+                        continue
+                    tried.append(errors_at(self.reference, run, meetings))
+                    names.append(label)
+                told = told_by(meetings, tried)
+                if told is not None:
+                    return names[told]
+        return None
+
+    def _run(self, plan: WeightPlan) -> AbstractContextManager[Side]:
+        self.load(plan)
+        return self.rehearse()
+
+
+def _labels(alike: Sequence[WeightChoice]) -> list[str]:
+    """List the ways of like layers, usual ones first."""
+    ways = [way for choice in alike for way in choice.ways]
+    ways.sort(key=lambda way: not way.is_usual)
+    return list(dict.fromkeys(way.label for way in ways))
+
+
+def _ways(alike: Sequence[WeightChoice], label: str) -> Iterator[WeightWay]:
+    """Give the way of a label for each layer, its first one if it has none of this label."""
+    for choice in alike:
+        yield next((way for way in choice.ways if way.label == label), choice.ways[0])
+
+
+def _as(plan: WeightPlan, alike: Sequence[WeightChoice], label: str) -> WeightPlan:
+    return plan.with_pairs(pair for way in _ways(alike, label) for pair in way.pairs)
+
+
+def _with_way(
+    plan: WeightPlan, alike: Sequence[WeightChoice], label: str, *, confidence: float, note: str
+) -> WeightPlan:
+    """Give a plan that has one way of like layers, and says how it came to it."""
+    before = {pair.candidate: pair for pair in plan.pairs}
+    made = [
+        replace(
+            pair,
+            confidence=confidence,
+            paired_by=PairedBy.VALUE if confidence == 1.0 else pair.paired_by,
+            alternatives=() if confidence == 1.0 else before[pair.candidate].alternatives,
+            note=note,
+        )
+        for way in _ways(alike, label)
+        for pair in way.pairs
+    ]
+    found = plan.with_pairs(made)
+    return replace(found, notes=(*plan.notes, f"{alike[0].name}: {note}"))
