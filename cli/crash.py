@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .blackbox import Note
+from .joblog import defused
 
 if TYPE_CHECKING:
     from .watcher import Crash
@@ -110,4 +111,5 @@ def _recover(crash: Crash, reason: str) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo("".join(c if c.isprintable() else repr(c)[1:-1] for c in text), err=True)
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    click.echo(defused(shown), err=True)

@@ -14,7 +14,8 @@ import click
 from padiff.comparer.report.reading import read_report
 from padiff.dumpfile import ConfigError
 
-from .output import emit, emit_json, write_json, write_text
+from .joblog import defused
+from .output import emit, emit_as_it_is, emit_json, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -103,11 +104,11 @@ class Wanted:
         elif self.format is Format.MARKDOWN and report is not None:
             emit(_render("markdown", data, report))
         elif text is not None and not quiet:
-            emit(self._guarded(text()))
+            emit_as_it_is(self._guarded(defused(text())))
         if self.github and report is not None:
             from padiff.comparer.report.github import to_github  # noqa: PLC0415 -- as asked for
 
-            emit(to_github(report))
+            emit_as_it_is(to_github(report))
 
     def _guarded(self, text: str) -> str:
         """Keep GitHub from taking a name in the report for a command."""

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .joblog import defused
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
@@ -266,7 +268,7 @@ def _say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         stream = sys.stderr
         encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.write(defused(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
 
 

@@ -8,7 +8,8 @@ import click
 
 from padiff.dumpfile import ConfigError, open_dump
 
-from .output import emit, write_text
+from .joblog import defused_json
+from .output import emit_as_it_is, write_text
 
 __all__ = ["map_modules"]
 
@@ -68,7 +69,7 @@ def map_modules(
     with known.open(*wanted[0]) as one, found.open(*wanted[0]) as two:
         text = pairing_to_toml(pair(one, two, map_file=entries), one, two, title=title)
     if output is None:
-        emit(text)
+        emit_as_it_is(defused_json(text))
     else:
         write_text(output, text)
     return 0

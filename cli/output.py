@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
+from .joblog import defused, defused_json
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from rich.console import Console
 
-__all__ = ["emit", "emit_json", "render_to_text", "write_json", "write_text"]
+__all__ = ["emit", "emit_as_it_is", "emit_json", "render_to_text", "write_json", "write_text"]
 
 PIPED_WIDTH = 100
 """Columns of a report that goes to no terminal, unless COLUMNS says otherwise."""
@@ -41,7 +43,7 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     """Let a renderer draw on a console that fits stdout, and give what it drew.
 
     On a terminal: its width, Unicode lines if its encoding is UTF-8, colours unless ``NO_COLOR``
-    is set or the terminal is dumb. Otherwise: plain ASCII.
+    is set or the terminal is dumb. Otherwise: plain ASCII. No line is a command to a CI service.
     """
     from rich.console import Console  # noqa: PLC0415 -- rich only where something is rendered
 
@@ -63,15 +65,20 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     )
     draw(console)
     text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    return defused(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def emit(text: str) -> None:
-    """Write to stdout; whoever closed the pipe early has read enough.
+    """Write text to stdout, in which no line is a command to a CI service.
 
-    A closed pipe changes no exit code: ``padiff compare a b | head`` still says by its status
-    whether the dumps agree.
+    Whoever closed the pipe early has read enough, which changes no exit code: ``padiff compare
+    a b | head`` still says by its status whether the dumps agree.
     """
+    emit_as_it_is(defused(text))
+
+
+def emit_as_it_is(text: str) -> None:
+    """Write to stdout what may hold commands to a CI service."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -84,7 +91,7 @@ def emit(text: str) -> None:
 
 def emit_json(data: object) -> None:
     """Write strict JSON to stdout."""
-    emit(_to_text(data))
+    emit_as_it_is(defused_json(_to_text(data)))
 
 
 def write_json(path: Path, data: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
 from .escape import printable
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["to_csv"]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%")
-"""What a spreadsheet may take for the start of a formula."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%", *"\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet may take for the start of a formula; the last ones are the wide forms."""
+_INNER_CELL = re.compile("(;[ \"']*)(?=[-=+@|%\uff1d\uff0b\uff0d\uff20])")
+"""Where a spreadsheet begins a cell if its language has the semicolon between cells."""
 _PLACE = ("module", "class_name", "call", "role", "slot", "dtype", "shape")
 _METRICS = (
     "max_abs",
@@ -81,7 +84,7 @@ def _side(place: Place | None) -> list[str]:
 
 
 def _safe(text: str | None) -> str:
-    shown = printable(text or "", ascii_only=False)
+    shown = _INNER_CELL.sub(r"\1'", printable(text or "", ascii_only=False))
     return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) else shown
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from .escape import printable
@@ -21,7 +22,8 @@ _CELL = 200
 """Characters of a name in a table."""
 _ORIGINS = 10
 _BAD = ("diverged", "incomparable", "missing")
-_MARKS = {"match": "agrees", "diverged": "DIVERGED"}
+_LINKING = re.compile(f"(&#(?:{ord('@')}|{ord('#')});)")
+"""What begins a mention, or the number of an issue."""
 
 
 def to_markdown(report: Report) -> str:
@@ -136,10 +138,19 @@ def _notes(notes: Iterable[str], room: int) -> str:
 
 def _code(text: str) -> str:
     """Set a name in code, in which nothing is markup, a mention or a link."""
-    return f"<code>{_plain(text)}</code>"
+    return f"<code>{_references(text)}</code>"
 
 
 def _plain(text: str) -> str:
+    """Write text in which nothing is markup, a mention or a link.
+
+    GitHub looks for ``@name`` and ``#1`` in what a reader sees, so that character references alone
+    are not enough: a comment stands in between.
+    """
+    return _LINKING.sub(r"\1<!-- -->", _references(text))
+
+
+def _references(text: str) -> str:
     """Write all but letters, digits, blanks and points as character references."""
     shown = printable(text, ascii_only=False)
     if len(shown) > _CELL:

@@ -38,7 +38,7 @@ def to_sarif(report: Report) -> dict[str, JSON]:
                 "ruleId": "padiff/verdict",
                 "ruleIndex": list(_RULES).index("padiff/verdict"),
                 "level": "error",
-                "message": {"text": _text(reason)},
+                "message": {"text": _message(reason)},
             }
             for reason in report.reasons or ("diverged",)
         ]
@@ -91,7 +91,7 @@ def _result(finding: Finding) -> dict[str, JSON]:
         "ruleId": rule,
         "ruleIndex": list(_RULES).index(rule),
         "level": "error",
-        "message": {"text": _text(headline(finding))},
+        "message": {"text": _message(headline(finding))},
         "locations": [location],
         "partialFingerprints": {"padiffAddress/v1": _text(f"{end.owner} {end.what}")},
     }
@@ -101,6 +101,11 @@ def _uri(file: str) -> str:
     """Make a path a URI: relative ones stay so, nothing in it can become a scheme or a query."""
     path = quote(file.replace("\\", "/").encode("utf-8", "backslashreplace"), safe="/")
     return f"file://{path}" if path.startswith("/") else path
+
+
+def _message(text: str) -> str:
+    """Give the text of a message, in which ``[text](target)`` would be a link (SARIF 3.11.6)."""
+    return _text(text).replace("](", "] (")
 
 
 def _text(text: str) -> str:

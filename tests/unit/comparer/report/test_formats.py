@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -55,6 +56,10 @@ NASTY = (
     "lone\ud800surrogate\ufffe\x00",
     "\u202egnp.exe",
     "](javascript:alert(1)) | `code` @everyone https://example.org",
+    "fixes #12, thanks to @org/team",
+    "a;=1+1",
+    "\uff1dcmd",
+    "[see](https://example.org)",
 )
 
 
@@ -186,6 +191,15 @@ def test_sarif_of_a_divergence_without_origin_is_not_empty() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_becomes_a_link_in_sarif(name: str) -> None:
+    log = json.loads(json.dumps(to_sarif(read(named(name)))))
+
+    texts = [found["message"]["text"] for run in log["runs"] for found in run["results"]]
+    assert texts
+    assert not [text for text in texts if "](" in text]
+
+
 def test_markdown_leads_with_verdict_and_origin() -> None:
     lines = to_markdown(read(resnet_like())).splitlines()
 
@@ -226,6 +240,8 @@ def test_no_csv_cell_starts_a_formula(name: str) -> None:
     for cell in (cell for row in rows for cell in row):
         assert not cell.startswith(("=", "+", "@", "\t", "\r", "|", "%"))
         assert not re.match(r"-(?!\d)", cell)
+        assert not cell.startswith("\uff1d")
+        assert not re.search(r";[ \"]*[-=+@|%]", cell)  # another cell where ; stands between them
         table.encode("utf-8")
 
 
@@ -268,6 +284,8 @@ def test_no_name_becomes_markdown(name: str) -> None:
     for bad in ("<script", "<x/>", "](javascript", "@everyone", "https://", "`"):
         assert bad not in text
     assert not [line for line in text.splitlines() if line.startswith("::")]
+    read_by_people = html.unescape(re.sub(r"<code>.*?</code>", "", text))
+    assert not re.search(r"@\w|#\d", read_by_people)  # where GitHub looks for mentions
 
 
 class _Page(HTMLParser):
