@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
+import os
 import shutil
+import sys
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -181,8 +184,7 @@ def _replace(reference: Path, candidate: Path, line: str) -> None:
     """Put the candidate in its place, packed if the reference is."""
 
     def log() -> None:
-        with log_of(reference).open("a", encoding="ascii") as file:
-            file.write(line)
+        _append(log_of(reference), line)
 
     if not reference.name.endswith(PACKED_SUFFIX):
         _swap(reference, candidate, log)
@@ -190,6 +192,20 @@ def _replace(reference: Path, candidate: Path, line: str) -> None:
     if reference.exists() and not (reference.is_file() and zipfile.is_zipfile(reference)):
         raise DumpWriteError(f"cannot replace {str(reference)!r}: it is no packed dump")
     pack(candidate, reference, overwrite=True, whole=log)
+
+
+def _append(log: Path, line: str) -> None:
+    """Add a line to a log, never through a link: it could be put into any file of the user's."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    if sys.platform != "win32":
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with os.fdopen(os.open(log, flags, 0o666), "a", encoding="ascii") as file:
+            file.write(line)
+    except OSError as error:
+        is_link = error.errno == errno.ELOOP
+        reason = "it is a link, which is not followed" if is_link else error.strerror
+        raise DumpWriteError(f"cannot write the log {str(log)!r}: {reason}") from error
 
 
 def _swap(reference: Path, candidate: Path, log: Callable[[], None]) -> None:

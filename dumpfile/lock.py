@@ -47,7 +47,7 @@ class PlaceLock:
         if sys.platform == "win32":
             return None
         while True:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            handle = self._opened()
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -69,9 +69,20 @@ class PlaceLock:
         os.close(self._handle)
         self._handle = None
 
+    def _opened(self) -> int:
+        """Open the file, never through a link: what that leads to would be overwritten."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._path, flags, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                text = f"the lock file {self._path.name!r} is a link, which is not followed"
+                raise OSError(errno.ELOOP, text) from error
+            raise
+
     def _is_still(self, handle: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(handle), self._path.stat())
+            return os.path.samestat(os.fstat(handle), self._path.lstat())
         except FileNotFoundError:
             return False
 

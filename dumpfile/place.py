@@ -258,10 +258,12 @@ class Place:
         return kept
 
     def _keep(self, directory: Path, reason: str) -> Path | None:
-        if not directory.is_dir() or finish_unfinished(directory, reason) is None:
+        if not directory.is_dir() or foreign_entry(directory) is not None:
+            return None  # with a link in it, it would lead elsewhere what is dropped and written
+        if finish_unfinished(directory, reason) is None:
             return None
         kept = self._target.with_name(f"{self._target.name}.incomplete")
-        if is_incomplete(kept):
+        if not kept.is_symlink() and is_incomplete(kept):
             _try_remove(kept)
         if os.path.lexists(kept):
             kept = kept.with_name(f"{kept.name}-{secrets.token_hex(2)}")

@@ -62,6 +62,8 @@ def made(path):
         raise NotImplementedError(f"make {{path!r}} here: {{about['class']}} is a class of yours")
     home, _, name = about["class"].rpartition(".")
     layer = getattr(importlib.import_module(home), name)
+    if not (isinstance(layer, type) and issubclass(layer, {framework}.nn.{base})):
+        raise NotImplementedError(f"make {{path!r}} here: {{about['class']}} is no layer")
     inner = [one for one in ABOUT["modules"] if one and one.rpartition(".")[0] == path]
     if name in CONTAINERS:
         whole = layer()
@@ -320,6 +322,7 @@ def script_for(side: str, framework: str, class_path: str) -> str:
     known = framework if framework in _LAYER else ""
     head = _HEAD.format(side=side, framework=known or "numpy  # and the framework")
     is_own = bool(known) and _LAYER[known].fullmatch(class_path) is not None
-    build = _BUILD_KNOWN.format(framework=known) if is_own else _BUILD_STUB
+    base = {"torch": "Module", "paddle": "Layer"}.get(known, "")
+    build = _BUILD_KNOWN.format(framework=known, base=base) if is_own else _BUILD_STUB
     tensors = {"torch": _TORCH, "paddle": _PADDLE}.get(known, _OTHER)
     return head + build + tensors + _MIDDLE

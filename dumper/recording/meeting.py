@@ -128,7 +128,9 @@ class Meeting:
 
     def _put(self, name: str, content: dict[str, Any]) -> None:
         hidden = self._folder / f".{name}"
-        hidden.write_text(json.dumps(content), encoding="utf-8")
+        hidden.unlink(missing_ok=True)  # it may be a link that somebody put there
+        with hidden.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(content))
         os.replace(hidden, self._folder / name)  # noqa: PTH105 - over what is there
 
     def _get(self, name: str) -> dict[str, Any] | None:
