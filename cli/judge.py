@@ -11,7 +11,7 @@ import click
 from padiff.comparer.judging.rejudge import Outcome, rejudge
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.strictjson import StrictJSONError, from_json
+from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
 from .output import emit
 
@@ -53,7 +53,7 @@ def judge(
 
 def _read(path: Path) -> JSON:
     try:
-        return from_json(path.read_bytes())
+        return read_json(path)
     except (OSError, StrictJSONError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot read the report {str(path)!r}: {reason}") from None

@@ -11,7 +11,7 @@ from padiff.comparer.report.reading import read_report
 from padiff.comparer.report.rebuild import rebuild
 from padiff.comparer.report.terminal import render
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.strictjson import StrictJSONError, from_json
+from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
 from .formats import Format, Wanted, file_options
 from .output import render_to_text
@@ -79,7 +79,7 @@ def report(
 def _read(path: Path) -> dict[str, JSON]:
     """Parse the file strictly."""
     try:
-        data = from_json(path.read_bytes())
+        data = read_json(path)
     except (OSError, StrictJSONError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot read the report {str(path)!r}: {reason}") from error

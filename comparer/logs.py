@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.boundedfile import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEP", "Series", "SeriesComparison", "compare_series", "read_series"]
 
+_MOST_BYTES = 1 << 30
 _LAST_STEP = 2**53
 """Up to here a number says one step and no other."""
 FEW = 2
@@ -96,9 +99,13 @@ def read_series(path: Path, patterns: Sequence[str]) -> dict[str, Series]:
             another does.
     """
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise ConfigError(f"cannot read the log {str(path)!r}: {error.strerror}") from error
+        hint = "take the lines with numbers out of it" if error.errno == errno.EFBIG else None
+        raise ConfigError(
+            f"cannot read the log {str(path)!r}: {error.strerror}", hint=hint
+        ) from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     found: dict[str, Series] = {}
     for pattern in patterns:
         compiled = _compile(pattern)

@@ -6,7 +6,11 @@ import json
 import math
 from typing import TYPE_CHECKING, cast
 
+from .boundedfile import chunks_of
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .schema import JSON
 
 _MAX_DEPTH = 32
@@ -26,7 +30,22 @@ def to_json(value: JSON, *, indent: int | None = None) -> str:
     return json.dumps(value, allow_nan=False, indent=indent, separators=separators)
 
 
-def from_json(data: bytes) -> JSON:
+def read_json(path: Path) -> JSON:
+    """Read a file of strict JSON that may come from anybody.
+
+    Raises:
+        StrictJSONError: It is something else; a large hole, or a device, is found at once.
+        OSError: It cannot be read.
+    """
+    found = bytearray()
+    for chunk in chunks_of(path):
+        if b"\0" in chunk:
+            raise StrictJSONError("a zero byte is no JSON")
+        found += chunk
+    return from_json(found)
+
+
+def from_json(data: bytes | bytearray) -> JSON:
     """Read strict JSON from UTF-8.
 
     Raises:

@@ -6,6 +6,8 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
+from .boundedfile import read_bounded
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,15 +35,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a file.
 
     Raises:
-        StrictTOMLError: It is something else, too large or too deep.
-        OSError: It cannot be read.
+        StrictTOMLError: It is something else, or too deep.
+        OSError: It cannot be read, or is too large.
     """
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise StrictTOMLError(f"larger than {_MOST_BYTES} bytes")
     try:
-        return from_toml(data.decode())
+        return from_toml(read_bounded(path, _MOST_BYTES).decode())
     except UnicodeDecodeError as error:
         raise StrictTOMLError(str(error)) from None
 

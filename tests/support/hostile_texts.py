@@ -6,6 +6,7 @@ Each function writes a file, and gives the command line that meets it; ``good`` 
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -145,7 +146,30 @@ def report_of_huge_numbers(folder: Path) -> list[str]:
     )
 
 
+def endless(folder: Path, name: str, first: bytes = b"") -> None:
+    with (folder / name).open("wb") as file:
+        file.write(first)
+        file.truncate(10 << 30)  # sparse
+
+
+@TEXTS.refused("a zero byte is no JSON")
+def report_beyond_all_size_to_judge(folder: Path) -> list[str]:
+    endless(folder, "report.json", b'{"schema": "padiff-report/1"}')
+    return ["judge", "report.json"]
+
+
+@TEXTS.refused("a zero byte is no JSON")
+def report_that_never_ends(_: Path) -> list[str]:
+    return ["report", "/dev/zero"]
+
+
 # -- logs
+
+
+@TEXTS.refused("larger than 1073741824 bytes")
+def log_beyond_all_size(folder: Path) -> list[str]:
+    endless(folder, "a.log", b"loss: 1\n")
+    return ["compare-logs", "a.log", "a.log"]
 
 
 @TEXTS.refused("captured texts are no numbers and were left out")
@@ -162,3 +186,31 @@ def log_that_nearly_matches(folder: Path) -> list[str]:
         "loss " * 500_000 + "loss" + " " * 500_000 + "loss: -" + "\t" * 500_000
     )
     return ["compare-logs", "a.log", "a.log"]
+
+
+# -- pipes that nobody writes to
+
+
+def pipe(folder: Path, *words: str) -> list[str]:
+    os.mkfifo(folder / "pipe")
+    return [*words, "pipe"]
+
+
+@TEXTS.refused("nobody wrote to this pipe")
+def map_is_a_pipe(folder: Path) -> list[str]:
+    return pipe(folder, "compare", "good", "good", "--map")
+
+
+@TEXTS.refused("nobody wrote to this pipe")
+def policy_is_a_pipe(folder: Path) -> list[str]:
+    return pipe(folder, "compare", "good", "good", "--policy")
+
+
+@TEXTS.refused("nobody wrote to this pipe")
+def report_is_a_pipe(folder: Path) -> list[str]:
+    return pipe(folder, "judge")
+
+
+@TEXTS.refused("nobody wrote to this pipe")
+def log_is_a_pipe(folder: Path) -> list[str]:
+    return pipe(folder, "compare-logs", "pipe")
