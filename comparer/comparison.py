@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import CompareError, ConfigError, Dump, StepFile, open_dump
+from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 from padiff.pairing.weights.weight_plan import ASSUMED
@@ -28,6 +28,7 @@ from .judging.threeway import ThreeWay, count_more_precise, measure_golden
 from .judging.tolerance import TolerancePolicy
 from .judging.updates import TrainingJudge
 from .locating.calltree import CallTree
+from .locating.drift import drift_notes, excuse_drift
 from .locating.fed import Fed, read_fed
 from .locating.locate import locate
 from .locating.nonfinite import nonfinite_notes
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing import Pairing
 
+    from .judging.judge import Judgement
     from .locating.locate import Located
 
 
@@ -226,8 +228,7 @@ def _compare_files(
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = training.settle(judgement, pairing, known, found)
-    judgement = excuse_kinks(judgement, known, found, settings)
-    judgement = excuse_shared(judgement, known.index, found.index)
+    judgement = _excuse(judgement, known, found, settings, is_fed=bool(fed.phases))
     tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
     located = locate(tree, (known.framework, found.framework))
     located = explain(located, tree, known, found, told)
@@ -256,6 +257,24 @@ def _compare_files(
     )
 
 
+def _excuse(
+    judgement: Judgement,
+    known: StepFile,
+    found: StepFile,
+    settings: CompareSettings,
+    *,
+    is_fed: bool,
+) -> Judgement:
+    """Let match what only rounding made of it, and skip what is no gradient of the same thing."""
+    if not is_fed:  # what is fed does not add up
+        judgement = excuse_drift(judgement, known.index, settings, phase=Phase.FORWARD)
+    judgement = excuse_kinks(judgement, known, found, settings)
+    judgement = excuse_shared(judgement, known.index, found.index)
+    if not is_fed:
+        judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
+    return judgement
+
+
 def _pair_files(known: StepFile, found: StepFile, settings: CompareSettings) -> Pairing:
     """Pair what the settings select.
 
@@ -280,6 +299,7 @@ def _notes_of_step(
     return (
         *pairing.notes,
         *known_notes(located.pairs),
+        *drift_notes(located.pairs),
         *kink_notes(located.pairs),
         *nonfinite_notes(known.index, found.index),
         *attribute_notes(

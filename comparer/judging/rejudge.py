@@ -12,10 +12,10 @@ from padiff.dumpfile import ConfigError, Phase, Role
 
 from .bystatistics import disagreement
 from .decision import Counted, agrees, by_errors
+from .excused import DRIFT, broken_places, weigh_excuses
 from .hull import passes
 from .kinks import KINKS
 from .noise import DEFAULT_FACTOR
-from .openkinks import broken_places, weigh_kinks
 from .storedpair import StoredPair, as_list, as_mapping, optional_number, read_pair
 from .tolerance import TolerancePolicy, ToleranceRule
 
@@ -29,7 +29,7 @@ __all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
-OVER_KINKS = "elements over a kink may explain it, which only the dumps show"
+UNASKED = "rounding that grew, or elements over a kink, may explain it: only the dumps show that"
 SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
 
 
@@ -111,7 +111,7 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     rows = [read_pair(row) for row in as_list(top.get("pairs"))]
     rejudger = _Rejudger(as_mapping(top.get("settings", {})), atol, rtol)
     judged = [row for row in rows if row.rests_on in JUDGED]
-    pairs = rejudger.excuse_kinks(judged, tuple(map(rejudger.pair, judged)), top)
+    pairs = rejudger.excuse(judged, tuple(map(rejudger.pair, judged)), top)
     pairs = _open_shared(judged, pairs)
     reasons = [
         str(reason) for reason in as_list(top.get("reasons")) if not str(reason).endswith(DIVERGED)
@@ -195,6 +195,7 @@ class _Rejudger:
         allowed = optional_number(settings.get("max_mismatched")) or 0.0
         self._share = max(allowed, 0.0 if quantile is None else 1 - quantile)
         factor = optional_number(settings.get("floor_factor"))
+        self._is_measured = any(settings.get(name) is not None for name in ("floor", "golden"))
         self._factor = DEFAULT_FACTOR if factor is None else factor
 
     def pair(self, pair: StoredPair) -> Rejudged:
@@ -221,27 +222,28 @@ class _Rejudger:
             why="" if answer is not None else "the report holds too little of its elements",
         )
 
-    def excuse_kinks(
+    def excuse(
         self,
         rows: Sequence[StoredPair],
         pairs: tuple[Rejudged, ...],
         report: Mapping[str, JSON],
     ) -> tuple[Rejudged, ...]:
-        """Excuse the gradients that kinks excuse at the new tolerance too: see ``openkinks``."""
+        """Excuse what is excused at the new tolerance too: see ``excused``."""
         if self._policy.rtol is not None or self._given == (None, None):
             return pairs
-        found = weigh_kinks(
+        found = weigh_excuses(
             rows,
             [None if pair.outcome is Outcome.UNDECIDED else pair.agrees for pair in pairs],
             broken=broken_places(report, JUDGED),
             rules=self._policy.rules,
+            is_measured=self._is_measured,
         )
         settled = list(pairs)
         for place, is_excused in found.items():
             if pairs[place].outcome is Outcome.KEPT:
                 continue
             outcome = Outcome.MATCH if is_excused else Outcome.UNDECIDED
-            why = "" if is_excused else OVER_KINKS
+            why = "" if is_excused else UNASKED
             settled[place] = replace(pairs[place], outcome=outcome, why=why)
         return tuple(settled)
 
@@ -252,8 +254,8 @@ class _Rejudger:
             return "judged by how the update moved it"
         if pair.verdict not in {Outcome.MATCH, Outcome.DIVERGED}:
             return "excused by other records"
-        if pair.tolerance is None or pair.reason.startswith(KINKS):
-            return ""  # see excuse_kinks
+        if pair.tolerance is None or pair.reason.startswith((KINKS, DRIFT)):
+            return ""  # see excuse
         own = self._decide(pair, pair.tolerance, mismatched=pair.mismatched)
         is_other = own is not None and own is not (pair.verdict == Outcome.MATCH)
         return "decided by other records" if is_other else ""

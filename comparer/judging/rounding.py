@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, RecordInfo
 
-__all__ = ["Rounding", "Sums"]
+__all__ = ["CONTRACTIONS", "Rounding", "Sums"]
 
 _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
 _ENTRY = {Role.OUTPUT: Role.INPUT, Role.GRAD_INPUT: Role.GRAD_OUTPUT}
 """What went in of what came out."""
-_CONTRACTIONS = (
+CONTRACTIONS = (
     "adaptive_", "avg_pool", "celu", "dropout", "elu", "flatten", "gelu", "hard", "identity",
     "leaky_relu", "log_sigmoid", "max_pool", "mish", "relu", "sigmoid", "silu", "softmax",
     "softplus", "softshrink", "softsign", "tanh",
@@ -158,7 +158,7 @@ class Rounding:
     def _passes_on(self, module: int) -> bool:
         if module not in self._passing:
             kind = kind_of(self._index.modules[module])
-            self._passing[module] = kind is not None and kind.startswith(_CONTRACTIONS)
+            self._passing[module] = kind is not None and kind.startswith(CONTRACTIONS)
         return self._passing[module]
 
     def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:

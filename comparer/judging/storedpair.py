@@ -47,6 +47,7 @@ class StoredPair:
     nonfinite: int
     mean_abs: float | None
     reference_mean_abs: float | None
+    relative_l2: float | None
     is_exact: bool
     """Whether its elements are integers or booleans."""
     reason: str
@@ -87,6 +88,7 @@ def read_pair(data: JSON) -> StoredPair:
         nonfinite=int(as_number(metrics.get("nonfinite_mismatched", 0))),
         mean_abs=optional_number(metrics.get("mean_abs")),
         reference_mean_abs=optional_number(metrics.get("reference_mean_abs")),
+        relative_l2=optional_number(metrics.get("relative_l2")),
         is_exact=not str(ends[0].get("dtype")).startswith(("float", "bfloat", "complex")),
         reason=str(row.get("reason", "")),
     )

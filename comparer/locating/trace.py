@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .calltree import CallTree
 
-__all__ = ["Beginning", "Trace", "trace_back"]
+__all__ = ["Beginning", "Trace", "sound_error", "trace_back"]
 
 STEP = 4.0
 """What came out must be this many times as wrong as what went in for a fault to lie between."""
@@ -94,6 +94,12 @@ def trace_back(tree: CallTree, faults: Faults, phase: Phase) -> Faults:
         if found.suspects:
             suspects[found.call] = tuple(sorted({tree.path(call) for call in found.suspects}))
     return Faults(origins=frozenset(origins), suspects=suspects, begun=begun)
+
+
+def sound_error(dtype: str) -> float:
+    """Give the relative error, in L2, up to which what one call made shows no fault."""
+    sums = 0.0 if dtype == "float64" else SUMS * FLOAT32_ROUNDOFF
+    return SAFETY * (unit_roundoff(dtype) + sums)
 
 
 class Trace:
@@ -242,8 +248,7 @@ class Trace:
     ) -> Beginning | None:
         value = 0 if record.value is None else record.value
         dtype = self._tree.reference.values[value].dtype
-        unit = unit_roundoff(dtype)
-        sound = SAFETY * (unit + (0.0 if dtype == "float64" else SUMS * FLOAT32_ROUNDOFF))
+        sound = sound_error(dtype)
         error = self._error(record)
         known = next(
             (one for one in (maker, *self._tree.ancestors(maker)) if self._is_judged(one)), None
