@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CallInfo, Index, ModuleInfo, Phase, RecordInfo, Role, ValueInfo
 
 from .kinds import kind_of
+from .tensors.sketch import is_telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from .calls.groups import Token
     from .result import SideName
     from .side import Side
+    from .tensors.sketch import Sketches
 
 __all__ = ["View", "view_of"]
 
@@ -49,12 +52,26 @@ class View:
     """Records of each call and role, in the order of recording."""
     largest: Mapping[tuple[int, Role], RecordInfo]
     """The record with most elements among the inputs, and among the outputs, of each call."""
+    given: tuple[int | None, ...]
+    """Value of the largest input of each call, None where there is none."""
+    made: tuple[int | None, ...]
+    """Value of the largest output of each call."""
+    told_given: tuple[int | None, ...]
+    """As ``given``, but None for a constant too, which anything could make."""
+    told_made: tuple[int | None, ...]
+    """As ``made``, but None for a constant too."""
     weights: tuple[tuple[int, ...], ...]
     """Records of role ``weight`` that each module itself owns."""
     hidden: frozenset[int] = frozenset()
     """Calls that the user does not want to be paired."""
     before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
     """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
+    tokens: dict[int, Token] = field(default_factory=dict)
+    """Kind and sizes of each module, once they were worked out (``calls/anchors.py``)."""
+    sketches: dict[Role, Sketches] = field(default_factory=dict)
+    """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
+    takers: list[int] = field(default_factory=list)
+    """What takes the output of each call, once it was found (``calls/anchors.py``)."""
 
     @property
     def index(self) -> Index:
@@ -107,6 +124,9 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         for record, is_weight in zip(index.records, weights, strict=True)
     ]
     of_call = _by_call(index)
+    largest = {key: _largest(found) for key, found in of_call.items() if key[1] in _MAIN}
+    given, made = (_values(largest, role, len(index.calls)) for role in (Role.INPUT, Role.OUTPUT))
+    told = [is_telling(value.statistics) for value in index.values]
     inner = _grouped([call.parent for call in index.calls], len(index.calls))
     return View(
         name=name,
@@ -123,7 +143,11 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         top=tuple(call.id for call in index.calls if call.parent is None),
         executed=_grouped([call.module for call in index.calls], len(index.modules)),
         of_call=of_call,
-        largest={key: _largest(found) for key, found in of_call.items() if key[1] in _MAIN},
+        largest=largest,
+        given=given,
+        made=made,
+        told_given=tuple(v if v is not None and told[v] else None for v in given),
+        told_made=tuple(v if v is not None and told[v] else None for v in made),
         weights=_grouped(owners, len(index.modules)),
         hidden=hidden,
     )
@@ -153,6 +177,13 @@ def _largest(records: Sequence[RecordInfo]) -> RecordInfo:
     if len(records) == 1:
         return records[0]
     return max(records, key=lambda record: (prod(record.shape), -record.id))
+
+
+def _values(
+    largest: Mapping[tuple[int, Role], RecordInfo], role: Role, count: int
+) -> tuple[int | None, ...]:
+    found = (largest.get((call, role)) for call in range(count))
+    return tuple(None if record is None else record.value for record in found)
 
 
 def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...], ...]:

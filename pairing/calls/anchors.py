@@ -18,7 +18,7 @@ from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 from .groups import Groups
 from .likeweights import distinct_weights, told_by_next, told_by_outputs, weight_numbers
 from .onesided import OPAQUE
-from .places import places_of
+from .places import ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -188,8 +188,7 @@ def _around(
     for (view, calls), told in zip(sides, tokens, strict=True):
         makers: dict[int | None, Token] = {}
         eaters: dict[int | None, set[Token]] = {}
-        given = [_main(view, call, Role.INPUT) for call in calls]
-        made = [_main(view, call, Role.OUTPUT) for call in calls]
+        given, made = ([side[call] for call in calls] for side in (view.given, view.made))
         for place, token in enumerate(told):
             makers.setdefault(made[place], token)
             eaters.setdefault(given[place], set()).add(token)
@@ -205,18 +204,13 @@ def _around(
 
 def _after(view: View, calls: Sequence[int]) -> list[int]:
     """Give for each call the only innermost one that takes its output as it is, -1 if none does."""
-    takers: dict[int | None, list[int]] = {}
-    for call in range(len(view.calls)):
-        if not view.inner[call]:
-            takers.setdefault(_main(view, call, Role.INPUT), []).append(call)
-    made = (_main(view, call, Role.OUTPUT) for call in calls)
-    found = [[] if value is None else takers.get(value, []) for value in made]
-    return [one[0] if len(one) == 1 else -1 for one in found]
-
-
-def _main(view: View, call: int, role: Role) -> int | None:
-    record = view.main(call, role)
-    return None if record is None else record.value
+    if not view.takers:
+        takers: dict[int | None, int] = {}
+        for call, value in enumerate(view.given):
+            if not view.inner[call]:
+                takers[value] = -1 if value in takers else call
+        view.takers.extend(-1 if made is None else takers.get(made, -1) for made in view.made)
+    return [-1 if call < 0 else view.takers[call] for call in calls]
 
 
 def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]:
@@ -225,8 +219,8 @@ def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]
     found = []
     for place, (view, calls) in enumerate(sides):
         owners = frozenset(view.calls[call].module for call in calls)
-        places = places_of(view.modules, owners)
-        ranks = [places[view.calls[call].module].ranks for call in calls]
+        of_module = ranks_of(view.modules, owners)
+        ranks = [of_module[view.calls[call].module] for call in calls]
         changes = [one < two for one, two in pairwise(ranks) if one != two]
         if not changes or sum(changes) < _MIN_RISING * len(changes):
             return np.full(len(sides[0][1]), -1), np.full(len(sides[1][1]), -2)
@@ -239,6 +233,12 @@ def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]
 def token_of(view: View, call: int) -> Token:
     """Give kind and sizes of the layer that ran in a call."""
     module = view.calls[call].module
+    if module not in view.tokens:
+        view.tokens[module] = _token(view, module)
+    return view.tokens[module]
+
+
+def _token(view: View, module: int) -> Token:
     own = view.weights[module]
     if own and not view.children[module] and view.kinds[module] not in OPAQUE:
         shapes = [view.records[record].shape for record in own]

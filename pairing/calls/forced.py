@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Role
-from padiff.pairing.tensors.sketch import is_telling
-
 from .anchors import token_of
 from .groups import fit
 from .order import ancestors_of, undecided
@@ -47,8 +44,8 @@ class _Flow:
         self.tokens: list[Token] = [token_of(view, call) for call in layers]
         self.sizes = [prod(token[1]) for token in self.tokens]
         self.groups = [groups.get(rank, size) for rank, size in enumerate(self.sizes)]
-        self.taken = [_telling(view, call, Role.INPUT) for call in layers]
-        self.made = [_telling(view, call, Role.OUTPUT) for call in layers]
+        self.taken = [view.told_given[call] for call in layers]
+        self.made = [view.told_made[call] for call in layers]
         self._makers: dict[int | None, int] = {}
         self._takers: dict[int | None, list[int]] = defaultdict(list)
         for rank, (taken, made) in enumerate(zip(self.taken, self.made, strict=True)):
@@ -223,11 +220,3 @@ def weight_groups(
             if number >= 0 and counts[0][number] == counts[1][number]:
                 groups[rank] = ("weights", number)
     return found
-
-
-def _telling(view: View, call: int, role: Role) -> int | None:
-    """Give the main value of a role of a call, None if it is a constant."""
-    main = view.main(call, role)
-    if main is None or main.value is None or not is_telling(view.values[main.value].statistics):
-        return None
-    return main.value

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
-from padiff.pairing.tensors.sketch import alikeness, is_telling
+from padiff.pairing.tensors.sketch import alikeness
+
+from .outputs import ALIKE, Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+    from collections.abc import Hashable, Mapping, Sequence, Set
 
     from padiff.pairing.view import View
 
@@ -22,12 +24,8 @@ __all__ = ["FreeProofs", "prove_free"]
 _ROUNDS = 3
 """What a proven call feeds may prove the next one, so many times."""
 _MAX_RIVALS = 4
-_ALIKE = 0.97
-"""Outputs whose statistics are this near are those of partners."""
 _EQUAL = 0.999
 """Outputs this near are the same values, but for rounding; they differ from what is not alike."""
-_NEAR = 0.02
-"""Outputs that could be so alike have lengths no further apart, relatively."""
 
 
 def prove_free(
@@ -60,7 +58,10 @@ def prove_free(
     gaps = [_Gaps(view, side) for view, side in zip(views, anchors, strict=True)]
     for _ in range(_ROUNDS):
         known = [(one, calls.ahead[one]) for one in sorted({*layers, *proven})]
-        links = [_Links(view, [pair[side] for pair in known]) for side, view in enumerate(views)]
+        sets: dict[frozenset[int], int] = {}
+        links = [
+            _Links(view, [pair[side] for pair in known], sets) for side, view in enumerate(views)
+        ]
         _drop_contrary(views, known, links)
         more = _linked(views, pairs, free, links, gaps, dict(known))
         if more <= proven:
@@ -113,24 +114,34 @@ class FreeProofs:
 class _Links:
     """What the proven calls of one side make and take; known by their number."""
 
-    def __init__(self, view: View, known: Sequence[int]) -> None:
+    def __init__(self, view: View, known: Sequence[int], sets: dict[frozenset[int], int]) -> None:
+        """Gather them.
+
+        Args:
+            view: The side.
+            known: The proven calls.
+            sets: Number of each set of calls that take one value, equal on both sides.
+        """
         self.view = view
         self.makers: dict[int, int] = {}
-        self.takers: dict[int, set[int]] = defaultdict(set)
+        takers: dict[int, set[int]] = defaultdict(set)
         for number, call in enumerate(known):
-            made, taken = _telling(view, call, Role.OUTPUT), _telling(view, call, Role.INPUT)
+            made, taken = view.told_made[call], view.told_given[call]
             if made is not None:
                 self.makers.setdefault(made, number)
             if taken is not None:
-                self.takers[taken].add(number)
+                takers[taken].add(number)
+        self._feeds = {
+            value: sets.setdefault(frozenset(found), len(sets)) for value, found in takers.items()
+        }
 
     def fed_by(self, call: int) -> int | None:
-        taken = _telling(self.view, call, Role.INPUT)
+        taken = self.view.told_given[call]
         return None if taken is None else self.makers.get(taken)
 
-    def feeds(self, call: int) -> frozenset[int]:
-        made = _telling(self.view, call, Role.OUTPUT)
-        return frozenset(() if made is None else self.takers.get(made, ()))
+    def feeds(self, call: int) -> int | None:
+        made = self.view.told_made[call]
+        return None if made is None else self._feeds.get(made)
 
 
 class _Gaps:
@@ -145,20 +156,12 @@ class _Gaps:
         return before, self._anchors[place] if place < len(self._anchors) else None
 
 
-def _telling(view: View, call: int, role: Role) -> int | None:
-    """Give the main value of a role of a call, None if it is a constant."""
-    main = view.main(call, role)
-    if main is None or main.value is None or not is_telling(view.values[main.value].statistics):
-        return None
-    return main.value
-
-
 def _drop_contrary(
     views: tuple[View, View], known: Sequence[tuple[int, int]], links: Sequence[_Links]
 ) -> None:
     """Forget what calls make where only one of the two activates it: it is not the same value."""
     for number, pair in enumerate(known):
-        made = [_telling(view, call, Role.OUTPUT) for view, call in zip(views, pair, strict=True)]
+        made = [view.told_made[call] for view, call in zip(views, pair, strict=True)]
         signs = [
             None if value is None else (view.values[value].statistics.minimum or 0.0) < 0
             for view, value in zip(views, made, strict=True)
@@ -187,7 +190,7 @@ def _linked(
             if side == 0:
                 around = _image(around[0], known), _image(around[1], known)
             told: list[Hashable] = [] if fed is None else [("fed", kind, fed)]
-            told += [("feeds", kind, feeds)] if feeds else []
+            told += [] if feeds is None else [("feeds", kind, feeds)]
             told.append(("gap", kind, fed, around))
             keys[side][call] = told
             for key in told:
@@ -207,7 +210,7 @@ def _alike(
     views: tuple[View, View], pairs: Sequence[tuple[int, int]], free: Sequence[Sequence[int]]
 ) -> set[int]:
     """Give the reference calls whose output only one call of the other side has, and vice versa."""
-    lengths = [_Lengths(view, side) for view, side in zip(views, free, strict=True)]
+    lengths = [Outputs(view, side) for view, side in zip(views, free, strict=True)]
     found = set()
     for one, two in pairs:
         known, other = (
@@ -216,7 +219,7 @@ def _alike(
         if known is None or other is None:
             continue
         near = alikeness(views[0], known, views[1], other)
-        if near is None or near < _ALIKE:
+        if near is None or near < ALIKE:
             continue
         modules = views[0].calls[one].module, views[1].calls[two].module
         is_same = near >= _EQUAL
@@ -231,51 +234,3 @@ def _alike(
 def _image(call: int | None, known: Mapping[int, int]) -> int | None:
     """Give the proven partner of a call, -1 if it has none."""
     return None if call is None else known.get(call, -1)
-
-
-class _Lengths:
-    """The outputs of the calls of one side by kind, size and length, to find those alike."""
-
-    def __init__(self, view: View, calls: Iterable[int]) -> None:
-        self._view = view
-        self._of: dict[Hashable, list[tuple[float, int]]] = defaultdict(list)
-        for call in calls:
-            found = self._key(call)
-            if found is not None:
-                self._of[found[0]].append((found[1], call))
-        for entries in self._of.values():
-            entries.sort()
-
-    def _key(self, call: int) -> tuple[Hashable, float] | None:
-        value = _telling(self._view, call, Role.OUTPUT)
-        length = None if value is None else self._view.values[value].statistics.l2
-        if value is None or length is None:
-            return None
-        return (self._view.kind(call), self._view.values[value].size), length
-
-    def are_of(self, module: int, call: int, *, is_same: bool) -> bool:
-        """Tell whether all outputs that could be that of a call are of one module.
-
-        Args:
-            module: The module.
-            call: One of its calls.
-            is_same: Whether the other side has the very values of its output, so that only outputs
-                that are alike in their extremes too could be meant, not all that are as long.
-        """
-        key, length = self._key(call) or (None, 0.0)
-        entries = self._of.get(key, [])
-        start = bisect_left(entries, (length * (1 - _NEAR), -1))
-        for other_length, other in entries[start:]:
-            if other_length > length * (1 + _NEAR):
-                break
-            is_other = self._view.calls[other].module != module
-            if is_other and not (is_same and self._differ(call, other)):
-                return False
-        return bool(entries)
-
-    def _differ(self, call: int, other: int) -> bool:
-        made, rival = self._view.main(call, Role.OUTPUT), self._view.main(other, Role.OUTPUT)
-        if made is None or rival is None:
-            return False
-        near = alikeness(self._view, made, self._view, rival)
-        return near is not None and near < _ALIKE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["Place", "places_of"]
+__all__ = ["Place", "places_of", "ranks_of"]
 
 _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
 _MIXED = re.compile(r"[a-z]*\d+[a-z][a-z0-9]*")
@@ -42,26 +42,48 @@ def places_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, Plac
         modules: All modules, parents first.
         owners: Ids of the modules that own parameters; branches without any do not count.
     """
-    counted = set(owners)
-    for module in reversed(modules):
-        if module.id in counted and module.parent is not None:
-            counted.add(module.parent)
-    ranks: list[tuple[int, ...]] = [()] * len(modules)
+    ranks = ranks_of(modules, owners)
+    return {owner: Place(ranks[owner], _words(modules[owner].path)) for owner in owners}
+
+
+def ranks_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, tuple[int, ...]]:
+    """Give the ranks alone; only the owners and what is around them is looked at.
+
+    Args:
+        modules: All modules, parents first.
+        owners: Ids of the modules that own parameters; branches without any do not count.
+    """
+    counted = _with_outer(modules, owners)
+    keys = {number: _key(modules[number], owners) for number in counted}
     numbers: dict[tuple[int, str, str | None], set[tuple[int, str]]] = {}
-    keys = [_key(module, owners) for module in modules]
-    for module, key in zip(modules, keys, strict=True):
-        if module.id in counted and key is not None:
+    for key in keys.values():
+        if key is not None:
             numbers.setdefault(key[0], set()).add(key[1])
     order = {
         key: {number: rank for rank, number in enumerate(sorted(found))}
         for key, found in numbers.items()
+        if len(found) > 1
     }
-    for module, key in zip(modules, keys, strict=True):
-        above = () if module.parent is None else ranks[module.parent]
-        siblings = {} if key is None else order.get(key[0], {})
-        rank = siblings.get(key[1]) if key is not None and len(siblings) > 1 else None
-        ranks[module.id] = above if rank is None else (*above, rank)
-    return {owner: Place(ranks[owner], _words(modules[owner].path)) for owner in owners}
+    ranks: dict[int, tuple[int, ...]] = {}
+    for module, key in keys.items():
+        parent = modules[module].parent
+        above = () if parent is None else ranks[parent]
+        siblings = None if key is None else order.get(key[0])
+        if key is not None and siblings is not None:
+            above = (*above, siblings[key[1]])
+        ranks[module] = above
+    return ranks
+
+
+def _with_outer(modules: Sequence[ModuleInfo], owners: Set[int]) -> list[int]:
+    """Give some modules and all around them, the outermost first."""
+    found = set(owners)
+    for owner in owners:
+        outer = modules[owner].parent
+        while outer is not None and outer not in found:
+            found.add(outer)
+            outer = modules[outer].parent
+    return sorted(found)
 
 
 def _words(path: str) -> frozenset[str]:

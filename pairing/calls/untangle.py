@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Role
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set
 
@@ -46,7 +44,7 @@ def untangled(
     groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     found: list[tuple[int, int]] = []
     for one, two in pairs:
-        given = _fed(views[0], calls[0][one]), _fed(views[1], calls[1][two])
+        given = views[0].given[calls[0][one]], views[1].given[calls[1][two]]
         if given[0] is None or given[1] is None or (one, two) in fixed:
             found.append((one, two))
         else:
@@ -54,12 +52,6 @@ def untangled(
     for group in groups.values():
         found += _reassigned(evidence, group)
     return sorted(found)
-
-
-def _fed(view: View, call: int) -> int | None:
-    """Give the value of the largest tensor that goes into a call."""
-    main = view.main(call, Role.INPUT)
-    return None if main is None else main.value
 
 
 def _reassigned(evidence: Evidence, group: list[tuple[int, int]]) -> list[tuple[int, int]]:

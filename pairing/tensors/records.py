@@ -251,7 +251,7 @@ def _is_same_job(reference: View, one: int, candidate: View, two: int, calls: Ca
     if _is_root(reference, one) and _is_root(candidate, two):
         return True
     mine, theirs = reference.inner[one], candidate.inner[two]
-    if len(mine) == len(theirs) and all(calls.ahead.get(a) in theirs for a in mine):
+    if len(mine) == len(theirs) and set(theirs).issuperset(map(calls.ahead.get, mine)):
         return True
     if calls.share[one] < 1.0:
         return False

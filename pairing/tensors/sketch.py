@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo, Role, Statistics
     from padiff.pairing.view import View
 
-__all__ = ["Sketches", "alikeness", "closeness", "is_telling", "sketches_of"]
+__all__ = ["Sketches", "alike_numbers", "alikeness", "closeness", "is_telling", "sketches_of"]
 
 Floats = npt.NDArray[np.float64]
 _SCALE = 20.0
@@ -32,17 +32,25 @@ class Sketches:
 
 
 def sketches_of(view: View, calls: Sequence[int], role: Role) -> Sketches:
-    """Sketch the largest record of a role of each call."""
-    size = np.full(len(calls), -1, np.int64)
-    numbers = np.full((len(calls), 3), np.nan)
-    for place, call in enumerate(calls):
+    """Sketch the largest record of a role of each call; -1 is a call of which nothing is known."""
+    if role not in view.sketches:
+        view.sketches[role] = _all_sketches(view, role)
+    known, places = view.sketches[role], np.asarray(calls, np.int64)
+    return Sketches(size=known.size[places], numbers=known.numbers[places])
+
+
+def _all_sketches(view: View, role: Role) -> Sketches:
+    """Sketch all calls of a side, and at the end one of which nothing is known."""
+    size = np.full(len(view.calls) + 1, -1, np.int64)
+    numbers = np.full((len(view.calls) + 1, 3), np.nan)
+    for call in range(len(view.calls)):
         main = view.main(call, role)
         if main is None:
             continue
-        size[place] = prod(main.shape)
+        size[call] = prod(main.shape)
         statistics = _statistics(view, main)
         if statistics is not None and statistics.l2 is not None:
-            numbers[place] = statistics.minimum, statistics.maximum, statistics.l2
+            numbers[call] = statistics.minimum, statistics.maximum, statistics.l2
     return Sketches(size=size, numbers=numbers)
 
 
@@ -78,6 +86,24 @@ def alikeness(
     length = max(one.l2, two.l2) or 1.0
     gap = (abs(low - other_low) + abs(high - other_high)) / span + abs(one.l2 - two.l2) / length
     return min(max(1.0 - _SCALE * gap / 3, 0.0), 1.0)
+
+
+def alike_numbers(one: Floats, others: Floats) -> Floats:
+    """Say how near telling statistics are to many others, as ``alikeness`` does.
+
+    Args:
+        one: Minimum, maximum and l2.
+        others: The same of each of the others, shape (count, 3).
+
+    Returns:
+        Shape (count,), in [0, 1].
+    """
+    size = np.maximum(np.abs(one), np.abs(others))
+    span, length = np.maximum(size[:, 0], size[:, 1]), size[:, 2]
+    away = np.abs(one - others)
+    gap = (away[:, 0] + away[:, 1]) / np.where(span > 0, span, 1.0)
+    gap += away[:, 2] / np.where(length > 0, length, 1.0)
+    return np.clip(1.0 - _SCALE * gap / 3, 0.0, 1.0)
 
 
 def is_telling(statistics: Statistics) -> bool:

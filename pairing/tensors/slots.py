@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -14,13 +16,16 @@ from .repeated import may_repeat
 from .sketch import alikeness
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
 __all__ = ["pair_slots"]
 
+_MAX_SCORED = 4096
+"""More pairs of slots than this, and only those of one name or of about one place are scored."""
+_REACH = 8
 _PART = re.compile(r"\[(\d+)\]|\['([^']*)'\]|\.(\w+)")
 
 
@@ -43,11 +48,11 @@ def pair_slots(
         if one.shape == two.shape and one.value is not None and two.value is not None:
             return [(one.id, two.id)]
     scored = []
-    for place, one in enumerate(mine):
-        for other, two in enumerate(theirs):
-            score = _score(reference, one, candidate, two)
-            if score > 0:
-                scored.append((-score + 0.05 * abs(place - other), one.id, two.id))
+    for place, other in _possible(mine, theirs):
+        one, two = mine[place], theirs[other]
+        score = _score(reference, one, candidate, two)
+        if score > 0:
+            scored.append((-score + 0.05 * abs(place - other), one.id, two.id))
     taken: tuple[set[int], set[int]] = (set(), set())
     found = []
     for _, first, second in sorted(scored):
@@ -56,6 +61,22 @@ def pair_slots(
             taken[1].add(second)
             found.append((first, second))
     return sorted(found)
+
+
+def _possible(
+    mine: Sequence[RecordInfo], theirs: Sequence[RecordInfo]
+) -> Iterator[tuple[int, int]]:
+    """Give the places of what may be partners: all with all, of many those of about one place."""
+    if len(mine) * len(theirs) <= _MAX_SCORED:
+        yield from product(range(len(mine)), range(len(theirs)))
+        return
+    named: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for other, two in enumerate(theirs):
+        named[_plain(two.slot)].append(other)
+    for place, one in enumerate(mine):
+        near = range(max(0, place - _REACH), min(len(theirs), place + _REACH + 1))
+        for other in {*near, *named.get(_plain(one.slot), ())}:
+            yield place, other
 
 
 def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -> float:

@@ -7,10 +7,11 @@ the values do. Such a pair says only that nothing was lost; where values diverge
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from padiff.dumpfile import CALL_ROLES, DumpError, RecordInfo, Role
 from padiff.pairing.result import PairedBy, RecordPair
@@ -60,10 +61,10 @@ def pair_strays(reference: View, candidate: View, pairs: Sequence[RecordPair]) -
     for is_backward in (False, True):
         mine = _strays(reference, judged[0], is_backward=is_backward)
         theirs = _strays(candidate, judged[1], is_backward=is_backward)
-        lows = [stray.low for stray in theirs]
+        others = _Extremes(theirs)
         taken: set[int] = set()
         for stray in mine if theirs else ():
-            for place in _near(stray, theirs, lows):
+            for place in others.near(stray):
                 rule = None if place in taken else _rule(reference, stray, candidate, theirs[place])
                 if rule is not None:
                     taken.add(place)
@@ -93,19 +94,32 @@ def _strays(view: View, judged: Container[int | None], *, is_backward: bool) -> 
     return sorted(found.values(), key=lambda stray: (stray.low, stray.record.id))
 
 
-def _near(stray: _Stray, others: Sequence[_Stray], lows: Sequence[float]) -> Iterator[int]:
-    """Give the few strays of the other side that have about the same extremes, best first."""
-    slack = _SAME * (abs(stray.low) + abs(stray.high))
-    start = bisect_left(lows, stray.low - slack)
-    close: list[tuple[float, int]] = []
-    for place in range(start, len(others)):
-        if lows[place] > stray.low + slack:
-            break
-        gap = abs(others[place].high - stray.high)
-        if gap <= slack:
-            close.append((gap + abs(lows[place] - stray.low), place))
-    for _, place in sorted(close)[:_MAX_TRIED]:
-        yield place
+class _Extremes:
+    """The extremes of the strays of one side, each in ascending order."""
+
+    def __init__(self, strays: Sequence[_Stray]) -> None:
+        self._numbers = np.array([(stray.low, stray.high) for stray in strays]).reshape(-1, 2)
+        self._orders = [self._numbers[:, axis].argsort(kind="stable") for axis in (0, 1)]
+        self._sorted = [self._numbers[order, axis] for axis, order in enumerate(self._orders)]
+
+    def near(self, stray: _Stray) -> list[int]:
+        """Give the few that have about the same extremes, best first."""
+        slack = _SAME * (abs(stray.low) + abs(stray.high))
+        own = stray.low, stray.high
+        spans = [
+            (
+                int(np.searchsorted(ascending, number - slack)),
+                int(np.searchsorted(ascending, number + slack, side="right")),
+            )
+            for ascending, number in zip(self._sorted, own, strict=True)
+        ]
+        axis = min((0, 1), key=lambda one: spans[one][1] - spans[one][0])
+        places = np.sort(self._orders[axis][slice(*spans[axis])])
+        with np.errstate(invalid="ignore"):  # infinite less infinite is near to nothing
+            gaps = np.abs(self._numbers[places] - own)
+            is_near = (gaps <= slack).all(axis=1)
+        places, away = places[is_near], gaps[is_near].sum(axis=1)
+        return [int(place) for place in places[away.argsort(kind="stable")[:_MAX_TRIED]]]
 
 
 def _rule(reference: View, one: _Stray, candidate: View, two: _Stray) -> Rule | None:

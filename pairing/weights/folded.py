@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,8 @@ _EPSILON = 1e-5
 """Both frameworks' default."""
 Floats = npt.NDArray[np.float64]
 Views = tuple["View", "View"]
+_Holder = tuple[str, int | None]
+"""The module that owns a weight, or its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +74,8 @@ def find_folds(views: Views, calls: CallPairs, owned: Owned) -> list[Fold]:
     ]
     if not possible:
         return []
-    states = _States(views, possible)
-    checked = (_checked(views, fold, owned.pairs, states) for fold in possible)
+    states, products = _States(views, possible), _Products(views, owned.pairs)
+    checked = (_checked(views, fold, products, states) for fold in possible)
     return [fold for fold in checked if fold is not None]
 
 
@@ -89,7 +92,7 @@ def _possible(views: Views, side: int, partners: Mapping[int, int]) -> Iterator[
     makers = _makers(view) if lone else {}
     for module in lone:
         ran = view.executed[module]
-        before = [makers.get(_main(view, call, Role.INPUT), -1) for call in ran]
+        before = [makers.get(view.given[call], -1) for call in ran]
         if any(call not in partners for call in before):
             continue
         groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
@@ -161,30 +164,23 @@ def _reasons(views: Views, fold: Fold) -> dict[tuple[int, int], str]:
 
 def _makers(view: View) -> dict[int | None, int]:
     found: dict[int | None, int] = {}
-    for call in range(len(view.calls)):
-        if not view.inner[call]:
-            made = _main(view, call, Role.OUTPUT)
-            if made is not None:
-                found.setdefault(made, call)
+    for call, made in enumerate(view.made):
+        if made is not None and not view.inner[call]:
+            found.setdefault(made, call)
     return found
 
 
-def _main(view: View, call: int, role: Role) -> int | None:
-    main = view.main(call, role)
-    return None if main is None else main.value
-
-
-def _checked(views: Views, fold: Fold, pairs: Iterable[RecordPair], states: _States) -> Fold | None:
+def _checked(views: Views, fold: Fold, products: _Products, states: _States) -> Fold | None:
     """Do the arithmetic; None if the layers' weights are not one number for each channel apart."""
     try:
-        product = next(filter(None, (_product(views, fold, pair) for pair in pairs)), None)
+        weights = products.of(fold)
         norm = states.of(fold.side, fold.norm)
         layer, partner = states.of(fold.side, fold.layer), states.of(1 - fold.side, fold.partner)
     except (ConfigError, DumpError):
         return None
-    if product is None or "mean" not in norm or "variance" not in norm:
+    if weights is None or "mean" not in norm or "variance" not in norm:
         return None
-    times = _times(*product, len(norm["mean"]))
+    times = _times(*weights, len(norm["mean"]))
     if times is None:
         return None
     epsilon = _epsilon(views[fold.side], fold.norm)
@@ -213,26 +209,38 @@ def _is_near(one: Floats, two: Floats) -> bool:
     )
 
 
-def _product(views: Views, fold: Fold, pair: RecordPair) -> tuple[Floats, Floats] | None:
-    """Give the weight of the layer and of its partner, as the candidate lays them out."""
-    if len(pair.reference) != 1:
-        return None
-    ends = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
-    wanted = (fold.layer, fold.partner) if fold.side == 0 else (fold.partner, fold.layer)
-    is_weight = all(end.role is Role.WEIGHT and end.phase is Phase.FORWARD for end in ends)
-    if not is_weight or len(ends[1].shape) < 2:  # noqa: PLR2004
-        return None
-    if not all(_has(*one) for one in zip(views, wanted, ends, strict=True)):
-        return None
-    made = pair.rule.apply([_array(views[0], ends[0])], ends[1].shape)
-    both = np.asarray(made, np.float64), _array(views[1], ends[1])
-    return both if fold.side == 0 else both[::-1]
+class _Products:
+    """The paired weights of products, by the modules that have them or equal copies."""
+
+    def __init__(self, views: Views, pairs: Iterable[RecordPair]) -> None:
+        self._views = views
+        self._first: dict[tuple[_Holder, _Holder], tuple[int, RecordPair]] = {}
+        for place, pair in enumerate(pairs):
+            ends = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
+            is_weight = all(end.role is Role.WEIGHT and end.phase is Phase.FORWARD for end in ends)
+            if len(pair.reference) == 1 and is_weight and len(ends[1].shape) > 1:
+                known = [(("of", end.module), ("is", end.value)) for end in ends]
+                for key in product(known[0], known[1]):
+                    self._first.setdefault(key, (place, pair))
+
+    def of(self, fold: Fold) -> tuple[Floats, Floats] | None:
+        """Give the weight of the layer and of its partner, as the candidate lays them out."""
+        wanted = (fold.layer, fold.partner) if fold.side == 0 else (fold.partner, fold.layer)
+        held = [_held(view, module) for view, module in zip(self._views, wanted, strict=True)]
+        known = [self._first[key] for key in product(held[0], held[1]) if key in self._first]
+        if not known:
+            return None
+        _, pair = min(known, key=lambda found: found[0])
+        ends = self._views[0].records[pair.reference[0]], self._views[1].records[pair.candidate]
+        made = pair.rule.apply([_array(self._views[0], ends[0])], ends[1].shape)
+        both = np.asarray(made, np.float64), _array(self._views[1], ends[1])
+        return both if fold.side == 0 else both[::-1]
 
 
-def _has(view: View, module: int, weight: RecordInfo) -> bool:
-    """Tell whether a module has a weight, or an equal copy of it."""
+def _held(view: View, module: int) -> list[_Holder]:
+    """Give what a weight of a module, or an equal copy of it, is known by."""
     own = {view.records[record].value for record in view.weights[module]}
-    return weight.module == module or weight.value in own
+    return [("of", module), *(("is", value) for value in own)]
 
 
 _NAMES = {

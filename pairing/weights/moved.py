@@ -26,7 +26,8 @@ MOVED = "kept beside the layer that it belongs to"
 """Note of such a pair."""
 _LIKELY = 0.6
 _RESHAPE = Rule.parse("reshape")
-Lone = tuple["Unit", "Entry"]
+Lone = dict[tuple[int | None, tuple[int, ...]], list[tuple["Unit", "Entry"]]]
+"""Vectors by the module that holds them, or that holds their module, and by shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +78,30 @@ def _is_vector(entry: Entry) -> bool:
     return len(entry.neutral_shape) == 1 and len(entry.atoms) == 1 and not entry.is_buffer
 
 
-def _lone(side: Inventory, taken: set[int]) -> list[Lone]:
-    """List the vectors of users' own classes that have no partner."""
-    return [
-        (unit, entry) for unit in side.units if not unit.is_laid_out for entry in _of(unit, taken)
-    ]
+def _lone(side: Inventory, taken: set[int]) -> Lone:
+    """List the vectors of users' own classes that have no partner, by holder and shape."""
+    found: Lone = defaultdict(list)
+    for unit in side.units:
+        if not unit.is_laid_out:
+            for entry in _of(unit, taken):
+                for holder in dict.fromkeys((unit.module.id, unit.module.parent)):
+                    found[holder, entry.neutral_shape].append((unit, entry))
+    return found
 
 
-def _beside(unit: Unit, entry: Entry, lone: Sequence[Lone]) -> list[Entry]:
-    """Give the lone vectors of a size in the module that holds a layer, or right beside it."""
+def _beside(unit: Unit, entry: Entry, lone: Lone) -> list[Entry]:
+    """Give the lone vector of a size in the module that holds a layer, or right beside it.
+
+    Nothing where there are several.
+    """
     holder = unit.module.id if unit.is_part else unit.module.parent
-    found = [
-        other
-        for owner, other in lone
-        if other.neutral_shape == entry.neutral_shape
-        and (unit.is_part or owner.module.id != unit.module.id)
-        and holder in (owner.module.id, owner.module.parent)
-    ]
-    return found if len(found) == 1 else []
+    found: list[Entry] = []
+    for owner, other in lone.get((holder, entry.neutral_shape), ()):
+        if unit.is_part or owner.module.id != unit.module.id:
+            found.append(other)
+            if len(found) > 1:
+                return []
+    return found
 
 
 def _single(found: Sequence[_Found]) -> Iterator[WeightPair]:

@@ -96,10 +96,19 @@ class _Chains:
 
 
 def _spans(nesting: Nesting) -> dict[int, tuple[int, int, int]]:
-    """Give first and last rank of the leaves in each container, and their number; linear."""
+    """Give first and last rank of the leaves in each container, and their number.
+
+    Only what holds a leaf is looked at: a region of a large tree takes no more than it holds.
+    """
     ranks = {leaf: rank for rank, leaf in enumerate(nesting.leaves)}
+    met = set(ranks)
+    for leaf in nesting.leaves:
+        around = nesting.parents[leaf]
+        while around is not None and around not in met:
+            met.add(around)
+            around = nesting.parents[around]
     spans: dict[int, tuple[int, int, int]] = {}
-    for node in range(max(nesting.leaves, default=-1), -1, -1):
+    for node in sorted(met, reverse=True):
         outer = nesting.parents[node]
         first, last, count = spans.get(node, (len(ranks), -1, 0))
         if node in ranks:

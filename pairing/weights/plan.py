@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import ModulePair, SideName
 
 from .class_rule import registered_classes, unused_rules
@@ -15,6 +14,7 @@ from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, UnitPair, inventory_of
 from .moved import pair_moved
+from .nearest import Nearest
 from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
 
 __all__ = ["plan_by_search", "plan_weights"]
-
-_MAX_CLOSEST = 3
 
 
 def plan_weights(
@@ -147,6 +145,7 @@ def _alone(
         tensors = {entry.record.tensor for entry in entries if entry.record.id in used[place]}
         rest = [entry for entry in entries if entry.record.id not in used[place]]
         others = [e for e in _entries(sides[1 - place]) if e.record.id not in used[1 - place]]
+        near = Nearest(others, len(rest))
         kinds = {entry.record.id: unit.kind for unit in side.units for entry in unit.entries}
         for entry in sorted(rest, key=lambda entry: entry.record.id):
             is_tied = entry.record.tensor is not None and entry.record.tensor in tensors
@@ -159,7 +158,7 @@ def _alone(
                 record=entry.record.id,
                 is_missing=is_missing,
                 reason=reason,
-                closest=_closest(entry, others) if is_missing else (),
+                closest=near.to(entry) if is_missing else (),
             )
 
 
@@ -173,13 +172,3 @@ def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool
     if is_magnitude(entry):
         return "no partner along the same axis of weight_norm: another function", True
     return "no partner of this kind and shape", True
-
-
-def _closest(entry: Entry, others: Sequence[Entry]) -> tuple[int, ...]:
-    words = words_of(entry.name)
-
-    def distance(other: Entry) -> tuple[bool, float]:
-        fits = sorted(other.neutral_shape) == sorted(entry.neutral_shape)
-        return not fits, -likeness(words, words_of(other.name))
-
-    return tuple(other.record.id for other in sorted(others, key=distance)[:_MAX_CLOSEST])

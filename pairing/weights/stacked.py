@@ -9,6 +9,7 @@ experts of transformers state both in attributes (``is_transposed``, ``is_concat
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -125,17 +126,21 @@ def pair_stacked(search: UnitSearch) -> list[WeightPair]:
             continue
         scopes = search.scopes()
         other, table = search.sides[1 - whole], scopes[1 - whole]
-        families = list(_families((search.left, search.right)[1 - whole]))
+        by_scope: dict[int | None, list[_Family]] = defaultdict(list)
+        for family in _families((search.left, search.right)[1 - whole]):
+            by_scope[nearest(other, family.units[0], table)].append(family)
         taken = _Taken()
+        done: list[tuple[Unit, list[WeightPair]]] = []
         for unit in stacks:
-            scope = nearest(search.sides[whole], unit, scopes[whole])
-            near = [f for f in families if nearest(other, f.units[0], table) == scope]
+            near = by_scope.get(nearest(search.sides[whole], unit, scopes[whole]), [])
             made = _fill(search.sides, unit, near, taken, is_join=is_join)
             if made:
-                found += made
-                search.drop([unit])
-                _put_back(search, unit, made, is_join=is_join)
-        search.drop(member for family in taken.used for member in family.units)
+                done.append((unit, made))
+        search.drop([unit for unit, _ in done])
+        for unit, made in done:
+            found += made
+            _put_back(search, unit, made, is_join=is_join)
+        search.drop(member for family in taken.used.values() for member in family.units)
     return found
 
 
@@ -143,8 +148,9 @@ def pair_stacked(search: UnitSearch) -> list[WeightPair]:
 class _Taken:
     """The families that stacks have taken."""
 
-    used: list[_Family] = field(default_factory=list)
-    settled: list[_Family] = field(default_factory=list)
+    used: dict[int, _Family] = field(default_factory=dict)
+    """By the id of the object."""
+    settled: dict[int, _Family] = field(default_factory=dict)
     """Those without doubt; the others still make other stacks doubtful."""
 
 
@@ -189,15 +195,14 @@ def _fill(
 ) -> list[WeightPair]:
     """Pair all stacks of a unit, or none of them; what they add to products follows them."""
     made: list[WeightPair] = []
-    used: list[_Family] = []
-    settled: list[_Family] = []
+    used: dict[int, _Family] = {}
+    settled: dict[int, _Family] = {}
     shifts = [entry for entry in unit.needed if len(entry.shape) < _CUBE]
     cubes = [entry for entry in unit.needed if len(entry.shape) == _CUBE]
     for entry in sorted(cubes, key=lambda entry: -len(_words(unit, entry))):
-        possible = [one for one in families if one not in taken.settled and one not in settled]
+        possible = [one for one in families if not _is_in(one, taken.settled, settled)]
         ways = [way for way in _ways(entry, possible) if _is_allowed(unit, way)]
-        gone = [*taken.used, *used]
-        free = [way for way in ways if not any(family in gone for family in way.families)]
+        free = [way for way in ways if not any(_is_in(f, taken.used, used) for f in way.families)]
         if not free:
             return []
         pairs, way = _choose(sides, (unit, entry), ways, free, is_join=is_join)
@@ -208,11 +213,16 @@ def _fill(
             others = _pairs(shift, way, _BIAS, is_join=is_join)
             pairs += [replace(other, confidence=doubt) for other in others]
         made += pairs
-        used += way.families
-        settled += [] if any(pair.is_ambiguous for pair in pairs) else way.families
-    taken.used += used
-    taken.settled += settled
+        chosen = {id(family): family for family in way.families}
+        used |= chosen
+        settled |= {} if any(pair.is_ambiguous for pair in pairs) else chosen
+    taken.used |= used
+    taken.settled |= settled
     return made
+
+
+def _is_in(family: _Family, *known: dict[int, _Family]) -> bool:
+    return any(id(family) in one for one in known)
 
 
 def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:

@@ -7,12 +7,12 @@ from itertools import islice, product
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from padiff.pairing.names import likeness, places_in
 from padiff.pairing.result import ModulePair, PairedBy
 
 from .crossing import by_stride, stride_of, told_strides, without_crossing
 from .inventory import UnitPair, exploded
 from .recurrent import is_whole, recurrent_parts
+from .told_words import told_by_words
 from .unit_keys import Key, Paths, by_path, by_scope, by_value, loose, remembered, strict, trim
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UnitSearch"]
 
-_MARGIN = 0.1
-"""By how much the best partner by words must beat the second."""
 _TOLD, _ORDERED, _LIKELY, _GUESS = 0.9, 0.7, 0.6, 0.3
 _PRODUCTS = ("linear", "conv1d", "conv2d", "conv3d")
 _MAX_MET, _MIN_LEVELS = 1_000_000, 8
@@ -284,49 +282,16 @@ def _by_words(
     """Pair the units whose words single each other out, the clearest first."""
     if len(ours) == len(theirs) == 1:
         return [_pair(ours[0], theirs[0], paired_by, sure)]
-    common = frozenset.intersection(*(unit.place.words for unit in (*ours, *theirs)))
-    words = [[unit.place.words - common for unit in side] for side in (ours, theirs)]
-    scores = [
-        [
-            likeness(one, two) * _is_comparable(first, second)
-            for two, second in zip(words[1], theirs, strict=True)
+    told = told_by_words(*([unit.place.words for unit in side] for side in (ours, theirs)))
+    by = PairedBy.VALUE if paired_by is PairedBy.VALUE else PairedBy.NAME
+    pairs = [_pair(ours[one], theirs[two], by, sure - 0.1) for one, two in told]
+    if len(ours) == len(theirs) == len(told) + 1:
+        rest = [
+            next(iter({*range(len(side))} - {pair[at] for pair in told}))
+            for at, side in enumerate((ours, theirs))
         ]
-        for one, first in zip(words[0], ours, strict=True)
-    ]
-    pairs: list[UnitPair] = []
-    rows, columns = set(range(len(ours))), set(range(len(theirs)))
-    while rows and columns:
-        best = _clearest(scores, rows, columns)
-        if best is None:
-            break
-        by = PairedBy.VALUE if paired_by is PairedBy.VALUE else PairedBy.NAME
-        pairs.append(_pair(ours[best[0]], theirs[best[1]], by, sure - 0.1))
-        rows.discard(best[0])
-        columns.discard(best[1])
-    if len(rows) == len(columns) == 1 and len(ours) == len(theirs):
-        pairs.append(_pair(ours[rows.pop()], theirs[columns.pop()], paired_by, sure - 0.1))
+        pairs.append(_pair(ours[rest[0]], theirs[rest[1]], paired_by, sure - 0.1))
     return pairs
-
-
-def _is_comparable(one: Unit, two: Unit) -> bool:
-    """Tell whether words say anything: of norms, only if they say alike where they stand."""
-    words = one.place.words, two.place.words
-    is_norm = any(word.endswith("norm") or word == "bn" for word in words[0] | words[1])
-    return not is_norm or places_in(words[0]) == places_in(words[1])
-
-
-def _clearest(
-    scores: Sequence[Sequence[float]], rows: set[int], columns: set[int]
-) -> tuple[int, int] | None:
-    best: tuple[float, int, int] | None = None
-    for row in rows:
-        column = max(columns, key=lambda place: scores[row][place])
-        score = scores[row][column]
-        others = [scores[row][place] for place in columns if place != column]
-        others += [scores[place][column] for place in rows if place != row]
-        if score >= max(others, default=0.0) + _MARGIN and (best is None or score > best[0]):
-            best = score, row, column
-    return None if best is None else best[1:]
 
 
 def _by_order(
