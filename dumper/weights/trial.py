@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.result import PairedBy
+from padiff.pairing.weights.fed import moved_to, open_layers, partners_by_input
 from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
 from padiff.pairing.weights.weight_plan import ASSUMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from padiff.dumpfile import Index
     from padiff.pairing.maps.mapfile import MapFile
     from padiff.pairing.side import Side
     from padiff.pairing.weights.tried import Meeting
-    from padiff.pairing.weights.weight_plan import WeightChoice, WeightPlan, WeightWay
+    from padiff.pairing.weights.weight_plan import WeightChoice, WeightPair, WeightPlan, WeightWay
 
 __all__ = ["Trial"]
 
 _MOST_RUNS = 24
 """So many ways are tried for each kind of layer."""
+_MOST_TURNS = 8
+"""So often layers change their partners, each time up to the first wrong one at least."""
+_GIVEN = "a run gives it what it gives this one, and no other"
 _SPELLED, _REFUSED = 0.6, 0.3
 
 
@@ -39,14 +44,49 @@ class Trial:
     load: Callable[[WeightPlan], None]
     """Overwrites the model's weights by a plan, as far as it goes."""
     rehearse: Callable[[], AbstractContextManager[Side]]
+    live: Index
+    """Tables of the model."""
+    named: Mapping[int, tuple[int, ...]]
+    """What weights of the model are made of by their names; no run speaks against these."""
     map_file: MapFile | None = None
 
     def settle(self, plan: WeightPlan) -> WeightPlan:
         """Give the plan with what runs could tell; the model's weights are any of those tried."""
+        plan = self._placed(plan)
         for name in dict.fromkeys(choice.name for choice in plan.choices):
             alike = [choice for choice in plan.choices if choice.name == name]
             plan = self._settled(plan, alike)
-        return plan
+        return self._placed(plan) if plan.choices else plan
+
+    def _placed(self, plan: WeightPlan) -> WeightPlan:
+        """Give layers in doubt the partners that are given the same."""
+        chosen = {record for choice in plan.choices for record in choice.candidates}
+        open_pairs = [pair for pair in plan.ambiguous if pair.candidate not in chosen]
+        layers = open_layers(self.reference.index, self.live, open_pairs)
+        told: dict[int, int] = {}
+        for _ in range(_MOST_TURNS if layers else 0):
+            with self._run(plan) as run:
+                pairing = pair_runs(self.reference, run, map_file=self.map_file)
+                rules = {one.candidate: one.rule for one in pairing.records}
+                told = partners_by_input(self.reference, run, layers, rules)
+            if all(layers[module] == other for module, other in told.items()):
+                break
+            layers.update(told)
+            plan = plan.with_pairs(moved_to(self.reference.index, self.live, plan.pairs, told))
+        else:
+            return plan
+        moved = moved_to(self.reference.index, self.live, open_pairs, told)
+        sure = [
+            replace(pair, confidence=1.0, paired_by=PairedBy.VALUE, alternatives=(), note=_GIVEN)
+            for pair in moved
+            if self._is_allowed(pair)
+        ]
+        return plan.with_pairs(sure)
+
+    def _is_allowed(self, pair: WeightPair) -> bool:
+        """Tell whether no name says otherwise."""
+        named = self.named.get(pair.candidate)
+        return named is None or named == pair.reference
 
     def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan:
         """Decide for like layers together: the same code reads their weights."""
@@ -69,7 +109,7 @@ class Trial:
         with ExitStack() as stack:
             first = stack.enter_context(self._run(_as(plan, alike, labels[0])))
             pairing = pair_runs(self.reference, first, map_file=self.map_file)
-            every = meetings_of(self.reference, first, pairing, plan.choices)
+            every = meetings_of(self.reference, first, pairing, self._owners(plan))
             meetings: list[Meeting] = []
             tried: list[list[float]] = []
             names = [labels[0]]
@@ -86,6 +126,13 @@ class Trial:
                 if told is not None:
                     return names[told]
         return None
+
+    def _owners(self, plan: WeightPlan) -> tuple[set[int], set[int]]:
+        sides = self.reference.index.records, self.live.records
+        return (
+            {sides[0][one].module for choice in plan.choices for one in choice.references},
+            {sides[1][one].module for choice in plan.choices for one in choice.candidates},
+        )
 
     def _run(self, plan: WeightPlan) -> AbstractContextManager[Side]:
         self.load(plan)

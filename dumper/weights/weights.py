@@ -14,6 +14,7 @@ from padiff.dumper.recording.live import LiveSide
 from padiff.dumpfile import ConfigError, DumpError, RecordInfo
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
+from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
@@ -132,24 +133,8 @@ def carry_over(
     """
     plan = plan_weights(side, live, map_file=map_file)
     if rehearsal is not None and side.index.calls and not plan.is_firm:
-        with rehearsal() as played:
-            modules = [
-                pair
-                for pair in pair_runs(side, played, map_file=map_file).modules
-                if not pair.is_ambiguous  # a broken tie must not carry weights in silence
-            ]
-        played_plan = plan_weights(side, live, modules=modules, map_file=map_file)
-        tensors = {record.id: record.tensor for record in side.index.records}
-        plan = played_plan.doubted_by(plan, tensors)
-        if plan.choices and not (strict and plan.missing):
-            with _unchanged(live):
-                trial = Trial(
-                    reference=side,
-                    load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
-                    rehearse=rehearsal,
-                    map_file=map_file,
-                )
-                plan = trial.settle(plan)
+        with _unchanged(live):
+            plan = _told_by_runs(plan, side, live, rehearsal, map_file, strict=strict)
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
@@ -157,6 +142,41 @@ def carry_over(
         raise WeightError(task, problems, draw_problems(plan, side, live) if strict else ())
     _assign(live, ready)
     return plan
+
+
+def _told_by_runs(
+    plan: WeightPlan,
+    side: Side,
+    live: LiveSide,
+    rehearsal: Rehearsal,
+    map_file: MapFile | None,
+    *,
+    strict: bool,
+) -> WeightPlan:
+    """Settle what names leave open: by the order of a run, then by what runs give."""
+    with rehearsal() as played:
+        modules = pair_runs(side, played, map_file=map_file).modules
+    told = [pair for pair in modules if not pair.is_ambiguous]  # a broken tie tells nothing
+    tensors = {record.id: record.tensor for record in side.index.records}
+    ordered = plan_weights(side, live, modules=told, map_file=map_file).doubted_by(plan, tensors)
+    bold = ordered
+    if ordered.missing or ordered.ambiguous:
+        bold = ordered.filled_by(plan_weights(side, live, modules=modules, map_file=map_file))
+    if strict and bold.missing:
+        return ordered
+    trial = Trial(
+        reference=side,
+        live=live.index,
+        named={
+            pair.candidate: pair.reference
+            for pair in plan.pairs
+            if pair.paired_by is PairedBy.NAME and not pair.is_ambiguous
+        },
+        load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
+        rehearse=rehearsal,
+        map_file=map_file,
+    )
+    return trial.settle(bold)
 
 
 @contextmanager

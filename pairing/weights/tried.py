@@ -15,18 +15,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpError, Phase, Role
+from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import COUNTING, JOINING, PICKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from padiff.dumpfile import RecordInfo, ValueInfo
     from padiff.pairing.result import Pairing, RecordPair
     from padiff.pairing.side import Side
 
-    from .weight_plan import WeightChoice
 
-__all__ = ["Meeting", "changed", "errors_at", "meetings_of", "told_by"]
+__all__ = [
+    "Meeting",
+    "changed",
+    "error_between",
+    "errors_at",
+    "is_apart",
+    "limit_of",
+    "meetings_of",
+    "told_by",
+]
 
 _MOST = 64
 """So many values that differ between two runs are looked at, the first ones."""
@@ -55,18 +64,21 @@ class Meeting:
 
 
 def meetings_of(
-    reference: Side, candidate: Side, pairing: Pairing, choices: Iterable[WeightChoice]
+    reference: Side,
+    candidate: Side,
+    pairing: Pairing,
+    owners: tuple[Collection[int], Collection[int]] = ((), ()),
 ) -> list[Meeting]:
     """List the values of activations that should be equal, in the candidate's order.
 
-    What the modules put out whose weights are in question is left out: it is laid out as their
-    weights are, whatever these should be.
+    Args:
+        reference: The reference's run.
+        candidate: A run of the candidate.
+        pairing: What belongs to what.
+        owners: Modules of each side whose weights are in question. What these put out is left
+            out: it is laid out as their weights are, whatever these should be.
     """
     sides = reference.index, candidate.index
-    owners: tuple[set[int], set[int]] = (set(), set())
-    for choice in choices:
-        owners[0].update(sides[0].records[one].module for one in choice.references)
-        owners[1].update(sides[1].records[one].module for one in choice.candidates)
     found = []
     for pair in pairing.records:
         if len(pair.reference) > 1 or any(step.verb in _DIFFERENT for step in pair.rule.steps):
@@ -78,12 +90,11 @@ def meetings_of(
             for record, own in zip(records, owners, strict=True)
         )
         if is_activation and not is_own and records[1].phase is Phase.FORWARD:
-            kinds = {_value(reference, records[0]).dtype, _value(candidate, records[1]).dtype}
             found.append(
                 Meeting(
                     pair=pair,
                     order=records[1].order,
-                    limit=_NEAR_HALF if kinds & _HALVES else _NEAR,
+                    limit=limit_of((reference, records[0]), (candidate, records[1])),
                     is_root=records[1].role is Role.OUTPUT and records[1].module == 0,
                 )
             )
@@ -107,7 +118,13 @@ def changed(one: Side, other: Side, meetings: Iterable[Meeting]) -> list[Meeting
 
 def errors_at(reference: Side, candidate: Side, meetings: Iterable[Meeting]) -> list[float]:
     """Measure how far a run of the candidate is from the reference: relative L2 errors."""
-    return [_error(reference, candidate, meeting.pair) for meeting in meetings]
+    sides = reference.index.records, candidate.index.records
+    found = []
+    for meeting in meetings:
+        pair = meeting.pair
+        one, two = sides[0][pair.reference[0]], sides[1][pair.candidate]
+        found.append(error_between((reference, one), (candidate, two), pair.rule))
+    return found
 
 
 def told_by(meetings: Sequence[Meeting], tried: Sequence[Sequence[float]]) -> int | None:
@@ -122,23 +139,24 @@ def told_by(meetings: Sequence[Meeting], tried: Sequence[Sequence[float]]) -> in
         errors = [run[place] for run in tried]
         best = min(range(len(errors)), key=errors.__getitem__)
         others = [error for run, error in enumerate(errors) if run != best]
-        apart = _APART * max(errors[best], _ROUNDING)
-        if errors[best] <= meeting.limit and others and min(others) > apart:
+        if errors[best] <= meeting.limit and others and is_apart(errors[best], others):
             found.add(best)
     return found.pop() if len(found) == 1 else None
 
 
-def _value(side: Side, record: RecordInfo) -> ValueInfo:
-    return side.index.values[record.value or 0]
+def limit_of(*ends: tuple[Side, RecordInfo]) -> float:
+    """Give the relative L2 error up to which two values agree, by their dtypes."""
+    kinds = {_value(side, record).dtype for side, record in ends}
+    return _NEAR_HALF if kinds & _HALVES else _NEAR
 
 
-def _error(reference: Side, candidate: Side, pair: RecordPair) -> float:
+def error_between(
+    reference: tuple[Side, RecordInfo], candidate: tuple[Side, RecordInfo], rule: Rule = IDENTITY
+) -> float:
     """Give ``||candidate - reference|| / ||reference||`` in float64; inf where unknown."""
-    record = candidate.index.records[pair.candidate]
     try:
-        arrays = [reference.array(reference.index.records[one]) for one in pair.reference]
-        wanted = pair.rule.apply(arrays, record.shape)
-        found = candidate.array(record)
+        wanted = rule.apply([reference[0].array(reference[1])], candidate[1].shape)
+        found = candidate[0].array(candidate[1])
     except (ConfigError, DumpError):
         return math.inf
     one, two = (np.asarray(array, np.float64).reshape(-1) for array in (wanted, found))
@@ -146,3 +164,12 @@ def _error(reference: Side, candidate: Side, pair: RecordPair) -> float:
     if not math.isfinite(error) or size == 0.0:
         return 0.0 if error == 0.0 else math.inf
     return error / size
+
+
+def is_apart(best: float, others: Iterable[float]) -> bool:
+    """Tell whether all other errors are so much larger that the best one is no chance."""
+    return all(error > _APART * max(best, _ROUNDING) for error in others)
+
+
+def _value(side: Side, record: RecordInfo) -> ValueInfo:
+    return side.index.values[record.value or 0]

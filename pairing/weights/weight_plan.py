@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from padiff.pairing.result import SideName
 from padiff.pairing.rule import IDENTITY, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from padiff.pairing.result import PairedBy, SideName
+    from padiff.pairing.result import PairedBy
 
 __all__ = [
     "ASSUMED",
@@ -158,6 +159,45 @@ class WeightPlan:
                 found = old.get((pair.reference, pair.rule))
             pairs.append(pair if found is None else replace(found, candidate=pair.candidate))
         return replace(self, pairs=tuple(pairs))
+
+    def filled_by(self, other: WeightPlan) -> WeightPlan:
+        """Give this plan with the pairs of a bolder one, in doubt, where it has none that is sure.
+
+        Args:
+            other: A plan for the same two sides that also rests on what is in doubt itself.
+        """
+        sure = [pair for pair in self.pairs if not pair.is_ambiguous]
+        taken = (
+            {record for pair in sure for record in pair.reference},
+            {pair.candidate for pair in sure},
+        )
+        known = {pair.candidate: pair for pair in self.pairs}
+        pairs = {pair.candidate: pair for pair in self.pairs}
+        for pair in other.pairs:
+            if pair.candidate in taken[1] or not taken[0].isdisjoint(pair.reference):
+                continue
+            before = known.get(pair.candidate, pair)
+            pairs[pair.candidate] = replace(
+                pair,
+                confidence=min(pair.confidence, _DISPUTED),
+                alternatives=before.alternatives,
+                note=before.note or pair.note,
+            )
+        new = [choice for choice in other.choices if choice.candidates.isdisjoint(taken[1])]
+        made = frozenset(record for choice in new for record in choice.candidates)
+        kept = [choice for choice in self.choices if choice.candidates.isdisjoint(made)]
+        used = (
+            {record for pair in pairs.values() for record in pair.reference},
+            pairs.keys(),
+        )
+        return replace(
+            self,
+            pairs=tuple(pairs[candidate] for candidate in sorted(pairs)),
+            alone=tuple(
+                one for one in self.alone if one.record not in used[one.side is SideName.CANDIDATE]
+            ),
+            choices=(*new, *kept),
+        )
 
     def doubted_by(self, other: WeightPlan, tensors: Mapping[int, int | None]) -> WeightPlan:
         """Give this plan with doubt about the pairs that other evidence makes otherwise.

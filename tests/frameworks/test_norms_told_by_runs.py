@@ -1,0 +1,164 @@
+"""Layers of one shape that authors name otherwise: what a run gives each tells which is which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from padiff.dumper import record
+from padiff.dumper.adapters import load
+from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.weights.weights import load_weights
+from padiff.dumpfile import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from padiff.pairing.weights.weight_plan import WeightPlan
+
+WIDTH = 8
+NUMBERS = np.random.default_rng(3)
+X = torch.tensor(NUMBERS.standard_normal((2, 5, WIDTH)), dtype=torch.float32)
+IDS = torch.tensor(NUMBERS.integers(3, 30, (2, 7)))
+IDS_OUT = torch.tensor(NUMBERS.integers(3, 30, (2, 5)))
+
+
+class _Seq2Seq(nn.Module):
+    """torch's own Transformer, whose norms have numbers, with embeddings as BART has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tok = nn.Embedding(30, WIDTH)
+        self.pos_src, self.pos_tgt = nn.Embedding(18, WIDTH), nn.Embedding(18, WIDTH)
+        self.norm_src, self.norm_tgt = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.body = nn.Transformer(
+            WIDTH, 2, 2, 2, 16, dropout=0.0, activation="gelu", batch_first=True
+        )
+        self.body.encoder.norm = self.body.decoder.norm = None
+
+    def forward(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(2, 18)
+        memory = self.norm_src(self.tok(ids) + self.pos_src(places[: ids.shape[1]]))
+        y = self.norm_tgt(self.tok(out) + self.pos_tgt(places[: out.shape[1]]))
+        mask = nn.Transformer.generate_square_subsequent_mask(out.shape[1])
+        found: torch.Tensor = self.body(memory, y, tgt_mask=mask, tgt_is_causal=True)
+        return found
+
+
+class _Block(nn.Module):
+    def __init__(self, names: tuple[str, str], *, is_crossed: bool = False) -> None:
+        super().__init__()
+        for name in names:
+            setattr(self, name, nn.LayerNorm(WIDTH))
+        self.names = names[::-1] if is_crossed else names
+        self.mix, self.up = nn.Linear(5, 5), nn.Linear(WIDTH, WIDTH + 1)
+        self.down = nn.Linear(WIDTH + 1, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = (getattr(self, name) for name in self.names)
+        x = x + self.mix(first(x).mT).mT
+        found: torch.Tensor = x + self.down(self.up(second(x)).relu())
+        return found
+
+
+def _blocks(*names: str, is_crossed: bool = False) -> nn.Sequential:
+    pair = names[0], names[1]
+    return nn.Sequential(*(_Block(pair, is_crossed=is_crossed) for _ in range(2)))
+
+
+def _carried(
+    folder: Path, reference: nn.Module, candidate: nn.Module, *inputs: torch.Tensor
+) -> tuple[WeightPlan, float]:
+    """Give one model the other's weights by runs; the plan and the relative error."""
+    numbers = torch.Generator().manual_seed(7)
+    reference.eval()
+    candidate.eval()
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter.normal_(0.3, 0.5, generator=numbers)
+        with record(reference, name="reference", out=folder) as dump:
+            expected: torch.Tensor = reference(*inputs)
+
+        def run() -> torch.Tensor:
+            with torch.no_grad():
+                made: torch.Tensor = candidate(*inputs)
+                return made
+
+        adapter = load("torch")
+        plan = load_weights(
+            candidate, adapter, dump.path, rehearsal=lambda: rehearse(candidate, adapter, run)
+        )
+        return plan, float((run() - expected).norm() / expected.norm())
+
+
+def test_norms_of_bart_are_those_of_torch_s_transformer(tmp_path: Path) -> None:
+    from transformers import BartConfig, BartModel  # noqa: PLC0415 - slow to import
+
+    config = BartConfig(
+        vocab_size=30, d_model=WIDTH, max_position_embeddings=16, dropout=0.0,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=16, decoder_ffn_dim=16,
+    )  # fmt: skip
+    bart = BartModel(config)
+
+    plan, error = _carried(tmp_path, _Named(bart), _Seq2Seq(), IDS, IDS_OUT)
+
+    assert error < 1e-5
+    assert not plan.missing
+
+
+class _Named(nn.Module):
+    """Hands arguments on by name."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.model(input_ids=ids, decoder_input_ids=out)[0]
+        return made
+
+
+@pytest.mark.parametrize("names", [("norm1", "norm2"), ("norm2", "norm1"), ("zulu", "alpha")])
+def test_norms_of_a_block_are_told_whatever_their_names(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    reference = _blocks("layernorm_before", "layernorm_after")
+
+    _, error = _carried(tmp_path, reference, _blocks(*names), X)
+
+    assert error < 1e-5
+
+
+def test_norms_that_are_used_against_their_names_are_not_exchanged(tmp_path: Path) -> None:
+    reference = _blocks("norm1", "norm2")
+    faulty = _blocks("norm1", "norm2", is_crossed=True)
+
+    plan, error = _carried(tmp_path, reference, faulty, X)
+
+    assert error > 1e-3
+    assert all(len(pair.reference) == 1 for pair in plan.pairs)
+    for name, tensor in faulty.state_dict().items():
+        torch.testing.assert_close(tensor, reference.state_dict()[name])
+
+
+def test_layers_that_are_given_the_same_stay_ambiguous(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ambiguous"):
+        _carried(tmp_path, _Both("left", "right"), _Both("gate", "value"), X)
+
+
+class _Both(nn.Module):
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        for name in names:
+            setattr(self, name, nn.Linear(WIDTH, WIDTH))
+        self.names = names
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, two = (getattr(self, name)(x) for name in self.names)
+        found: torch.Tensor = one * two.tanh()
+        return found
