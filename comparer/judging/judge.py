@@ -17,6 +17,7 @@ from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .basis import Bases
 from .decision import Counted, agrees, by_errors
 from .ends import endpoints
+from .forms import Forms, kind_of_name
 from .measured import Measurements, Request
 from .partly import Partial, is_reordered, judge_partly
 from .tolerance import STATE_ROLES, TolerancePolicy, default_of
@@ -137,6 +138,7 @@ class _Judger:
         self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
         noise, self._threeway = scales
         self._bases = Bases(reference.index, candidate.index, noise)
+        self._forms = Forms(reference, candidate)
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
 
@@ -188,10 +190,9 @@ class _Judger:
         if self._is_bit_equal(references, record, pair.rule):
             return None
         lacks_elements = self._lacks_elements(references, record)
-        refusal = self._refusal(references, record, pair, is_strict=not lacks_elements)
-        if refusal:
-            blank = self._blank(pair)
-            return replace(blank, verdict=Verdict.INCOMPARABLE, reason=refusal, fatal=True)
+        refused = self._refused(references, record, pair, is_strict=not lacks_elements)
+        if refused is not None:
+            return refused
         if lacks_elements:
             return self._judge_partly(pair, references, record)
         return _Open(pair, known, record)
@@ -286,6 +287,25 @@ class _Judger:
         value = self._candidate.index.values[found]
         return (expected.digest, expected.dtype) == (value.digest, value.dtype)
 
+    def _refused(
+        self,
+        references: tuple[RecordInfo, ...],
+        record: RecordInfo,
+        pair: RecordPair,
+        *,
+        is_strict: bool,
+    ) -> JudgedPair | None:
+        """Judge a pair whose elements cannot be compared one by one; None if they can."""
+        refusal = self._refusal(references, record, pair, is_strict=is_strict)
+        reason = refusal or self._other_kind(references, record)
+        if not reason:
+            return None
+        is_plain = not refusal and pair.rule.is_identity and len(references) == 1
+        same = self._forms.same(references[0], record) if is_plain else ""
+        verdict = Verdict.MATCH if same else Verdict.INCOMPARABLE
+        blank = self._blank(pair)
+        return replace(blank, verdict=verdict, reason=same or reason, fatal=not same)
+
     def _refusal(
         self,
         references: tuple[RecordInfo, ...],
@@ -306,8 +326,11 @@ class _Judger:
             layout = "" if rule.is_identity else f" through the layout rule {str(rule)!r}"
             expected = " and ".join(str(shape) for shape in shapes)
             return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
-        values = self._candidate.index.values
-        found = values[record.value or 0].dtype
+        return ""
+
+    def _other_kind(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> str:
+        """Say that dtypes are of different kinds, of which no element can be compared."""
+        found = self._candidate.index.values[record.value or 0].dtype
         for known in references:
             expected = self._reference.index.values[known.value or 0].dtype
             if kind_of_name(expected) != kind_of_name(found):
@@ -375,11 +398,3 @@ class _Judger:
 def _lacking(index: Index) -> frozenset[int | None]:
     """Give the values of which not all elements are in the file."""
     return frozenset(value.id for value in index.values if value.content is not Content.FULL)
-
-
-def kind_of_name(dtype: str) -> str:
-    """Name the kind of a dtype that a dump states; ``metrics.kind_of_dtype`` for names."""
-    for prefix in ("bool", "complex"):
-        if dtype.startswith(prefix):
-            return prefix
-    return "integer" if dtype.startswith(("int", "uint")) else "float"

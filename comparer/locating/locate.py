@@ -288,12 +288,17 @@ class _Writer:
             if places:
                 return places, ()
         inside = tree.bad_inside(call, *roles)
-        own = [place for place, pair in tree.of_call(call, *roles) if pair.reference is not None]
+        own = [
+            place
+            for role in (roles[1], roles[0])
+            for place, pair in tree.of_call(call, role)
+            if pair.reference is not None
+        ]
         if not inside:
             return own[:1], ()
         first = tree.pairs[inside[0]]
         known = first.reference or first.candidate
-        where = "" if known is None else f"shows first at {known.address}"
+        where = "" if known is None else f"shows first at {known.address}: {_difference(first)}"
         return own[:1] or inside, (where,)
 
     def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
@@ -359,3 +364,10 @@ class _Writer:
                 how = pair.reason or "differs"
                 lines.append(f"{words} {known.address.slot.lstrip('.')!r}: {how}")
         return tuple(lines)
+
+
+def _difference(pair: JudgedPair) -> str:
+    """Say in a few words how a pair differs."""
+    if pair.reason or pair.metrics is None or pair.metrics.max_abs is None:
+        return pair.reason or str(pair.verdict)
+    return f"max abs {pair.metrics.max_abs:.4g}"
