@@ -352,7 +352,7 @@ def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
         err=True,
     )
     for note in manifest.notes:
-        if note.startswith("weights: "):
+        if note.startswith(("weights: ", "no backward pass: ")):
             click.echo(f"note: {printable(note)}", err=True)
 
 

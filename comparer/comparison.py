@@ -12,6 +12,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 from padiff.pairing.weights.weight_plan import ASSUMED
 
+from .causes.arguments import result_notes
 from .causes.callfacts import add_call_facts
 from .causes.causes import explain
 from .causes.draws import random_notes
@@ -298,6 +299,7 @@ def _notes_of_step(
 ) -> tuple[str, ...]:
     return (
         *pairing.notes,
+        *result_notes(pairing, (known.index, found.index)),
         *known_notes(located.pairs),
         *drift_notes(located.pairs),
         *kink_notes(located.pairs),

@@ -12,6 +12,7 @@ from padiff.comparer.locating.moving import holds_the_same
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Tolerance, Verdict
 from padiff.dumpfile import Phase, Role
 
+from .arguments import ARGUMENT
 from .attentioncauses import attention
 from .cause import Cause, CauseName
 from .causesides import Sides
@@ -60,7 +61,7 @@ __all__ = ["explain"]
 
 MOST_ORIGINS = 16
 """Origins of a step that are looked into, earliest first."""
-FIRST_WORDS = ("attribute ", "known difference", "makes nan", "no gradient ")
+FIRST_WORDS = (ARGUMENT, "attribute ", "known difference", "makes nan", "no gradient ")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
 """Of a pair within its tolerance, elements count as off from this part of the largest error on."""

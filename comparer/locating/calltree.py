@@ -62,6 +62,7 @@ class CallTree:
         self.pairs = judgement.pairs
         self.records = judgement.records
         self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}
+        self.partner_call = {pair.reference: pair.candidate for pair in pairing.calls}
         self._call_around = _partners_around(
             {pair.candidate: pair.reference for pair in pairing.calls},
             [call.parent for call in candidate.calls],

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from padiff.comparer.causes.arguments import argument_differences
 from padiff.comparer.causes.attributes import attribute_differences
 from padiff.comparer.causes.defaults import VARIANCE, known_differences
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
@@ -355,7 +356,8 @@ class _Writer:
                 role=str(Role.OUTPUT if entry is Role.INPUT else Role.GRAD_INPUT),
             )
             classes = other_classes(tree, module, partner, is_same=len(set(self._frameworks)) == 1)
-            lines = [*map(str, differences), *classes, *map(str, known_ones), *lines]
+            given = self._arguments(call) if entry is Role.INPUT else ()
+            lines = [*given, *map(str, differences), *classes, *map(str, known_ones), *lines]
         roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
         for _, pair in tree.of_module(module, *roles):
             known = pair.reference or pair.candidate
@@ -364,6 +366,15 @@ class _Writer:
                 how = pair.reason or "differs"
                 lines.append(f"{words} {known.address.slot.lstrip('.')!r}: {how}")
         return tuple(lines)
+
+    def _arguments(self, call: int) -> tuple[str, ...]:
+        """Say which arguments that are no tensors a call and its partner differ in."""
+        tree = self._tree
+        partner = tree.partner_call.get(call)
+        if partner is None:
+            return ()
+        known, found = tree.reference.calls[call], tree.candidate.calls[partner]
+        return argument_differences(known, found, is_same=len(set(self._frameworks)) == 1)
 
 
 def _difference(pair: JudgedPair) -> str:

@@ -8,6 +8,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
+from padiff.comparer.causes.arguments import ARGUMENT
 from padiff.dumpfile import ConfigError
 
 from .escape import printable
@@ -81,6 +82,7 @@ def _environment() -> Environment:
     environment.filters["measured"] = _measured
     environment.filters["measured_line"] = _measured_line
     environment.filters["both_sides"] = _both_sides
+    environment.filters["inputs"] = _inputs
     return environment
 
 
@@ -89,6 +91,17 @@ class _Cell(NamedTuple):
 
     text: str
     is_code: bool = False
+
+
+def _inputs(found: Finding) -> str:
+    """Say whether what went into an origin agrees."""
+    if found.inputs_agree is None:
+        return "no inputs were recorded"
+    if not found.inputs_agree:
+        return "inputs disagree: the fault may lie before"
+    if any(line.startswith(ARGUMENT) for line in found.evidence):
+        return "all tensors agree, another argument does not"
+    return "all inputs agree: the fault is here"
 
 
 def _both_sides(finding: Finding) -> list[tuple[str, tuple[_Cell, _Cell]]]:

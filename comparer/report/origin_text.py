@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from padiff.comparer.causes.arguments import ARGUMENT
 from padiff.comparer.result import (
     Comparison,
     Divergence,
@@ -167,6 +168,8 @@ def _inputs(found: Divergence) -> Text:
     if found.inputs_agree is None:
         return Text("none recorded", style="yellow")
     if found.inputs_agree:
+        if any(line.startswith(ARGUMENT) for line in found.evidence):
+            return Text("all tensors agree, another argument does not", style="yellow")
         return Text("all agree: the fault is here", style="green")
     if any(CUT in line for line in found.evidence):
         return Text("end here on one side: the fault is here", style="green")

@@ -1,0 +1,108 @@
+"""Arguments that are no tensors and that two partners were called with: flags, sizes, scales."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.dumpfile import JSON, CallInfo, Index
+    from padiff.pairing import Pairing
+
+__all__ = ["ARGUMENT", "argument_differences", "result_notes"]
+
+ARGUMENT = "argument "
+"""How a line begins that names one."""
+_CLOSE = 1e-6
+"""Relative difference within which numbers are equal: frameworks keep some as float32."""
+_MOST = 8
+"""Lines for one call."""
+_KEYWORD = "['"
+
+
+def argument_differences(
+    reference: CallInfo, candidate: CallInfo, *, is_same: bool
+) -> tuple[str, ...]:
+    """List the arguments of two calls that differ and are no tensors.
+
+    Args:
+        reference: A call of the reference.
+        candidate: Its partner.
+        is_same: Whether both sides are of one framework, in which words mean the same, and what one
+            call leaves out has the same default. Else only numbers and flags are compared.
+    """
+    known, found = (_of_role(call, Role.INPUT) for call in (reference, candidate))
+    lines = [
+        f"{ARGUMENT}{place}: {known[place]!r} on the reference, {found[place]!r} on the candidate"
+        for place in known.keys() & found.keys()
+        if _differ(known[place], found[place], is_same=is_same)
+    ]
+    sides = (("reference", known), ("candidate", found))
+    for (name, given), (other, left) in (sides, sides[::-1]) if is_same else ():
+        lines += [
+            f"{ARGUMENT}{place}: {value!r} on the {name}, not given on the {other}"
+            for place, value in given.items()
+            if place not in left and place.startswith(_KEYWORD) and _is_plain(value) and value
+            if not _is_positional(given) and not _is_positional(left)
+        ]
+    return tuple(sorted(lines)[:_MOST])
+
+
+def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, ...]:
+    """Say what a model gave that is no tensor and differs, and where it gave no tensor at all.
+
+    Args:
+        pairing: Which calls are partners.
+        indexes: The reference's and the candidate's.
+    """
+    notes: dict[str, None] = {}
+    giving = [{one.call for one in index.records if one.role is Role.OUTPUT} for index in indexes]
+    for pair in pairing.calls:
+        sides = indexes[0].calls[pair.reference], indexes[1].calls[pair.candidate]
+        if sides[0].parent is not None or indexes[0].modules[sides[0].module].path:
+            continue
+        known, found = (_of_role(call, Role.OUTPUT) for call in sides)
+        notes |= {
+            f"the model's output{place} is {known[place]!r} on the reference, {found[place]!r} on "
+            "the candidate: it is no tensor, and not judged": None
+            for place in sorted(known.keys() & found.keys())
+            if _differ(known[place], found[place], is_same=False)
+        }
+        for name, calls, call in zip(("reference", "candidate"), giving, sides, strict=True):
+            if call.id not in calls:
+                said = f"the {name} recorded no tensor in what the model gave: no result is judged"
+                notes[said] = None
+    return tuple(notes)
+
+
+def _of_role(call: CallInfo, role: Role) -> Mapping[str, JSON]:
+    """Give the values that are no tensors, by their slot."""
+    return {
+        name.removeprefix(role): value
+        for name, value in call.literals.items()
+        if name.startswith(role)
+    }
+
+
+def _is_positional(given: Mapping[str, JSON]) -> bool:
+    """Tell whether a place is filled by position, which may be a keyword on the other side."""
+    return any(not place.startswith(_KEYWORD) for place in given)
+
+
+def _differ(known: JSON, found: JSON, *, is_same: bool) -> bool:
+    if isinstance(known, list) and isinstance(found, list):
+        return len(known) != len(found) or any(
+            _differ(one, other, is_same=is_same) for one, other in zip(known, found, strict=True)
+        )
+    if isinstance(known, bool | int | float) and isinstance(found, bool | int | float):
+        return not math.isclose(known, found, rel_tol=_CLOSE)
+    return is_same and _is_plain(known) and _is_plain(found) and known != found
+
+
+def _is_plain(value: JSON) -> bool:
+    """Tell whether a value stands for itself; of objects only the class is known."""
+    return value is not None and not (isinstance(value, str) and value.startswith("<"))
