@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, DumpError, Role
 from padiff.pairing.result import SideName
+from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.weight_rules import is_passive
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
@@ -50,7 +51,9 @@ def convert(
         ConfigError: Something is missing, ambiguous or does not fit; all of it is listed.
     """
     problems = list(problems_of(plan, source, target)) if strict else []
-    trees = draw_problems(plan, source, target) if problems else ()
+    trees: tuple[str, ...] = ()
+    if problems:
+        trees = (*draw_problems(plan, source, target), *example_of(plan, source, target))
     arrays: dict[str, Array] = {}
     left_out: list[str] = []
     for pair in plan.pairs:

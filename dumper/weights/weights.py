@@ -15,6 +15,7 @@ from padiff.dumpfile import ConfigError, DumpError, RecordInfo
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
 from padiff.pairing.result import PairedBy
+from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
@@ -139,7 +140,8 @@ def carry_over(
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
     if problems:
-        raise WeightError(task, problems, draw_problems(plan, side, live) if strict else ())
+        trees = (*draw_problems(plan, side, live), *example_of(plan, side, live))
+        raise WeightError(task, problems, trees if strict else ())
     _assign(live, ready)
     return plan
 

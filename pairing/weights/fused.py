@@ -78,22 +78,30 @@ def pair_fused(search: UnitSearch) -> Fused:
         wholes = _by_scope(search.sides[whole], lone[whole], scopes[whole])
         others = _by_scope(search.sides[parts], lone[parts], scopes[parts])
         for scope, units in wholes.items():
-            for unit, members in _filled(search, units, others.get(scope, []), is_join=is_join):
-                filling = _Filling(sides=search.sides, unit=unit, parts=members, is_join=is_join)
-                made = _fill(filling)
-                if made.pairs:
-                    found.append(made)
-                    search.drop([unit, *members.units])
+            fillings = _filled(search, units, others.get(scope, []), is_join=is_join)
+            found += [_taken(search, filling) for filling in fillings]
+        lone = (search.left, search.right)
+        rest = _in_order(search, lone[whole], lone[parts], is_join=is_join)
+        found += [_taken(search, filling) for filling in list(rest)]
     return Fused(
         pairs=tuple(pair for one in found for pair in one.pairs),
         choices=tuple(choice for one in found for choice in one.choices),
     )
 
 
+def _taken(search: UnitSearch, filling: _Filling) -> Fused:
+    """Pair what fills a fused unit, and take it out of the search."""
+    made = _fill(filling)
+    if made.pairs:
+        search.drop([filling.unit, *filling.parts.units])
+    return made
+
+
 def _filled(
     search: UnitSearch, units: Sequence[Unit], others: Sequence[Unit], *, is_join: bool
-) -> Iterator[tuple[Unit, Parts]]:
+) -> list[_Filling]:
     """Give the units of a scope that others fill, with these, each other once."""
+    found: list[_Filling] = []
     used: set[int] = set()
     late: list[Unit] = []
     for unit in units:
@@ -106,11 +114,14 @@ def _filled(
             late.append(unit)
             continue
         used.update(map(id, members.units))
-        yield unit, members
-    yield from _in_order(late, [other for other in others if id(other) not in used])
+        found.append(_Filling(sides=search.sides, unit=unit, parts=members, is_join=is_join))
+    free = [other for other in others if id(other) not in used]
+    return [*found, *_in_order(search, late, free, is_join=is_join)]
 
 
-def _in_order(units: Sequence[Unit], others: Sequence[Unit]) -> Iterator[tuple[Unit, Parts]]:
+def _in_order(
+    search: UnitSearch, units: Sequence[Unit], others: Sequence[Unit], *, is_join: bool
+) -> Iterator[_Filling]:
     """Pair fused units of one size with as many families of siblings that fill them, in order.
 
     As where one author has a list of blocks, and another one list of attentions and networks.
@@ -131,7 +142,10 @@ def _in_order(units: Sequence[Unit], others: Sequence[Unit]) -> Iterator[tuple[U
         }
         if len(fitting) == len(peers):
             taken.update(fitting)
-            yield from zip(peers, fitting.values(), strict=True)
+            for unit, parts in zip(peers, fitting.values(), strict=True):
+                yield _Filling(
+                    sides=search.sides, unit=unit, parts=parts, is_join=is_join, is_placed=False
+                )
 
 
 def _by_scope(
@@ -219,6 +233,8 @@ class _Filling:
     unit: Unit
     parts: Parts
     is_join: bool
+    is_placed: bool = True
+    """Whether they lie in partner containers; else only their order makes them meet."""
 
     @property
     def layouts(self) -> list[Layout]:
@@ -258,7 +274,7 @@ class _Filling:
     def trust(self) -> float:
         """How sure blocks in the usual order are: only gate and up by a name in that order."""
         is_gated = self.parts.roles == _GATED and self.parts.spelled(self.leaf) == (0, 1)
-        return _NAMED if is_gated else _GUESS
+        return _NAMED if is_gated and self.is_placed else _GUESS
 
 
 def _fill(filling: _Filling) -> Fused:
@@ -287,7 +303,8 @@ def _choice(filling: _Filling, ways: Sequence[tuple[Layout, Sequence[WeightPair]
                 label=layout.label(parts),
                 pairs=tuple(made),
                 is_usual=parts.is_usual(layout.order, leaf),
-                is_spelled=layout.groups == 1
+                is_spelled=filling.is_placed
+                and layout.groups == 1
                 and layout.order == spelled == tuple(range(len(layout.order))),
             )
             for layout, made in ways

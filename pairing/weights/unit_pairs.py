@@ -234,7 +234,7 @@ def _resolve(
         theirs = [unit for unit in theirs if any(_can_be(other, unit) for other in ours)]
         if not ours or not theirs:
             return []
-    if len(ours) == len(theirs) == 1:
+    if _is_one(ours) and _is_one(theirs):
         sure = 1.0 if paired_by is not PairedBy.STRUCTURE else _TOLD if is_strict else _LIKELY
         return [_pair(ours[0], theirs[0], paired_by, sure)]
     pairs: list[UnitPair] = []
@@ -244,6 +244,12 @@ def _resolve(
         sure = _TOLD if is_same else _ORDERED
         pairs += _by_words(groups[0][one], groups[1][two], paired_by, sure)
     return [*pairs, *_by_order((ours, theirs), pairs)] if is_last else pairs
+
+
+def _is_one(units: Sequence[Unit]) -> bool:
+    """Tell whether units are names of one: a shared embedding is listed in each of its owners."""
+    tensors = {frozenset(entry.record.tensor for entry in unit.entries) for unit in units}
+    return len(units) == 1 or (len(tensors) == 1 and None not in next(iter(tensors)))
 
 
 def _levels(

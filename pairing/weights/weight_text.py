@@ -35,7 +35,8 @@ class WeightError(ConfigError):
         Args:
             task: How the message begins: ``cannot load weights from 'a.pth'``.
             problems: One line for each.
-            trees: Where in the two models they are, from ``draw_problems``.
+            trees: Where in the two models they are, from ``draw_problems``, and what to write
+                into a map, from ``example_of``.
         """
         count = f"{len(problems)} problem" + ("s" if len(problems) != 1 else "")
         super().__init__(
