@@ -83,28 +83,37 @@ class Bases:
                 for known, record in zip(references, records, strict=True)
             ]
         largest = {role: self._largest[role is Role.WEIGHT_GRAD] for role in GRADIENT_ROLES}
+        known = [known[0] for known in references]
         return build_all(
             Basis,
             len(records),
             same={"model_dtypes": self._model_dtypes},
-            dtypes=[
-                (_dtype(self._reference, known[0]), _dtype(self._candidate, record))
-                for known, record in zip(references, records, strict=True)
-            ],
+            dtypes=self._dtypes(known, records),
             sums=self._sums(references),
-            largest_gradient=[largest.get(known[0].role, 0.0) for known in references],
+            largest_gradient=[largest.get(one.role, 0.0) for one in known],
             noise=noises,
         )
 
+    def _dtypes(
+        self, references: Sequence[RecordInfo], records: Sequence[RecordInfo]
+    ) -> list[tuple[str, str]]:
+        """Give the dtypes of both sides; equal ones are one object."""
+        pairs = zip(
+            _names(self._reference, references), _names(self._candidate, records), strict=True
+        )
+        known: dict[tuple[str, str], tuple[str, str]] = {}
+        return [known.setdefault(pair, pair) for pair in pairs]
+
     def _sums(self, references: Sequence[tuple[RecordInfo, ...]]) -> list[Sums]:
         """Give what each pair is the sum of; of several records the most."""
-        parts = iter(self._rounding.of([one for known in references for one in known]))
+        found = self._rounding.of([one for known in references for one in known])
+        if len(found) == len(references):
+            return found
+        parts = iter(found)
         return [_most([next(parts) for _ in known]) for known in references]
 
 
 def _most(found: Sequence[Sums]) -> Sums:
-    if len(found) == 1:
-        return found[0]
     return Sums(
         size=max(sums.size for sums in found),
         calls=max(sums.calls for sums in found),
@@ -112,8 +121,9 @@ def _most(found: Sequence[Sums]) -> Sums:
     )
 
 
-def _dtype(index: Index, record: RecordInfo) -> str:
-    return "none" if record.value is None else index.values[record.value].dtype
+def _names(index: Index, records: Sequence[RecordInfo]) -> list[str]:
+    values = index.values
+    return ["none" if one.value is None else values[one.value].dtype for one in records]
 
 
 def _largest_gradients(index: Index) -> dict[bool, float]:

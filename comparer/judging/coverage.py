@@ -29,17 +29,19 @@ def count_coverage(
     judged: tuple[set[int], set[int]] = (set(), set())
     missing: tuple[set[int], set[int]] = (set(), set())
     for pair, (references, found) in zip(judgement.pairs, judgement.records, strict=True):
-        target = judged if pair.verdict in JUDGED else missing
-        if pair.verdict is Verdict.SKIPPED:
-            continue
-        target[0].update(_values(reference, references))
-        target[1].update(_values(candidate, () if found is None else (found,)))
+        verdict = pair.verdict
+        if verdict is not Verdict.SKIPPED:
+            target = judged if verdict in JUDGED else missing
+            target[0].update(references)
+            if found is not None:
+                target[1].add(found)
     return (
-        Coverage(judged=len(judged[0]), total=len(judged[0] | missing[0])),
-        Coverage(judged=len(judged[1]), total=len(judged[1] | missing[1])),
+        _coverage(reference, judged[0], missing[0]),
+        _coverage(candidate, judged[1], missing[1]),
     )
 
 
-def _values(index: Index, records: Iterable[int]) -> set[int]:
-    values = (index.records[place].value for place in records)
-    return {value for value in values if value is not None}
+def _coverage(index: Index, judged: Iterable[int], missing: Iterable[int]) -> Coverage:
+    """Count the values of records with and without a verdict."""
+    known, rest = ({index.records[place].value for place in side} for side in (judged, missing))
+    return Coverage(judged=len(known - {None}), total=len((known | rest) - {None}))

@@ -132,6 +132,7 @@ class _Judger:
         self._reference = reference
         self._candidate = candidate
         self._ends = endpoints(reference.index), endpoints(candidate.index)
+        self._values = reference.index.values, candidate.index.values
         self._lacking = _lacking(reference.index), _lacking(candidate.index)
         self._settings = settings
         self._same_structure = same_structure
@@ -181,6 +182,21 @@ class _Judger:
         records = self._reference.index.records
         references = tuple([records[place] for place in pair.reference])
         record = self._candidate.index.records[pair.candidate]
+        if len(references) == 1 and not (pair.rule.steps or pair.candidate_rule.steps):
+            value, found = references[0].value, record.value
+            if value is not None and found is not None and references[0].shape == record.shape:
+                sides = self._values[0][value], self._values[1][found]
+                if sides[0].dtype == sides[1].dtype:
+                    if sides[0].digest == sides[1].digest:
+                        return None
+                    if sides[0].content is sides[1].content is Content.FULL:
+                        return _Open(pair, references, record)
+        return self._draft_in_full(pair, references, record)
+
+    def _draft_in_full(
+        self, pair: RecordPair, references: tuple[RecordInfo, ...], record: RecordInfo
+    ) -> JudgedPair | _Open | None:
+        """Do the same for what may be absent, laid out in another way, or not there as a whole."""
         known = tuple([one for one in references if one.value is not None])
         if record.value is None or len(known) < len(references):
             sides = self._reference, self._candidate
@@ -203,27 +219,21 @@ class _Judger:
 
     def _measured(self, found: Sequence[_Open], measurements: Measurements) -> list[JudgedPair]:
         """Judge pairs by their elements."""
-        errors = [self._errors(one.pair) for one in found]
+        pairs = [one.pair for one in found]
+        errors: list[GoldenErrors | None] = [None] * len(found)
+        if self._threeway is not None:
+            errors = [self._errors(pair, self._threeway) for pair in pairs]
         bases = self._bases.of(
             [one.known for one in found],
             [one.record for one in found],
             is_exact=[one is not None for one in errors],
         )
-        tolerances = self._tolerances([one.pair for one in found], bases)
-        records = self._reference.index.records
-        requests = build_all(
-            Request,
-            len(found),
-            references=[tuple([records[at] for at in one.pair.reference]) for one in found],
-            record=[one.record for one in found],
-            rule=[one.pair.rule for one in found],
-            candidate_rule=[one.pair.candidate_rule for one in found],
-            tolerance=tolerances,
-        )
+        tolerances = self._tolerances(pairs, bases)
+        requests = self._requests(found, tolerances)
         metrics = measurements.of(requests, jobs=self._settings.jobs)
         verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
         return self._built(
-            [one.pair for one in found],
+            pairs,
             same={},
             verdict=[Verdict.MATCH if agree else Verdict.DIVERGED for agree, _ in verdicts],
             metrics=metrics,
@@ -232,6 +242,19 @@ class _Judger:
             errors=errors,
             fatal=[not agree for agree, _ in verdicts],
             reason=[words or one.reason for one, (_, words) in zip(found, verdicts, strict=True)],
+        )
+
+    def _requests(self, found: Sequence[_Open], tolerances: Sequence[Tolerance]) -> list[Request]:
+        """Say what is to be measured."""
+        records = self._reference.index.records
+        return build_all(
+            Request,
+            len(found),
+            references=[tuple([records[at] for at in one.pair.reference]) for one in found],
+            record=[one.record for one in found],
+            rule=[one.pair.rule for one in found],
+            candidate_rule=[one.pair.candidate_rule for one in found],
+            tolerance=tolerances,
         )
 
     def _decide(
@@ -283,8 +306,7 @@ class _Judger:
         known, found = references[0].value, record.value
         if known is None or found is None:
             return False
-        expected = self._reference.index.values[known]
-        value = self._candidate.index.values[found]
+        expected, value = self._values[0][known], self._values[1][found]
         return (expected.digest, expected.dtype) == (value.digest, value.dtype)
 
     def _refused(
@@ -315,10 +337,6 @@ class _Judger:
         is_strict: bool,
     ) -> str:
         rule = pair.rule
-        if rule.is_identity and pair.candidate_rule.is_identity and len(references) == 1:
-            ends = self._ends[0][references[0].id], self._ends[1][record.id]
-            if ends[0].shape == ends[1].shape and ends[0].dtype == ends[1].dtype:
-                return ""
         shapes = [known.shape for known in references]
         is_other_order = not is_strict and is_reordered(shapes, record.shape, rule)
         target = pair.candidate_rule.shape_of([record.shape])
@@ -330,9 +348,9 @@ class _Judger:
 
     def _other_kind(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> str:
         """Say that dtypes are of different kinds, of which no element can be compared."""
-        found = self._candidate.index.values[record.value or 0].dtype
+        found = self._values[1][record.value or 0].dtype
         for known in references:
-            expected = self._reference.index.values[known.value or 0].dtype
+            expected = self._values[0][known.value or 0].dtype
             if kind_of_name(expected) != kind_of_name(found):
                 return f"dtype {expected} on the reference, {found} on the candidate"
         return ""
@@ -359,21 +377,19 @@ class _Judger:
         settings = self._settings
         return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
 
-    def _errors(self, pair: RecordPair) -> GoldenErrors | None:
+    def _errors(self, pair: RecordPair, threeway: ThreeWay) -> GoldenErrors | None:
         """Give the errors of both sides against the golden run.
 
         Of integers there are none. Weights that a run began with were not computed: what is off
         in them is their dtype, or another weight, and the rule of elements tells those apart.
         """
-        if self._threeway is None:
-            return None
         known, found = self._ends[0][pair.reference[0]], self._ends[1][pair.candidate]
         is_first = known.address.step == 0 and known.address.phase is not Phase.UPDATE
         if known.address.role in STATE_ROLES and is_first:
             return None
         if not all(default_of(dtype).rtol for dtype in (known.dtype, found.dtype)):
             return None
-        return self._threeway.errors(known.address, found.address)
+        return threeway.errors(known.address, found.address)
 
     def _tolerances(self, pairs: Sequence[RecordPair], bases: Sequence[Basis]) -> list[Tolerance]:
         """Choose the tolerance of each pair, and note which rules did."""

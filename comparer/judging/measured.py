@@ -49,10 +49,13 @@ class Request:
     @property
     def key(self) -> object:
         """Give what two requests have in common that give the same numbers."""
-        known = tuple([(reference.value, reference.shape) for reference in self.references])
-        rules = self.rule.steps, self.candidate_rule.steps
-        tolerance = self.tolerance.atol, self.tolerance.rtol
-        return known, self.record.value, self.record.shape, rules, tolerance
+        record, tolerance = self.record, self.tolerance
+        numbers = tolerance.atol, tolerance.rtol
+        if len(self.references) == 1 and not (self.rule.steps or self.candidate_rule.steps):
+            known = self.references[0]
+            return known.value, record.value, known.shape, record.shape, numbers
+        sources = tuple([(reference.value, reference.shape) for reference in self.references])
+        return sources, record.value, record.shape, self.rule, self.candidate_rule, numbers
 
 
 class _Batches:
@@ -159,7 +162,9 @@ class Measurements:
     def _read(self, request: Request) -> tuple[Array, Array]:
         self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
         arrays = arrays_of(request.references, self._reference)
-        found = request.candidate_rule.apply([self._candidate.array(request.record)])
+        found = self._candidate.array(request.record)
+        if request.candidate_rule.steps:
+            found = request.candidate_rule.apply([found])
         return request.rule.apply(arrays, found.shape), found
 
     def _measure(self, tolerance: Tolerance, expected: Array, found: Array) -> Metrics:

@@ -89,6 +89,7 @@ class Rounding:
         self._matrix: dict[int, RecordInfo] = {}
         self._maker: dict[int, RecordInfo] = {}
         self._behind: dict[int, float] = {}
+        self._of_values: dict[int | None, _Own] = {}
         self._passing: dict[int, bool] = {}
         self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         parents = {module.parent for module in index.modules}
@@ -128,12 +129,15 @@ class Rounding:
 
     def _own(self, record: RecordInfo) -> _Own:
         """Find what the layer itself adds up for a record."""
-        largest = self._largest(record)
         if record.role is Role.WEIGHT_GRAD:
-            return self._of_weight_gradient(record, largest)
+            return self._of_weight_gradient(record, self._largest(record))
         if record.role is Role.LOSS:
-            return self._of_loss(largest)
-        return _Own(max(self._of_value(record.value), largest), 0)
+            return self._of_loss(self._largest(record))
+        own = self._of_values.get(record.value)
+        if own is None:
+            own = _Own(max(self._of_value(record.value), self._largest(record)), 0)
+            self._of_values[record.value] = own
+        return own
 
     def _of_value(self, value: int | None) -> float:
         """Give what was added up for a value, wherever it is recorded; 0 where no layer made it.

@@ -78,15 +78,28 @@ class _Loosest:
     atol: float
     rtol: float
     epsilon: float
+    result_square: float
+    """Unit roundoff of what a layer gives, squared."""
+    partial_square: float
+    """Unit roundoff of what it keeps while it adds up, squared."""
+
+    def rounding(self, sums: Sums, rtol: float) -> float:
+        """Bound rounding as ``rounding_of`` says."""
+        square = sums.calls * self.result_square + sums.terms / BLOCKED * self.partial_square
+        return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
 
 
 @lru_cache(maxsize=256)
 def _loosest(dtypes: tuple[str, ...]) -> _Loosest:
     defaults = [_DEFAULTS.get(name, EXACT) for name in dtypes]
+    epsilon = max(map(epsilon_of, dtypes))
+    result = epsilon / 2
     return _Loosest(
         atol=max(default.atol for default in defaults),
         rtol=max(default.rtol for default in defaults),
-        epsilon=max(map(epsilon_of, dtypes)),
+        epsilon=epsilon,
+        result_square=result**2,
+        partial_square=min(result, _EPSILONS["float32"] / 2) ** 2,
     )
 
 
@@ -103,10 +116,7 @@ def rounding_of(sums: Sums, rtol: float, dtypes: Sequence[str]) -> float:
         rtol: The default of the looser dtype: a few roundings of a result.
         dtypes: Those of the record and the models; sums are kept in float32 or wider.
     """
-    result = _loosest(tuple(dtypes)).epsilon / 2
-    partial = min(result, _EPSILONS["float32"] / 2)
-    square = sums.calls * result**2 + sums.terms / BLOCKED * partial**2
-    return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
+    return _loosest(tuple(dtypes)).rounding(sums, rtol)
 
 
 def default_of(dtype: str) -> Tolerance:
@@ -184,6 +194,44 @@ class ChosenTolerance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """What the tolerances of all pairs of one role, phase and dtypes have in common."""
+
+    loosest: _Loosest
+    """Of the pairs' dtypes, and of what was computed also of the models'."""
+    atol: float | None
+    """The user's."""
+    rtol: float | None
+    is_state: bool
+    is_computed: bool
+    """Whether a measured floor says anything of them: not of weights that a run began with."""
+    is_rounded: bool
+    """Whether sums were rounded on the way to them."""
+
+    def tolerance(self, basis: Basis) -> Tolerance:
+        """Give the tolerance of one of the pairs."""
+        atol, rtol = self.loosest.atol, self.loosest.rtol
+        if rtol <= 0:
+            return Tolerance(atol=atol, rtol=rtol)
+        noise = basis.noise
+        is_measured = noise is not None and self.is_computed
+        if is_measured and not self.is_state:
+            atol = 0.0
+        floor = 0.0
+        if basis.largest_gradient > 0:
+            atol = floor = basis.largest_gradient * max(atol, self.loosest.epsilon)
+        if self.atol is not None:
+            atol = max(self.atol, floor)
+        if self.rtol is not None:
+            rtol = self.rtol
+        elif self.is_rounded:
+            atol = max(atol, self.loosest.rounding(basis.sums, rtol))
+        if is_measured:
+            atol = max(atol, noise or 0.0)
+        return Tolerance(atol=atol, rtol=rtol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TolerancePolicy:
     """Finds the tolerance of a pair."""
 
@@ -233,38 +281,42 @@ class TolerancePolicy:
     ) -> tuple[list[Tolerance], frozenset[int]]:
         """Find the tolerance of each pair, and the user's rules that took part in any."""
         if not self.rules:
-            each = zip(references, bases, strict=True)
-            return [self._by_dtype(address, basis) for address, basis in each], frozenset()
+            return self._by_groups(references, bases), frozenset()
         chosen = list(map(self.choose, references, candidates, bases))
         return [one.tolerance for one in chosen], frozenset(
             place for one in chosen for place in one.rules
         )
 
+    def _by_groups(self, references: Sequence[Address], bases: Sequence[Basis]) -> list[Tolerance]:
+        """Choose without the user's rules; what pairs have in common is worked out once."""
+        groups: dict[tuple[object, ...], _Group] = {}
+        found = []
+        for address, basis in zip(references, bases, strict=True):
+            key = address.role, address.phase, address.step, basis.dtypes, basis.model_dtypes
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = self._group(address, basis)
+            found.append(group.tolerance(basis))
+        return found
+
     def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
         """Choose without the user's rules."""
+        return self._group(reference, basis).tolerance(basis)
+
+    def _group(self, reference: Address, basis: Basis) -> _Group:
         names: tuple[str, ...] = basis.dtypes
-        noise = basis.noise
         is_state = reference.role in STATE_ROLES
         if not is_state and names[0] in _DEFAULTS and names[1] in _DEFAULTS:
             names = names + basis.model_dtypes
-        loosest = _loosest(names)
-        atol, rtol = loosest.atol, loosest.rtol
-        if rtol > 0:
-            is_computed = not is_state or reference.phase is Phase.UPDATE or reference.step > 0
-            is_measured = noise is not None and is_computed
-            atol = 0.0 if is_measured and not is_state else atol
-            floor = None
-            if basis.largest_gradient > 0:
-                floor = basis.largest_gradient * max(atol, loosest.epsilon)
-                atol = floor
-            if self.atol is not None:
-                atol = max(self.atol, floor or 0.0)
-            if self.rtol is not None:
-                rtol = self.rtol
-            elif not is_state or reference.phase is Phase.UPDATE:
-                atol = max(atol, rounding_of(basis.sums, rtol, names))
-            atol = max(atol, noise or 0.0) if is_measured else atol
-        return Tolerance(atol=atol, rtol=rtol)
+        is_updated = reference.phase is Phase.UPDATE
+        return _Group(
+            loosest=_loosest(names),
+            atol=self.atol,
+            rtol=self.rtol,
+            is_state=is_state,
+            is_computed=not is_state or is_updated or reference.step > 0,
+            is_rounded=not is_state or is_updated,
+        )
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
         """Give the rules that named no pair."""

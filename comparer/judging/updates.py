@@ -86,15 +86,21 @@ class TrainingJudge:
             reference: The reference's step.
             candidate: The candidate's.
         """
-        step = _Step(reference, candidate, pairing)
         pairs = list(judgement.pairs)
+        found = zip(enumerate(pairing.records), pairs, strict=False)
+        open_ones = [
+            (place, pair, address)
+            for (place, pair), judged in found
+            if (address := _open_address(judged)) is not None
+        ]
+        if not open_ones:
+            return judgement
+        step = _Step(reference, candidate, pairing)
         drift = self._drift
         # Weights after the rest: they are judged by what they were made of, too.
-        places = enumerate(pairing.records)
-        for place, pair in sorted(places, key=lambda one: step.is_new_weight(one[1])):
+        for place, pair, address in sorted(open_ones, key=lambda one: step.is_new_weight(one[1])):
             judged = pairs[place]
-            address = _open_address(judged)
-            if address is None or not step.has_elements(pair):
+            if not step.has_elements(pair):
                 continue
             if address.phase is Phase.UPDATE and judged.metrics is not None:
                 judged = self._update(step, pair, judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,21 @@ __all__ = ["CallTree", "is_bad"]
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 
 
+_BAD = frozenset({Verdict.DIVERGED, Verdict.INCOMPARABLE})
+
+
 def is_bad(pair: JudgedPair) -> bool:
     """Tell whether a pair shows a divergence."""
-    return pair.fatal or pair.verdict in {Verdict.DIVERGED, Verdict.INCOMPARABLE}
+    return pair.fatal or pair.verdict in _BAD
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Places of pairs by what they hang on."""
+
+    of_call: dict[tuple[int, Role], list[int]] = field(default_factory=lambda: defaultdict(list))
+    of_module: dict[tuple[int, Role], list[int]] = field(default_factory=lambda: defaultdict(list))
+    updates: list[int] = field(default_factory=list)
 
 
 class CallTree:
@@ -75,21 +88,28 @@ class CallTree:
             {pair.candidate: pair.reference for pair in pairing.modules},
             [module.parent for module in candidate.modules],
         )
-        self._by_call: dict[tuple[int, Role], list[int]] = defaultdict(list)
-        self._by_module: dict[tuple[int, Role], list[int]] = defaultdict(list)
-        self.updates: list[int] = []
-        """Places of the pairs of the phase ``update``, which hang on no call or module."""
         self.calls_of: dict[int, list[int]] = defaultdict(list)
         self.children: dict[int | None, list[int]] = defaultdict(list)
         for call in reference.calls:
             self.calls_of[call.module].append(call.id)
             self.children[call.parent].append(call.id)
-        for place, pair in enumerate(self.pairs):
-            self._hang(place, pair)
         self._bad = {place for place, pair in enumerate(self.pairs) if is_bad(pair)}
         self._bad_values = {value for place in self._bad for value in self.values(place)}
 
         self._add_spoiled()
+
+    @cached_property
+    def _places(self) -> _Places:
+        """Give the places of all pairs, sorted once that is asked for: where anything is bad."""
+        found = _Places()
+        for place, pair in enumerate(self.pairs):
+            self._hang(found, place, pair)
+        return found
+
+    @property
+    def updates(self) -> list[int]:
+        """Give the places of the pairs of the phase ``update``, which hang on nothing."""
+        return self._places.updates
 
     @cached_property
     def reference_flow(self) -> Flow:
@@ -104,18 +124,18 @@ class CallTree:
     def of_call(self, call: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of a reference call, role by role."""
         for role in roles:
-            for place in self._by_call.get((call, role), ()):
+            for place in self._places.of_call.get((call, role), ()):
                 yield place, self.pairs[place]
 
     def of_module(self, module: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of what belongs to a reference module and to no call."""
         for role in roles:
-            for place in self._by_module.get((module, role), ()):
+            for place in self._places.of_module.get((module, role), ()):
                 yield place, self.pairs[place]
 
     def modules_with(self, *roles: Role) -> list[int]:
         """Give the modules that own pairs of these roles, ascending."""
-        return sorted({module for module, role in self._by_module if role in roles})
+        return sorted({module for module, role in self._places.of_module if role in roles})
 
     @property
     def has_bad(self) -> bool:
@@ -206,10 +226,10 @@ class CallTree:
             if self.bad_inside(call, *_FORWARD) or self.tainted(call, Role.INPUT):
                 self._bad_values |= set(self.values(place)) - judged
 
-    def _hang(self, place: int, pair: JudgedPair) -> None:
+    def _hang(self, found: _Places, place: int, pair: JudgedPair) -> None:
         known = pair.reference or pair.candidate
         if known is not None and known.address.phase is Phase.UPDATE:
-            self.updates.append(place)
+            found.updates.append(place)
             return
         if pair.reference is not None:
             call, module = pair.reference.call, pair.reference.module
@@ -224,9 +244,9 @@ class CallTree:
         else:
             return
         if call is not None:
-            self._by_call[call, role].append(place)
+            found.of_call[call, role].append(place)
         else:
-            self._by_module[module, role].append(place)
+            found.of_module[module, role].append(place)
 
 
 def _partners_around(

@@ -50,6 +50,8 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
     such gradients are excused. Otherwise only those whose error does not arrive at the call that
     returned last before the tensor was used.
     """
+    if not any(map(_is_soft, judgement.pairs)):
+        return judgement
     hard = [pair for pair in judgement.pairs if is_bad(pair) and _is_hard(pair, reference)]
     made = _made_by_calls(reference), _made_by_calls(candidate)
     receivers = _receivers(judgement, reference) if hard else []

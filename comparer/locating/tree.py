@@ -125,19 +125,17 @@ def _worst(
     back = {pair.candidate: pair.reference for pair in pairing.modules}
     found: dict[_Own, dict[Phase, Verdict]] = defaultdict(dict)
     uncovered: dict[_Own, set[Phase]] = defaultdict(set)
-    for pair in pairs:
-        if pair.reference is not None:
-            module = pair.reference.module
-            key: _Own = (module, partner.get(module))
-            phase = pair.reference.address.phase
-        elif pair.candidate is not None:
-            module = pair.candidate.module
-            key, phase = (back.get(module), module), pair.candidate.address.phase
-        else:
-            continue
+    # Most records of a module say the same: each thing that is said of it is looked at once.
+    told = dict.fromkeys(
+        (pair.reference is None, end.module, end.address.phase, pair.verdict, pair.covered)
+        for pair in pairs
+        if (end := pair.reference or pair.candidate) is not None
+    )
+    for is_candidate, module, phase, verdict, covered in told:
+        key: _Own = (back.get(module), module) if is_candidate else (module, partner.get(module))
         current = found[key].get(phase, Verdict.SKIPPED)
-        found[key][phase] = max(current, pair.verdict, key=SEVERITY.index)
-        if not pair.covered:
+        found[key][phase] = max(current, verdict, key=SEVERITY.index)
+        if not covered:
             uncovered[key].add(phase)
     return found, uncovered
 

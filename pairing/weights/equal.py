@@ -90,9 +90,9 @@ def _forms(
 
 def _are_set_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
     """Tell whether two modules of one class are the same as far as their parameters tell."""
-    if one.attributes == two.attributes:
-        return True
-    return form_of(one) == form_of(two) and stride_of(one) == stride_of(two)
+    if stride_of(one) != stride_of(two):
+        return False
+    return one.attributes == two.attributes or form_of(one) == form_of(two)
 
 
 def _are_tied_alike(reference: Sequence[RecordInfo], candidate: Sequence[RecordInfo]) -> bool:
