@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+from padiff.dumpfile import CALL_ROLES, Content, RecordInfo, Role
+from padiff.pairing.rule import Rule
 
-from padiff.dumpfile import CALL_ROLES, ConfigError, Content, DumpError, RecordInfo, Role
-from padiff.pairing.rule import IDENTITY, Rule
-
+from .distance import EQUAL, distance, elements_of_both
+from .reordered import MAX_AXES, Reorders, orders_of, squeezed
 from .repeated import Repetition, assume_repetition, find_repetition, may_repeat
-from .sampled import Elements, elements_of, match_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from padiff.pairing.result import RecordPair
     from padiff.pairing.view import View
 
-__all__ = ["distance", "layouts_between", "with_layouts"]
+__all__ = ["layouts_between", "with_layouts"]
 
-Array = npt.NDArray[np.generic]
 Shape = tuple[int, ...]
 _RESHAPE = Rule.parse("reshape")
-_MAX_AXES = 5
-_EQUAL = 1e-2
-"""Relative distance up to which two tensors count as the same under a layout."""
 _NEAR = 0.5
 """Relative distance up to which the best layout of two diverged tensors is taken, if it is
 less than half that of the second best."""
-_MIN_WITNESSES = 3
-"""Tensors of equal shape are taken to be reordered only if so many distinct ones show it."""
-_SAMPLE = 4096
 
 
 def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) -> list[RecordPair]:
@@ -49,13 +38,26 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
     identity and cannot be compared. Inputs of different size that no repetition explains are no
     pairs: one side hands over what the other makes for itself.
     """
-    judge = _Judge(reference, candidate)
-    found = [(judge.settle(pair), pair) for pair in pairs]
+    views = reference, candidate
+    found = [(pair, _open(views, pair)) for pair in pairs]
+    judge = _Judge(views)
+    judge.reorders.look(ends for _, ends in found if ends and ends[0].shape == ends[1].shape)
+    settled = [pair if ends is None else judge.settle(pair, *ends) for pair, ends in found]
     return [
-        judge.settle_late(settled) if settled is pair else settled
-        for settled, pair in found
-        if settled is not pair or not judge.is_unlike(pair)
+        now if ends is None or now is not pair else judge.settle_late(pair, *ends)
+        for now, (pair, ends) in zip(settled, found, strict=True)
+        if ends is None or now is not pair or not judge.is_unlike(*ends)
     ]
+
+
+def _open(views: tuple[View, View], pair: RecordPair) -> tuple[RecordInfo, RecordInfo] | None:
+    """Give the two records of a pair of calls' values that has no layout yet."""
+    if len(pair.reference) != 1 or pair.rule.steps or pair.candidate_rule.steps:
+        return None
+    one, two = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
+    if one.value is None or two.value is None:
+        return None
+    return (one, two) if one.role in CALL_ROLES and two.role in CALL_ROLES else None
 
 
 @lru_cache(maxsize=4096)
@@ -67,11 +69,11 @@ def layouts_between(reference: Shape, candidate: Shape) -> tuple[Rule, ...]:
     """
     if prod(reference) != prod(candidate):
         return ()
-    if max(len(reference), len(candidate)) > _MAX_AXES:
+    if max(len(reference), len(candidate)) > MAX_AXES:
         return (_RESHAPE,)
     found: dict[str, Rule] = {}
     if len(candidate) <= len(reference):
-        for order in _orders(len(reference)):
+        for order in orders_of(len(reference)):
             permuted = tuple(reference[axis] for axis in order)
             steps = [f"permute {' '.join(map(str, order))}"]
             if permuted != candidate:
@@ -81,19 +83,13 @@ def layouts_between(reference: Shape, candidate: Shape) -> tuple[Rule, ...]:
             rule = Rule.parse(" | ".join(steps))
             found.setdefault(str(rule), rule)
     else:
-        for order in _orders(len(candidate)):
+        for order in orders_of(len(candidate)):
             split = tuple(candidate[order.index(axis)] for axis in range(len(order)))
             if _merges(split, reference):
                 numbers = " ".join(map(str, split))
                 rule = Rule.parse(f"reshape {numbers} | permute {' '.join(map(str, order))}")
                 found.setdefault(str(rule), rule)
     return (*found.values(), _RESHAPE)
-
-
-def _orders(count: int) -> Iterator[tuple[int, ...]]:
-    for order in permutations(range(count)):
-        if order != tuple(range(count)):
-            yield order
 
 
 def _merges(shape: Shape, target: Shape) -> bool:
@@ -113,28 +109,20 @@ def _merges(shape: Shape, target: Shape) -> bool:
 class _Judge:
     """Tries layouts, remembers what was confirmed where."""
 
-    def __init__(self, reference: View, candidate: View) -> None:
-        self._views = reference, candidate
+    def __init__(self, views: tuple[View, View]) -> None:
+        self._views = views
+        self.reorders = Reorders(views)
         self._confirmed: dict[tuple[int, int], Counter[Rule]] = defaultdict(Counter)
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
-        self._witnesses: dict[Rule, set[int]] = defaultdict(set)
-        self._reordered: dict[tuple[int, int], Rule] = {}
-        self._seen: set[tuple[int, int, Shape]] = set()
-        """Pairs of values of a shape that were looked at."""
         self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
 
-    def settle(self, pair: RecordPair) -> RecordPair:
+    def settle(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Take a layout that the elements of the pair itself confirm."""
-        records = self._open(pair)
-        if records is None:
-            return pair
-        one, two = records
         if one.shape == two.shape:
-            self._look_for_reorder(one, two)
             return pair
         if prod(one.shape) != prod(two.shape):
             return self._settle_repeated(pair, one, two)
-        if _squeezed(one.shape) == _squeezed(two.shape):
+        if squeezed(one.shape) == squeezed(two.shape):
             return replace(pair, rule=_RESHAPE)
         key = (one.value or 0, two.value or 0, one.shape, two.shape)
         if key not in self._known:
@@ -145,24 +133,17 @@ class _Judge:
         self._confirmed[len(one.shape), len(two.shape)][_form(rule)] += 1
         return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
-    def is_unlike(self, pair: RecordPair) -> bool:
-        """Tell whether it pairs inputs inside the model that have nothing in common."""
-        records = self._open(pair)
-        if records is None or records[0].shape == records[1].shape:
+    def is_unlike(self, one: RecordInfo, two: RecordInfo) -> bool:
+        """Tell whether they are inputs inside the model that have nothing in common."""
+        if one.shape == two.shape or one.role not in {Role.INPUT, Role.GRAD_INPUT}:
             return False
-        if records[0].role not in {Role.INPUT, Role.GRAD_INPUT}:
-            return False
-        is_inside = self._views[0].calls[records[0].call or 0].parent is not None
-        return is_inside and prod(records[0].shape) != prod(records[1].shape)
+        is_inside = self._views[0].calls[one.call or 0].parent is not None
+        return is_inside and prod(one.shape) != prod(two.shape)
 
-    def settle_late(self, pair: RecordPair) -> RecordPair:
+    def settle_late(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Take a layout that other pairs confirmed."""
-        records = self._open(pair)
-        if records is None:
-            return pair
-        one, two = records
         if one.shape == two.shape:
-            rule = self._reordered.get((one.value or 0, two.value or 0))
+            rule = self.reorders.of(one, two)
             if rule is None or not self._is_usual(rule, len(one.shape)):
                 return pair
             return replace(pair, rule=rule, note=f"layout verified: {rule}")
@@ -190,16 +171,7 @@ class _Judge:
     def _is_usual(self, rule: Rule, axes: int) -> bool:
         """Tell whether other tensors are reordered this way: by shape, or enough by elements."""
         is_confirmed = bool(self._confirmed[axes, axes][_form(rule)])
-        return is_confirmed or len(self._witnesses[rule]) >= _MIN_WITNESSES
-
-    def _open(self, pair: RecordPair) -> tuple[RecordInfo, RecordInfo] | None:
-        if len(pair.reference) != 1 or pair.rule.steps or pair.candidate_rule.steps:
-            return None
-        one = self._views[0].records[pair.reference[0]]
-        two = self._views[1].records[pair.candidate]
-        is_call = one.role in CALL_ROLES and two.role in CALL_ROLES
-        is_known = one.value is not None and two.value is not None
-        return (one, two) if is_call and is_known else None
+        return is_confirmed or self.reorders.has_witnesses(rule)
 
     def _settle_repeated(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Lay out a tensor that repeats the other; not at the root, whose shapes are a promise."""
@@ -232,63 +204,24 @@ class _Judge:
             if self._lacks_elements(one, two):
                 found = assume_repetition(one.shape, two.shape)
             elif may_repeat(one.shape, two.shape):
-                arrays = self._elements(one, two)
+                arrays = elements_of_both(self._views, one, two)
             if arrays is not None:
                 mine, theirs = (each.values.reshape(each.shape) for each in arrays)
                 found = find_repetition(mine, theirs)
             self._repetitions[key] = found
         return self._repetitions[key]
 
-    def _look_for_reorder(self, one: RecordInfo, two: RecordInfo) -> None:
-        values = self._views[0].values, self._views[1].values
-        mine, theirs = values[0][one.value or 0], values[1][two.value or 0]
-        key = (mine.id, theirs.id)
-        options = _same_shape_orders(one.shape)
-        if mine.digest == theirs.digest or not options or key in self._reordered:
-            return
-        if (*key, one.shape) in self._seen:
-            return
-        self._seen.add((*key, one.shape))
-        low, high = mine.statistics.minimum, mine.statistics.maximum
-        other_low, other_high = theirs.statistics.minimum, theirs.statistics.maximum
-        if low is None or high is None or other_low is None or other_high is None or low == high:
-            return
-        slack = 1e-4 * max(abs(low), abs(high))
-        if abs(low - other_low) > slack or abs(high - other_high) > slack:
-            return
-        if self._starts_alike(one, two, max(abs(low), abs(high))):
-            return
-        sides = self._elements(one, two)
-        if sides is None or distance(IDENTITY, *sides) <= _EQUAL:
-            return
-        rule = next((rule for rule in options if distance(rule, *sides) <= _EQUAL), None)
-        if rule is not None:
-            self._reordered[key] = rule
-            self._witnesses[rule].add(mine.id)
-
-    def _starts_alike(self, one: RecordInfo, two: RecordInfo, largest: float) -> bool:
-        """Tell whether the first elements are in one order: a cheap test that most tensors pass."""
-        if self._lacks_elements(one, two) or not math.isfinite(largest):
-            return False
-        try:
-            arrays = self._views[0].side.array(one), self._views[1].side.array(two)
-        except DumpError:
-            return False
-        head, other = (array.reshape(-1)[:_SAMPLE].astype(np.float32) for array in arrays)
-        with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
-            return bool(np.abs(np.subtract(other, head, out=other)).max() <= 1e-3 * largest)
-
     def _try(self, one: RecordInfo, two: RecordInfo) -> Rule | None:
         statistics = self._views[0].values[one.value or 0].statistics
         if statistics.minimum == statistics.maximum:
             return None
-        sides = self._elements(one, two)
+        sides = elements_of_both(self._views, one, two)
         if sides is None:
             return None
         ranked = []
         for place, rule in enumerate(layouts_between(one.shape, two.shape)):
             gap = distance(rule, *sides)
-            if gap <= _EQUAL:
+            if gap <= EQUAL:
                 return rule
             ranked.append((gap, place, rule))
         ranked.sort(key=lambda item: item[:2])
@@ -296,26 +229,6 @@ class _Judge:
             return None
         is_clear = len(ranked) == 1 or ranked[0][0] < ranked[1][0] / 2
         return ranked[0][2] if is_clear else None
-
-    def _elements(self, one: RecordInfo, two: RecordInfo) -> tuple[Elements, Elements] | None:
-        """Give all elements of both, or what a sampled dump holds of them."""
-        try:
-            known = elements_of(self._views[0].side, one)
-            found = elements_of(self._views[1].side, two)
-        except DumpError:
-            return None
-        return None if known is None or found is None else (known, found)
-
-
-@lru_cache(maxsize=4096)
-def _same_shape_orders(shape: Shape) -> tuple[Rule, ...]:
-    if len(shape) > _MAX_AXES or len(_squeezed(shape)) == len(set(_squeezed(shape))):
-        return ()
-    return tuple(
-        Rule.parse(f"permute {' '.join(map(str, order))}")
-        for order in _orders(len(shape))
-        if tuple(shape[axis] for axis in order) == shape
-    )
 
 
 def _form(rule: Rule) -> Rule:
@@ -325,37 +238,3 @@ def _form(rule: Rule) -> Rule:
         if rule.steps and len(rule.steps) == 1
         else " | ".join(str(step) for step in rule.steps if step.verb.value != "reshape")
     )
-
-
-def _squeezed(shape: Sequence[int]) -> Shape:
-    return tuple(size for size in shape if size != 1)
-
-
-def distance(rule: Rule, one: Elements, two: Elements) -> float:
-    """Give the distance relative to the reference's size, over what is finite on both sides."""
-    try:
-        made, found = _both(rule, one, two)
-    except ConfigError:
-        return float("inf")
-    if np.iscomplexobj(made) or np.iscomplexobj(found):
-        made, found = np.abs(made), np.abs(found)
-    mine, theirs = made.astype(np.float64), found.astype(np.float64)
-    both = np.isfinite(mine) & np.isfinite(theirs)
-    size = float(np.linalg.norm(mine[both]))
-    gap = float(np.linalg.norm(theirs[both] - mine[both]))
-    return gap / size if size else float("inf")
-
-
-def _both(rule: Rule, one: Elements, two: Elements) -> tuple[Array, Array]:
-    """Give the reference in the candidate's layout, and the candidate; of samples, what both hold.
-
-    Raises:
-        ConfigError: The rule does not fit, or the samples have too little in common.
-    """
-    if one.positions is None and two.positions is None:
-        made = rule.apply([one.values.reshape(one.shape)], two.shape)
-        return np.asarray(made), two.values.reshape(two.shape)
-    matched = match_elements(rule, [one], two)
-    if matched is None:
-        raise ConfigError("the samples have too little in common")
-    return matched.reference, matched.candidate

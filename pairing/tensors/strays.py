@@ -17,7 +17,8 @@ from padiff.dumpfile import CALL_ROLES, DumpError, RecordInfo, Role
 from padiff.pairing.result import PairedBy, RecordPair
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .layout import distance, layouts_between
+from .distance import distance
+from .layout import layouts_between
 from .repeated import find_repetition, may_repeat
 from .sampled import Elements, elements_of
 from .sketch import is_telling

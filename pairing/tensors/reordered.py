@@ -1,0 +1,168 @@
+"""Tensors of one shape whose elements stand in another order: a square's axes are exchanged."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from functools import lru_cache
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from padiff.dumpfile import Content, DumpError
+from padiff.pairing.rule import IDENTITY, Rule
+
+from .distance import EQUAL, distance, elements_of_both
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing.view import View
+
+__all__ = ["MAX_AXES", "Reorders", "orders_of", "squeezed"]
+
+Array = npt.NDArray[np.generic]
+Shape = tuple[int, ...]
+Ends = tuple["RecordInfo", "RecordInfo"]
+MAX_AXES = 5
+_MIN_WITNESSES = 3
+"""Tensors of equal shape are taken to be reordered only if so many distinct ones show it."""
+_SAMPLE = 4096
+"""So many elements at the start of a tensor say whether it is in order."""
+_BATCH = 1 << 16
+"""Elements of the starts that are looked at together."""
+
+
+class Reorders:
+    """The orders that pairs of one shape were found in."""
+
+    def __init__(self, views: tuple[View, View]) -> None:
+        """Begin with none."""
+        self._views = views
+        self._rules: dict[tuple[int | None, int | None], Rule] = {}
+        self._witnesses: dict[Rule, set[int | None]] = defaultdict(set)
+
+    def look(self, pairs: Iterable[Ends]) -> None:
+        """Look for other orders in pairs of one shape, each two values once."""
+        for one, two in _out_of_order(self._views, self._possible(pairs)):
+            key = one.value, two.value
+            sides = None if key in self._rules else elements_of_both(self._views, one, two)
+            if sides is None or distance(IDENTITY, *sides) <= EQUAL:
+                continue
+            options = _orders_within(one.shape)
+            rule = next((rule for rule in options if distance(rule, *sides) <= EQUAL), None)
+            if rule is not None:
+                self._rules[key] = rule
+                self._witnesses[rule].add(one.value)
+
+    def of(self, one: RecordInfo, two: RecordInfo) -> Rule | None:
+        """Give the order that was found for two values, None if it is the same."""
+        return self._rules.get((one.value, two.value))
+
+    def has_witnesses(self, rule: Rule) -> bool:
+        """Tell whether enough distinct tensors are in this order."""
+        return len(self._witnesses[rule]) >= _MIN_WITNESSES
+
+    def _possible(self, pairs: Iterable[Ends]) -> Iterator[Ends]:
+        """Give the pairs that another order would explain, as their statistics say."""
+        tables = self._views[0].values, self._views[1].values
+        seen: set[tuple[int, int, Shape]] = set()
+        for one, two in pairs:
+            if one.value is None or two.value is None or not _orders_within(one.shape):
+                continue
+            mine, theirs = tables[0][one.value], tables[1][two.value]
+            key = one.value, two.value, one.shape
+            if mine.digest == theirs.digest or key in seen:
+                continue
+            seen.add(key)
+            known, found = mine.statistics, theirs.statistics
+            low, high = known.minimum, known.maximum
+            if low is None or high is None or low == high:
+                continue
+            if found.minimum is None or found.maximum is None:
+                continue
+            slack = 1e-4 * max(abs(low), abs(high))
+            if abs(low - found.minimum) <= slack and abs(high - found.maximum) <= slack:
+                yield one, two
+
+
+def _out_of_order(views: tuple[View, View], pairs: Iterable[Ends]) -> Iterator[Ends]:
+    """Give the pairs that may be in another order: the first elements of most are in the same."""
+    found: list[tuple[int, Ends]] = []
+    waiting: dict[object, list[tuple[int, Ends, Array, Array]]] = {}
+    for place, (one, two) in enumerate(pairs):
+        starts = _starts(views, one, two)
+        if starts is None:
+            found.append((place, (one, two)))
+            continue
+        key = starts[0].size, starts[0].dtype, starts[1].dtype
+        same = waiting.setdefault(key, [])
+        same.append((place, (one, two), *starts))
+        if len(same) * starts[0].size >= _BATCH:
+            found += _unlike(views[0], waiting.pop(key))
+    for rest in waiting.values():
+        found += _unlike(views[0], rest)
+    for _, ends in sorted(found, key=lambda each: each[0]):
+        yield ends
+
+
+def _starts(
+    views: tuple[View, View], one: RecordInfo, two: RecordInfo
+) -> tuple[Array, Array] | None:
+    """Give the first elements of both; None if they are not there or say nothing."""
+    infos = views[0].values[one.value or 0], views[1].values[two.value or 0]
+    if any(info.content is not Content.FULL for info in infos):
+        return None
+    if not math.isfinite(_largest(views[0], one)):
+        return None
+    try:
+        arrays = views[0].side.array(one), views[1].side.array(two)
+    except DumpError:
+        return None
+    return arrays[0].reshape(-1)[:_SAMPLE], arrays[1].reshape(-1)[:_SAMPLE]
+
+
+def _unlike(
+    view: View, pairs: Sequence[tuple[int, Ends, Array, Array]]
+) -> Iterator[tuple[int, Ends]]:
+    """Give the pairs whose first elements are not the same; all are of one size and dtypes."""
+    form = len(pairs), pairs[0][2].size
+    with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
+        known = np.concatenate([pair[2] for pair in pairs]).astype(np.float32)
+        found = np.concatenate([pair[3] for pair in pairs]).astype(np.float32)
+        gaps = np.abs(np.subtract(found, known, out=found), out=found).reshape(form).max(axis=1)
+    for gap, (place, ends, *_) in zip(gaps.tolist(), pairs, strict=True):
+        if not gap <= 1e-3 * _largest(view, ends[0]):
+            yield place, ends
+
+
+def _largest(view: View, record: RecordInfo) -> float:
+    statistics = view.values[record.value or 0].statistics
+    return max(abs(statistics.minimum or 0.0), abs(statistics.maximum or 0.0))
+
+
+@lru_cache(maxsize=4096)
+def _orders_within(shape: Shape) -> tuple[Rule, ...]:
+    """Give the orders of axes that leave a shape as it is."""
+    if len(shape) > MAX_AXES or len(squeezed(shape)) == len(set(squeezed(shape))):
+        return ()
+    return tuple(
+        Rule.parse(f"permute {' '.join(map(str, order))}")
+        for order in orders_of(len(shape))
+        if tuple(shape[axis] for axis in order) == shape
+    )
+
+
+def orders_of(count: int) -> Iterator[tuple[int, ...]]:
+    """Give all orders of so many axes but their own."""
+    for order in permutations(range(count)):
+        if order != tuple(range(count)):
+            yield order
+
+
+def squeezed(shape: Sequence[int]) -> Shape:
+    """Give a shape without axes of length 1."""
+    return tuple(size for size in shape if size != 1)
