@@ -13,6 +13,7 @@ from .calls.joined import pair_joined, pair_packed
 from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
 from .calls.proof import Proofs
+from .equal import pair_equal
 from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
@@ -28,6 +29,7 @@ from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
 from .view import View, view_of
+from .weights.class_rule import registered_classes
 from .weights.copies import with_copies
 from .weights.folded import find_folds, without_folded
 from .weights.owned import pair_owned
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from .side import Side
     from .weights.matching import Matching
 
-__all__ = ["pair"]
+__all__ = ["pair", "pair_by_stages"]
 
 
 def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -> Pairing:
@@ -58,10 +60,14 @@ def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -
         ConfigError: An entry of the map file matches nothing.
     """
     with collector_paused():
-        return _pair(reference, candidate, map_file or MapFile())
+        chosen = map_file or MapFile()
+        is_free = chosen == MapFile() and not registered_classes()
+        equal = pair_equal(reference, candidate) if is_free else None
+        return pair_by_stages(reference, candidate, chosen) if equal is None else equal
 
 
-def _pair(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
+def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
+    """Pair as ``pair`` does, looking for all that there might be."""
     indices = reference.index, candidate.index
     mapped = apply_map(map_file, indices[0].modules, indices[1].modules)
     views = (

@@ -13,7 +13,7 @@ from .sampled import Elements, elements_of, match_elements
 
 if TYPE_CHECKING:
     from padiff.pairing.rule import Rule
-    from padiff.pairing.view import View
+    from padiff.pairing.side import Side
 
 __all__ = ["EQUAL", "distance", "elements_of_both"]
 
@@ -23,12 +23,12 @@ EQUAL = 1e-2
 
 
 def elements_of_both(
-    views: tuple[View, View], one: RecordInfo, two: RecordInfo
+    sides: tuple[Side, Side], one: RecordInfo, two: RecordInfo
 ) -> tuple[Elements, Elements] | None:
     """Give all elements of both, or what a sampled dump holds of them; None if that is nothing."""
     try:
-        known = elements_of(views[0].side, one)
-        found = elements_of(views[1].side, two)
+        known = elements_of(sides[0], one)
+        found = elements_of(sides[1], two)
     except DumpError:
         return None
     return None if known is None or found is None else (known, found)

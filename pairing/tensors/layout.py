@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -111,7 +111,8 @@ class _Judge:
 
     def __init__(self, views: tuple[View, View]) -> None:
         self._views = views
-        self.reorders = Reorders(views)
+        self._sides = views[0].side, views[1].side
+        self.reorders = Reorders(self._sides)
         self._confirmed: dict[tuple[int, int], Counter[Rule]] = defaultdict(Counter)
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
         self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
@@ -143,10 +144,7 @@ class _Judge:
     def settle_late(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Take a layout that other pairs confirmed."""
         if one.shape == two.shape:
-            rule = self.reorders.of(one, two)
-            if rule is None or not self._is_usual(rule, len(one.shape)):
-                return pair
-            return replace(pair, rule=rule, note=f"layout verified: {rule}")
+            return self.reorders.settle(pair, one, two, partial(self._is_usual, len(one.shape)))
         if prod(one.shape) != prod(two.shape):
             return pair
         rule, note = self._guess(one, two)
@@ -168,10 +166,9 @@ class _Judge:
         values = self._views[0].values[one.value or 0], self._views[1].values[two.value or 0]
         return any(value.content is not Content.FULL for value in values)
 
-    def _is_usual(self, rule: Rule, axes: int) -> bool:
-        """Tell whether other tensors are reordered this way: by shape, or enough by elements."""
-        is_confirmed = bool(self._confirmed[axes, axes][_form(rule)])
-        return is_confirmed or self.reorders.has_witnesses(rule)
+    def _is_usual(self, axes: int, rule: Rule) -> bool:
+        """Tell whether tensors of other shapes show an order of so many axes."""
+        return bool(self._confirmed[axes, axes][_form(rule)])
 
     def _settle_repeated(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Lay out a tensor that repeats the other; not at the root, whose shapes are a promise."""
@@ -204,7 +201,7 @@ class _Judge:
             if self._lacks_elements(one, two):
                 found = assume_repetition(one.shape, two.shape)
             elif may_repeat(one.shape, two.shape):
-                arrays = elements_of_both(self._views, one, two)
+                arrays = elements_of_both(self._sides, one, two)
             if arrays is not None:
                 mine, theirs = (each.values.reshape(each.shape) for each in arrays)
                 found = find_repetition(mine, theirs)
@@ -215,7 +212,7 @@ class _Judge:
         statistics = self._views[0].values[one.value or 0].statistics
         if statistics.minimum == statistics.maximum:
             return None
-        sides = elements_of_both(self._views, one, two)
+        sides = elements_of_both(self._sides, one, two)
         if sides is None:
             return None
         ranked = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -17,16 +18,18 @@ from padiff.pairing.rule import IDENTITY, Rule
 from .distance import EQUAL, distance, elements_of_both
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
-    from padiff.pairing.view import View
+    from padiff.pairing.result import RecordPair
+    from padiff.pairing.side import Side
 
 __all__ = ["MAX_AXES", "Reorders", "orders_of", "squeezed"]
 
 Array = npt.NDArray[np.generic]
 Shape = tuple[int, ...]
 Ends = tuple["RecordInfo", "RecordInfo"]
+Sides = tuple["Side", "Side"]
 MAX_AXES = 5
 _MIN_WITNESSES = 3
 """Tensors of equal shape are taken to be reordered only if so many distinct ones show it."""
@@ -39,17 +42,17 @@ _BATCH = 1 << 16
 class Reorders:
     """The orders that pairs of one shape were found in."""
 
-    def __init__(self, views: tuple[View, View]) -> None:
+    def __init__(self, sides: Sides) -> None:
         """Begin with none."""
-        self._views = views
+        self._sides = sides
         self._rules: dict[tuple[int | None, int | None], Rule] = {}
         self._witnesses: dict[Rule, set[int | None]] = defaultdict(set)
 
     def look(self, pairs: Iterable[Ends]) -> None:
         """Look for other orders in pairs of one shape, each two values once."""
-        for one, two in _out_of_order(self._views, self._possible(pairs)):
+        for one, two in _out_of_order(self._sides, self._possible(pairs)):
             key = one.value, two.value
-            sides = None if key in self._rules else elements_of_both(self._views, one, two)
+            sides = None if key in self._rules else elements_of_both(self._sides, one, two)
             if sides is None or distance(IDENTITY, *sides) <= EQUAL:
                 continue
             options = _orders_within(one.shape)
@@ -58,17 +61,35 @@ class Reorders:
                 self._rules[key] = rule
                 self._witnesses[rule].add(one.value)
 
-    def of(self, one: RecordInfo, two: RecordInfo) -> Rule | None:
-        """Give the order that was found for two values, None if it is the same."""
-        return self._rules.get((one.value, two.value))
+    def __bool__(self) -> bool:
+        """Tell whether any pair is in another order."""
+        return bool(self._rules)
 
-    def has_witnesses(self, rule: Rule) -> bool:
-        """Tell whether enough distinct tensors are in this order."""
-        return len(self._witnesses[rule]) >= _MIN_WITNESSES
+    def settle(
+        self,
+        pair: RecordPair,
+        one: RecordInfo,
+        two: RecordInfo,
+        is_usual: Callable[[Rule], bool] = lambda _: False,
+    ) -> RecordPair:
+        """Give a pair of one shape the order that was found for it, if others have it, too.
+
+        Args:
+            pair: A pair without layout.
+            one: Its record of the reference.
+            two: Its record of the candidate.
+            is_usual: Whether tensors of other shapes show an order.
+        """
+        rule = self._rules.get((one.value, two.value))
+        if rule is None:
+            return pair
+        if len(self._witnesses[rule]) < _MIN_WITNESSES and not is_usual(rule):
+            return pair
+        return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
     def _possible(self, pairs: Iterable[Ends]) -> Iterator[Ends]:
         """Give the pairs that another order would explain, as their statistics say."""
-        tables = self._views[0].values, self._views[1].values
+        tables = self._sides[0].index.values, self._sides[1].index.values
         seen: set[tuple[int, int, Shape]] = set()
         for one, two in pairs:
             if one.value is None or two.value is None or not _orders_within(one.shape):
@@ -89,12 +110,12 @@ class Reorders:
                 yield one, two
 
 
-def _out_of_order(views: tuple[View, View], pairs: Iterable[Ends]) -> Iterator[Ends]:
+def _out_of_order(sides: Sides, pairs: Iterable[Ends]) -> Iterator[Ends]:
     """Give the pairs that may be in another order: the first elements of most are in the same."""
     found: list[tuple[int, Ends]] = []
     waiting: dict[object, list[tuple[int, Ends, Array, Array]]] = {}
     for place, (one, two) in enumerate(pairs):
-        starts = _starts(views, one, two)
+        starts = _starts(sides, one, two)
         if starts is None:
             found.append((place, (one, two)))
             continue
@@ -102,31 +123,29 @@ def _out_of_order(views: tuple[View, View], pairs: Iterable[Ends]) -> Iterator[E
         same = waiting.setdefault(key, [])
         same.append((place, (one, two), *starts))
         if len(same) * starts[0].size >= _BATCH:
-            found += _unlike(views[0], waiting.pop(key))
+            found += _unlike(sides[0], waiting.pop(key))
     for rest in waiting.values():
-        found += _unlike(views[0], rest)
+        found += _unlike(sides[0], rest)
     for _, ends in sorted(found, key=lambda each: each[0]):
         yield ends
 
 
-def _starts(
-    views: tuple[View, View], one: RecordInfo, two: RecordInfo
-) -> tuple[Array, Array] | None:
+def _starts(sides: Sides, one: RecordInfo, two: RecordInfo) -> tuple[Array, Array] | None:
     """Give the first elements of both; None if they are not there or say nothing."""
-    infos = views[0].values[one.value or 0], views[1].values[two.value or 0]
+    infos = sides[0].index.values[one.value or 0], sides[1].index.values[two.value or 0]
     if any(info.content is not Content.FULL for info in infos):
         return None
-    if not math.isfinite(_largest(views[0], one)):
+    if not math.isfinite(_largest(sides[0], one)):
         return None
     try:
-        arrays = views[0].side.array(one), views[1].side.array(two)
+        arrays = sides[0].array(one), sides[1].array(two)
     except DumpError:
         return None
     return arrays[0].reshape(-1)[:_SAMPLE], arrays[1].reshape(-1)[:_SAMPLE]
 
 
 def _unlike(
-    view: View, pairs: Sequence[tuple[int, Ends, Array, Array]]
+    side: Side, pairs: Sequence[tuple[int, Ends, Array, Array]]
 ) -> Iterator[tuple[int, Ends]]:
     """Give the pairs whose first elements are not the same; all are of one size and dtypes."""
     form = len(pairs), pairs[0][2].size
@@ -135,12 +154,12 @@ def _unlike(
         found = np.concatenate([pair[3] for pair in pairs]).astype(np.float32)
         gaps = np.abs(np.subtract(found, known, out=found), out=found).reshape(form).max(axis=1)
     for gap, (place, ends, *_) in zip(gaps.tolist(), pairs, strict=True):
-        if not gap <= 1e-3 * _largest(view, ends[0]):
+        if not gap <= 1e-3 * _largest(side, ends[0]):
             yield place, ends
 
 
-def _largest(view: View, record: RecordInfo) -> float:
-    statistics = view.values[record.value or 0].statistics
+def _largest(side: Side, record: RecordInfo) -> float:
+    statistics = side.index.values[record.value or 0].statistics
     return max(abs(statistics.minimum or 0.0), abs(statistics.maximum or 0.0))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
-__all__ = ["pair_slots"]
+__all__ = ["pair_slots", "plain_slot"]
 
 _MAX_SCORED = 4096
 """More pairs of slots than this, and only those of one name or of about one place are scored."""
@@ -85,14 +85,14 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
     if any(is_none):
         if all(is_none):
             return 2.0 if is_equal_slot else 0.5
-        return 1.5 if is_equal_slot else 0.3 * (_plain(one.slot) == _plain(two.slot))
+        return 1.5 if is_equal_slot else 0.3 * (plain_slot(one.slot) == plain_slot(two.slot))
     if prod(one.shape) != prod(two.shape):
         is_output = one.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
         return 0.1 if is_equal_slot and (is_output or may_repeat(one.shape, two.shape)) else 0.0
     score = 1.0 + 0.5 * (one.shape == two.shape)
     if is_equal_slot:
         score += 2.0
-    elif _plain(one.slot) == _plain(two.slot):
+    elif plain_slot(one.slot) == plain_slot(two.slot):
         score += 1.5
     else:
         score += 0.5 * likeness(words_of(one.slot), words_of(two.slot))
@@ -100,7 +100,7 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
 
 
 @lru_cache(maxsize=4096)
-def _plain(slot: str) -> tuple[str, ...]:
+def plain_slot(slot: str) -> tuple[str, ...]:
     """Give the parts of a slot without the kind of container; a bare tensor is the first part."""
     parts = tuple(next(filter(None, match), "0") for match in _PART.findall(slot))
     return parts or ("0",)

@@ -13,7 +13,9 @@ from padiff.pairing import SideName
 from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.onesided import hidden_by_weights
 from padiff.pairing.calls.proof import Proofs
+from padiff.pairing.equal import pair_equal
 from padiff.pairing.maps.mapfile import MapFile
+from padiff.pairing.stages import pair_by_stages
 from padiff.pairing.structure import certain, identity, is_same_by_name
 from padiff.pairing.view import view_of
 from padiff.pairing.weights.equal import plan_equal
@@ -92,3 +94,15 @@ def test_searching_equal_trees_for_weights_finds_those_of_the_same_name(
     else:
         assert plan.pairs == tuple(equal)
         assert (plan.alone, plan.notes) == ((), ())
+
+
+@pytest.mark.parametrize("change", sorted(CHANGES))
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_all_stages_find_of_equal_trees_what_their_names_say(seed: int, change: str) -> None:
+    views = equal_trees(seed, change, is_rich=False, framework="torch")
+
+    found = pair_equal(views[0].side, views[1].side)
+
+    assert found is not None
+    assert found == pair_by_stages(views[0].side, views[1].side, MapFile())

@@ -1,0 +1,148 @@
+"""Pair two sides that have the same modules, calls and records: an archived dump and a new one.
+
+Each then has its own partner, and the stages that look for partners would find just these. What
+the elements say is not looked at, but for the order in which they stand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from padiff.dumpfile import CALL_ROLES, Index, Phase, RecordInfo, Role
+from padiff.dumpfile.bulk import build_all
+
+from .result import CallPair, ModulePair, PairedBy, Pairing, RecordPair
+from .tensors.reordered import Reorders
+from .tensors.slots import plain_slot
+from .weights.equal import plan_equal
+from .weights.optimizer_state import split_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+    from .side import Side
+
+__all__ = ["pair_equal"]
+
+Pair = TypeVar("Pair", ModulePair, CallPair)
+_STEP_ROLES = frozenset({Role.LOSS, Role.LR, Role.NAMED})
+_OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
+
+
+def pair_equal(reference: Side, candidate: Side) -> Pairing | None:
+    """Pair each module, call and record with the one of the same address.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+
+    Returns:
+        What ``pair`` gives without a map file. None where anything differs but elements, values
+        of settings and execution order, or where names alone do not tell one from the other.
+    """
+    sides = reference.index, candidate.index
+    if not (_are_same_modules(*sides) and _are_same_calls(*sides) and _are_same_records(*sides)):
+        return None
+    records = sides[0].records
+    modules = _partners(ModulePair, len(sides[0].modules))
+    if plan_equal(*sides, modules) is None or not _are_told_apart(records):
+        return None
+    order = sorted(range(len(records)), key=lambda one: (records[one].order, one))
+    pairs = build_all(
+        RecordPair,
+        len(order),
+        same={"paired_by": PairedBy.NAME},
+        reference=[(one,) for one in order],
+        candidate=order,
+    )
+    return Pairing(
+        modules=tuple(modules),
+        calls=tuple(_partners(CallPair, len(sides[0].calls))),
+        records=tuple(_laid_out((reference, candidate), pairs)),
+        unmatched=(),
+        same_structure=True,
+    )
+
+
+def _partners(kind: type[Pair], count: int) -> list[Pair]:
+    numbers = range(count)
+    return build_all(
+        kind, count, same={"paired_by": PairedBy.NAME}, reference=numbers, candidate=numbers
+    )
+
+
+def _are_same_modules(one: Index, two: Index) -> bool:
+    """Tell whether the trees are the same; of classes and what they keep ``plan_equal`` tells."""
+    if [module.path for module in one.modules] != [module.path for module in two.modules]:
+        return False
+    both = zip(one.modules, two.modules, strict=True)
+    return all(  # a layer with ``act`` of its own ends where the other's goes on
+        known.attributes == found.attributes
+        or known.attributes.get("act") == found.attributes.get("act")
+        for known, found in both
+    )
+
+
+def _are_same_calls(one: Index, two: Index) -> bool:
+    known, found = (
+        [(call.module, call.parent, call.index) for call in side.calls] for side in (one, two)
+    )
+    return known == found
+
+
+def _are_same_records(one: Index, two: Index) -> bool:
+    """Tell whether both have tensors of the same shapes at the same addresses."""
+    for name in ("module", "call", "phase", "role", "slot", "shape"):
+        known, found = ([getattr(record, name) for record in side.records] for side in (one, two))
+        if known != found:
+            return False
+    absent = ([record.value is None for record in side.records] for side in (one, two))
+    return next(absent) == next(absent)
+
+
+def _are_told_apart(records: Sequence[RecordInfo]) -> bool:
+    """Tell whether each record's role, place and name are its own.
+
+    Containers of another kind have other slots at the same place, and what an optimizer keeps goes
+    by the weight and its own name. What belongs to no weight that is recorded stays alone.
+    """
+    plain = {slot: plain_slot(slot) for slot in {record.slot for record in records}}
+    places = [(r.call, r.role, plain[r.slot]) for r in records if r.role in CALL_ROLES]
+    others = [record for record in records if record.role not in CALL_ROLES]
+    step = [(record.role, record.slot) for record in others if record.role in _STEP_ROLES]
+    owners = {
+        (r.module, r.slot) for r in others if r.role in _OWNED and r.phase is not Phase.UPDATE
+    }
+    following = list(_following(others))
+    return all(_are_distinct(names) for names in (places, step, following)) and owners.issuperset(
+        (module, slot) for module, slot, *_ in following
+    )
+
+
+def _following(records: Iterable[RecordInfo]) -> Iterator[tuple[int, str, Role, Phase, str]]:
+    """Give the weight that each gradient, update and state of an optimizer belongs to."""
+    for record in records:
+        slot, name = record.slot, ""
+        if record.role is Role.OPTIMIZER_STATE:
+            slot, name = split_slot(record.slot)
+        is_loaded = record.role in _OWNED and record.phase is not Phase.UPDATE
+        if not is_loaded and record.role not in _STEP_ROLES:
+            yield record.module, slot, record.role, record.phase, name
+
+
+def _are_distinct(names: Sequence[Hashable]) -> bool:
+    return len(set(names)) == len(names)
+
+
+def _laid_out(sides: tuple[Side, Side], pairs: Sequence[RecordPair]) -> list[RecordPair]:
+    """Give the pairs with the orders of their elements."""
+    tables = sides[0].index.records, sides[1].index.records
+    ends = [(tables[0][pair.candidate], tables[1][pair.candidate]) for pair in pairs]
+    reorders = Reorders(sides)
+    reorders.look(both for both in ends if both[0].role in CALL_ROLES)
+    if not reorders:
+        return list(pairs)
+    return [
+        reorders.settle(pair, *both) if both[0].role in CALL_ROLES else pair
+        for pair, both in zip(pairs, ends, strict=True)
+    ]
