@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 from padiff.comparer.result import Endpoint, JudgedPair, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
-from padiff.dumpfile import Content, Index, Phase, RecordInfo, Role
+from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
-from padiff.pairing import Absence, Pairing, RecordPair, Rule, Side, SideName, UnmatchedRecord
+from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
 from padiff.pairing.rule import IDENTITY
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .basis import Bases
+from .contents import Contents
 from .decision import Counted, agrees, by_errors
 from .ends import endpoints
-from .forms import Forms, kind_of_name
+from .forms import Forms
 from .measured import Measurements, Request
-from .partly import Partial, is_reordered, judge_partly
+from .partly import Partial, judge_partly
 from .tolerance import STATE_ROLES, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
@@ -132,8 +133,7 @@ class _Judger:
         self._reference = reference
         self._candidate = candidate
         self._ends = endpoints(reference.index), endpoints(candidate.index)
-        self._values = reference.index.values, candidate.index.values
-        self._lacking = _lacking(reference.index), _lacking(candidate.index)
+        self._contents = Contents(reference.index, candidate.index)
         self._settings = settings
         self._same_structure = same_structure
         self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
@@ -182,36 +182,25 @@ class _Judger:
         records = self._reference.index.records
         references = tuple([records[place] for place in pair.reference])
         record = self._candidate.index.records[pair.candidate]
-        if len(references) == 1 and not (pair.rule.steps or pair.candidate_rule.steps):
-            value, found = references[0].value, record.value
-            if value is not None and found is not None and references[0].shape == record.shape:
-                sides = self._values[0][value], self._values[1][found]
-                if sides[0].dtype == sides[1].dtype:
-                    if sides[0].digest == sides[1].digest:
-                        return None
-                    if sides[0].content is sides[1].content is Content.FULL:
-                        return _Open(pair, references, record)
-        return self._draft_in_full(pair, references, record)
-
-    def _draft_in_full(
-        self, pair: RecordPair, references: tuple[RecordInfo, ...], record: RecordInfo
-    ) -> JudgedPair | _Open | None:
-        """Do the same for what may be absent, laid out in another way, or not there as a whole."""
-        known = tuple([one for one in references if one.value is not None])
-        if record.value is None or len(known) < len(references):
-            sides = self._reference, self._candidate
-            if is_partly_absent(references, record):
-                return _Open(pair, known, record, PARTLY_ABSENT)
-            return judge_absent(self._blank(pair), references, record, pair.rule, sides)
-        if self._is_bit_equal(references, record, pair.rule):
+        contents = self._contents
+        if contents.are_equal(references, record, pair.rule):
             return None
-        lacks_elements = self._lacks_elements(references, record)
-        refused = self._refused(references, record, pair, is_strict=not lacks_elements)
-        if refused is not None:
-            return refused
+        if contents.are_of_one_form(pair, references, record):
+            lacks_elements = contents.lack_elements(references, record)
+        else:
+            known = tuple([one for one in references if one.value is not None])
+            if record.value is None or len(known) < len(references):
+                sides = self._reference, self._candidate
+                if is_partly_absent(references, record):
+                    return _Open(pair, known, record, PARTLY_ABSENT)
+                return judge_absent(self._blank(pair), references, record, pair.rule, sides)
+            refused = self._refused(references, record, pair)
+            if refused is not None:
+                return refused
+            lacks_elements = contents.lack_elements(references, record)
         if lacks_elements:
             return self._judge_partly(pair, references, record)
-        return _Open(pair, known, record)
+        return _Open(pair, references, record)
 
     def _blank(self, pair: RecordPair) -> JudgedPair:
         """Give a pair with the verdict match, and nothing but what pairing says."""
@@ -298,28 +287,12 @@ class _Judger:
             covered=alone.absence is Absence.COVERED,
         )
 
-    def _is_bit_equal(
-        self, references: tuple[RecordInfo, ...], record: RecordInfo, rule: Rule
-    ) -> bool:
-        if not rule.is_identity or len(references) != 1 or references[0].shape != record.shape:
-            return False
-        known, found = references[0].value, record.value
-        if known is None or found is None:
-            return False
-        expected, value = self._values[0][known], self._values[1][found]
-        return (expected.digest, expected.dtype) == (value.digest, value.dtype)
-
     def _refused(
-        self,
-        references: tuple[RecordInfo, ...],
-        record: RecordInfo,
-        pair: RecordPair,
-        *,
-        is_strict: bool,
+        self, references: tuple[RecordInfo, ...], record: RecordInfo, pair: RecordPair
     ) -> JudgedPair | None:
         """Judge a pair whose elements cannot be compared one by one; None if they can."""
-        refusal = self._refusal(references, record, pair, is_strict=is_strict)
-        reason = refusal or self._other_kind(references, record)
+        refusal = self._contents.other_shape(references, record, pair)
+        reason = refusal or self._contents.other_kind(references, record)
         if not reason:
             return None
         is_plain = not refusal and pair.rule.is_identity and len(references) == 1
@@ -327,38 +300,6 @@ class _Judger:
         verdict = Verdict.MATCH if same else Verdict.INCOMPARABLE
         blank = self._blank(pair)
         return replace(blank, verdict=verdict, reason=same or reason, fatal=not same)
-
-    def _refusal(
-        self,
-        references: tuple[RecordInfo, ...],
-        record: RecordInfo,
-        pair: RecordPair,
-        *,
-        is_strict: bool,
-    ) -> str:
-        rule = pair.rule
-        shapes = [known.shape for known in references]
-        is_other_order = not is_strict and is_reordered(shapes, record.shape, rule)
-        target = pair.candidate_rule.shape_of([record.shape])
-        if not rule.fits(shapes, target) and not is_other_order:
-            layout = "" if rule.is_identity else f" through the layout rule {str(rule)!r}"
-            expected = " and ".join(str(shape) for shape in shapes)
-            return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
-        return ""
-
-    def _other_kind(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> str:
-        """Say that dtypes are of different kinds, of which no element can be compared."""
-        found = self._values[1][record.value or 0].dtype
-        for known in references:
-            expected = self._values[0][known.value or 0].dtype
-            if kind_of_name(expected) != kind_of_name(found):
-                return f"dtype {expected} on the reference, {found} on the candidate"
-        return ""
-
-    def _lacks_elements(self, references: tuple[RecordInfo, ...], record: RecordInfo) -> bool:
-        return record.value in self._lacking[1] or any(
-            known.value in self._lacking[0] for known in references
-        )
 
     def _judge_partly(
         self, pair: RecordPair, references: tuple[RecordInfo, ...], record: RecordInfo
@@ -409,8 +350,3 @@ class _Judger:
                 self.used_allowances.add(pattern)
                 return pattern
         return None
-
-
-def _lacking(index: Index) -> frozenset[int | None]:
-    """Give the values of which not all elements are in the file."""
-    return frozenset(value.id for value in index.values if value.content is not Content.FULL)

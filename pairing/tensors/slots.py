@@ -72,10 +72,10 @@ def _possible(
         return
     named: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for other, two in enumerate(theirs):
-        named[_plain(two.slot)].append(other)
+        named[plain_slot(two.slot)].append(other)
     for place, one in enumerate(mine):
         near = range(max(0, place - _REACH), min(len(theirs), place + _REACH + 1))
-        for other in {*near, *named.get(_plain(one.slot), ())}:
+        for other in {*near, *named.get(plain_slot(one.slot), ())}:
             yield place, other
 
 
