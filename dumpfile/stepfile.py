@@ -21,6 +21,7 @@ from .sampling import sample_positions
 from .schema import Content, Index, RecordInfo, ValueInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -140,6 +141,29 @@ class StepFile:
                 hint="record with `--content full`",
             )
         return self._elements(value, value.size)
+
+    def rows(self, values: Sequence[ValueInfo]) -> Array:
+        """Give the elements of values of one dtype and size as rows of a matrix, a copy.
+
+        Args:
+            values: At least one, none of them empty.
+
+        Raises:
+            DumpFormatError: Elements are not in the file or cannot be read.
+        """
+        first = values[0]
+        is_plain = first.dtype != "bool" and all(one.content is Content.FULL for one in values)
+        whole = None
+        if is_plain and first.dataset is not None and len({one.dataset for one in values}) == 1:
+            whole = self._whole(first.dataset, first.dtype)
+        offsets = [one.offset for one in values]
+        if whole is None or max(offsets) + first.size > whole.size:
+            return np.stack([self.value_array(one) for one in values])
+        places = whole.size - first.size + 1, first.size
+        steps = whole.itemsize, whole.itemsize
+        windows = np.lib.stride_tricks.as_strided(whole, places, steps, writeable=False)
+        found: Array = windows[offsets]
+        return found
 
     def sample(self, value: ValueInfo) -> tuple[npt.NDArray[np.int64], Array]:
         """Give the elements that were recorded of a sampled value.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
-    from .side import Side
+    from .side import Side, rows_of
     from .stages import pair
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .weights.carry import carry
@@ -60,6 +60,7 @@ __all__ = [
     "plan_weights",
     "read_map",
     "register_class",
+    "rows_of",
     "split_slot",
 ]
 
@@ -92,6 +93,7 @@ _HOMES = {
     "plan_weights": "weights.plan",
     "read_map": "maps.mapfile",
     "register_class": "weights.class_rule",
+    "rows_of": "side",
     "split_slot": "weights.optimizer_state",
 }
 

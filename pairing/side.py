@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import Index, RecordInfo
+    from collections.abc import Sequence
+
+    from padiff.dumpfile import Index, RecordInfo, ValueInfo
 
 Array = npt.NDArray[Any]
 
@@ -30,3 +32,23 @@ class Side(Protocol):
         Raises:
             DumpFormatError: The elements are not in the file or cannot be read.
         """
+
+
+@runtime_checkable
+class _InRows(Protocol):
+    """A side that reads many small values at once: an opened file."""
+
+    def rows(self, values: Sequence[ValueInfo]) -> Array:
+        """Give the elements of values of one dtype and size as rows of a matrix."""
+
+
+def rows_of(side: Side, records: Sequence[RecordInfo]) -> Array:
+    """Give the elements of records of one dtype and size, which hold a value, as rows of a matrix.
+
+    Raises:
+        DumpFormatError: The elements are not in the file or cannot be read.
+    """
+    if isinstance(side, _InRows):
+        values = side.index.values
+        return side.rows([values[one.value] for one in records if one.value is not None])
+    return np.stack([side.array(one).reshape(-1) for one in records])

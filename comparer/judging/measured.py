@@ -7,12 +7,16 @@ import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import numpy_dtype
+from padiff.pairing import rows_of
+
 from .absent import arrays_of
-from .blocks import Room
+from .blocks import Room, is_floating
 from .metrics import measure
-from .smallpairs import BATCH, is_small, measure_small
+from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -58,28 +62,57 @@ class Request:
         return sources, record.value, record.shape, self.rule, self.candidate_rule, numbers
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Small pairs of one size that wait to be measured together."""
+
+    places: list[int]
+    requests: list[Request]
+    arrays: list[tuple[Array, Array]]
+    """Of each; none where the pairs are read together, too."""
+
+
 class _Batches:
     """Small pairs that wait to be measured together, those of one size with each other."""
 
-    def __init__(self, done: dict[int, Metrics], *, mean: bool) -> None:
+    def __init__(self, sides: tuple[Side, Side], done: dict[int, Metrics], *, mean: bool) -> None:
         """Begin with none.
 
         Args:
+            sides: Where the elements are.
             done: Gets the results, by place.
             mean: Whether the reference's mean magnitude is wanted.
         """
+        self._sides = sides
         self._done = done
         self._mean = mean
         self._room = Room()
-        self._waiting: dict[int, list[tuple[int, tuple[Array, Array], Tolerance]]] = {}
+        self._waiting: dict[object, _Batch] = {}
 
-    def add(self, place: int, arrays: tuple[Array, Array], tolerance: Tolerance) -> None:
-        """Take a pair; measure those of its size if they are enough."""
-        size = arrays[0].size
-        waiting = self._waiting.setdefault(size, [])
-        waiting.append((place, arrays, tolerance))
-        if len(waiting) * size >= BATCH:
-            self._measure(self._waiting.pop(size))
+    def form_of(self, request: Request) -> tuple[int, str, str] | None:
+        """Give size and dtypes of a small pair that needs no layout; None for all others."""
+        if len(request.references) != 1 or request.rule.steps or request.candidate_rule.steps:
+            return None
+        known, found = request.references[0], request.record
+        if known.shape != found.shape or known.value is None or found.value is None:
+            return None
+        values = self._sides[0].index.values[known.value], self._sides[1].index.values[found.value]
+        form = values[0].size, values[0].dtype, values[1].dtype
+        return form if _is_small_form(form) else None
+
+    def add(
+        self, place: int, request: Request, form: object, arrays: tuple[Array, Array] | None = None
+    ) -> None:
+        """Take a pair; measure those of its form if they are enough."""
+        waiting = self._waiting.get(form)
+        if waiting is None:
+            waiting = self._waiting[form] = _Batch([], [], [])
+        waiting.places.append(place)
+        waiting.requests.append(request)
+        if arrays is not None:
+            waiting.arrays.append(arrays)
+        if len(waiting.places) * math.prod(request.record.shape) >= BATCH:
+            self._measure(self._waiting.pop(form))
 
     def flush(self) -> None:
         """Measure all that wait."""
@@ -87,12 +120,34 @@ class _Batches:
             self._measure(waiting)
         self._waiting = {}
 
-    def _measure(self, waiting: Sequence[tuple[int, tuple[Array, Array], Tolerance]]) -> None:
-        places, arrays, tolerances = zip(*waiting, strict=True)
-        found = measure_small(arrays, tolerances, mean=self._mean, room=self._room)
-        for place, pair, tolerance, metrics in zip(places, arrays, tolerances, found, strict=True):
-            reference, candidate = pair
-            self._done[place] = metrics or measure(reference, candidate, tolerance, mean=self._mean)
+    def _measure(self, batch: _Batch) -> None:
+        requests = batch.requests
+        references: Rows
+        candidates: Rows
+        if batch.arrays:
+            references, candidates = zip(*batch.arrays, strict=True)
+            shapes = [array.shape for array in candidates]
+        else:
+            references = rows_of(self._sides[0], [one.references[0] for one in requests])
+            candidates = rows_of(self._sides[1], [one.record for one in requests])
+            shapes = [one.record.shape for one in requests]
+        tolerances = [one.tolerance for one in requests]
+        found = measure_small(
+            references, candidates, tolerances, shapes=shapes, mean=self._mean, room=self._room
+        )
+        for row, (place, metrics) in enumerate(zip(batch.places, found, strict=True)):
+            self._done[place] = metrics or measure(
+                references[row].reshape(shapes[row]),
+                candidates[row].reshape(shapes[row]),
+                tolerances[row],
+                mean=self._mean,
+            )
+
+
+@cache
+def _is_small_form(form: tuple[int, str, str]) -> bool:
+    size, *dtypes = form
+    return 0 < size <= SMALL and all(is_floating(numpy_dtype(name)) for name in dtypes)
 
 
 class Measurements:
@@ -136,13 +191,18 @@ class Measurements:
         # Reading stays in this thread: HDF5 is not to be used by two at once. What it gives is
         # mapped, so that the pages themselves are read where they are measured.
         done: dict[int, Metrics] = {}
-        batches = _Batches(done, mean=self._mean)
+        batches = _Batches((self._reference, self._candidate), done, mean=self._mean)
         waiting: deque[tuple[int, Future[Metrics]]] = deque()
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             for place, request in enumerate(requests):
+                self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
+                form = batches.form_of(request)
+                if form is not None:
+                    batches.add(place, request, form)
+                    continue
                 arrays = self._read(request)
                 if is_small(*arrays):
-                    batches.add(place, arrays, request.tolerance)
+                    batches.add(place, request, arrays[0].size, arrays)
                 elif jobs == 1 or arrays[0].size < THREADED_FROM:
                     done[place] = self._measure(request.tolerance, *arrays)
                 else:
@@ -160,7 +220,6 @@ class Measurements:
         done[place] = started.result()
 
     def _read(self, request: Request) -> tuple[Array, Array]:
-        self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
         arrays = arrays_of(request.references, self._reference)
         found = self._candidate.array(request.record)
         if request.candidate_rule.steps:

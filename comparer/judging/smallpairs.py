@@ -7,6 +7,7 @@ over its own row. The results are those of ``measure``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -17,19 +18,18 @@ import numpy as np
 from padiff.comparer.result import Metrics
 from padiff.dumpfile.bulk import build_all
 
-from .blocks import is_floating
+from .blocks import Array, is_floating
 from .manyhulls import Hulls
 from .tally import ROUNDING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from padiff.comparer.result import Tolerance
 
-    from .blocks import Array, Room
+    from .blocks import Room
 
-__all__ = ["BATCH", "SMALL", "is_small", "measure_small"]
+__all__ = ["BATCH", "SMALL", "Rows", "is_small", "measure_small"]
 
+Rows = Sequence[Array] | Array
 SMALL = 4096
 """Elements of the largest pair for which the work of Python outweighs that of numpy."""
 BATCH = 1 << 16
@@ -47,43 +47,50 @@ def is_small(reference: Array, candidate: Array) -> bool:
 
 
 def measure_small(
-    pairs: Sequence[tuple[Array, Array]],
+    references: Rows,
+    candidates: Rows,
     tolerances: Sequence[Tolerance],
     *,
+    shapes: Sequence[tuple[int, ...]],
     mean: bool,
     room: Room,
 ) -> list[Metrics | None]:
     """Measure pairs that are small and have equally many elements.
 
     Args:
-        pairs: Reference and candidate, each ``is_small``; shapes may differ, sizes not.
+        references: One side of each pair, which ``is_small``: arrays, or the rows of a matrix.
+        candidates: The other; shapes may differ between pairs, sizes not.
         tolerances: One for each pair.
+        shapes: Of each pair.
         mean: Whether ``reference_mean_abs`` is wanted.
         room: Memory for what comes up on the way.
 
     Returns:
         The metrics of each pair; None for one that holds nan or inf, which ``measure`` counts.
     """
-    form = len(pairs), pairs[0][0].size
+    form = len(references), references[0].size
     matrices = [room.take(name, form, np.float64) for name in ("known", "found", "gap")]
     reference, candidate, distance = matrices
     with np.errstate(all="ignore"):
-        _stack([pair[0] for pair in pairs], reference)
-        _stack([pair[1] for pair in pairs], candidate)
+        _stack(references, reference)
+        _stack(candidates, candidate)
         np.subtract(candidate, reference, out=distance)
         bad = ~np.isfinite(_dot(distance, distance))  # an overflow is left to ``measure``, too
         if bad.any():
             for matrix in matrices:
                 matrix[bad] = 0.0
         found = _measure(reference, candidate, distance, tolerances, room)
-        made = _metrics(found, [pair[1].shape for pair in pairs], mean=mean)
+        made = _metrics(found, shapes, mean=mean)
     if not bad.any():
         return list(made)
     return [None if is_bad else one for is_bad, one in zip(bad.tolist(), made, strict=True)]
 
 
-def _stack(arrays: Sequence[Array], rows: Array) -> None:
+def _stack(arrays: Rows, rows: Array) -> None:
     """Lay arrays of one size into the rows of a float64 matrix."""
+    if isinstance(arrays, np.ndarray):
+        np.copyto(rows, arrays, casting="unsafe")
+        return
     if len({array.dtype for array in arrays}) == 1:
         flat = np.concatenate([array.reshape(-1) for array in arrays])
         np.copyto(rows.reshape(-1), flat, casting="unsafe")

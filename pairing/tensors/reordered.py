@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from padiff.dumpfile import Content, DumpError
 from padiff.pairing.rule import IDENTITY, Rule
+from padiff.pairing.side import rows_of
 
 from .distance import EQUAL, distance, elements_of_both
 
@@ -113,53 +114,58 @@ class Reorders:
 def _out_of_order(sides: Sides, pairs: Iterable[Ends]) -> Iterator[Ends]:
     """Give the pairs that may be in another order: the first elements of most are in the same."""
     found: list[tuple[int, Ends]] = []
-    waiting: dict[object, list[tuple[int, Ends, Array, Array]]] = {}
+    waiting: dict[object, list[tuple[int, Ends]]] = {}
     for place, (one, two) in enumerate(pairs):
-        starts = _starts(sides, one, two)
-        if starts is None:
+        form = _form_of(sides, one, two)
+        if form is None:
             found.append((place, (one, two)))
             continue
-        key = starts[0].size, starts[0].dtype, starts[1].dtype
-        same = waiting.setdefault(key, [])
-        same.append((place, (one, two), *starts))
-        if len(same) * starts[0].size >= _BATCH:
-            found += _unlike(sides[0], waiting.pop(key))
+        same = waiting.setdefault(form, [])
+        same.append((place, (one, two)))
+        if len(same) * min(form[0], _SAMPLE) >= _BATCH:
+            found += _unlike(sides, waiting.pop(form))
     for rest in waiting.values():
-        found += _unlike(sides[0], rest)
+        found += _unlike(sides, rest)
     for _, ends in sorted(found, key=lambda each: each[0]):
         yield ends
 
 
-def _starts(sides: Sides, one: RecordInfo, two: RecordInfo) -> tuple[Array, Array] | None:
-    """Give the first elements of both; None if they are not there or say nothing."""
-    infos = sides[0].index.values[one.value or 0], sides[1].index.values[two.value or 0]
-    if any(info.content is not Content.FULL for info in infos):
+def _form_of(sides: Sides, one: RecordInfo, two: RecordInfo) -> tuple[int, str, str] | None:
+    """Give size and dtypes of a pair; None if not all elements are there, or they say nothing."""
+    known, found = sides[0].index.values[one.value or 0], sides[1].index.values[two.value or 0]
+    if not (known.content is found.content is Content.FULL):
         return None
-    if not math.isfinite(_largest(sides[0], one)):
-        return None
-    try:
-        arrays = sides[0].array(one), sides[1].array(two)
-    except DumpError:
-        return None
-    return arrays[0].reshape(-1)[:_SAMPLE], arrays[1].reshape(-1)[:_SAMPLE]
+    return (known.size, known.dtype, found.dtype) if math.isfinite(_largest(sides, one)) else None
 
 
-def _unlike(
-    side: Side, pairs: Sequence[tuple[int, Ends, Array, Array]]
-) -> Iterator[tuple[int, Ends]]:
+def _unlike(sides: Sides, pairs: Sequence[tuple[int, Ends]]) -> Iterator[tuple[int, Ends]]:
     """Give the pairs whose first elements are not the same; all are of one size and dtypes."""
-    form = len(pairs), pairs[0][2].size
+    try:
+        known, found = (_starts(sides[n], [ends[n] for _, ends in pairs]) for n in (0, 1))
+    except DumpError:  # of one of them at least
+        if len(pairs) == 1:
+            yield pairs[0]
+        else:
+            for one in pairs:
+                yield from _unlike(sides, [one])
+        return
     with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
-        known = np.concatenate([pair[2] for pair in pairs]).astype(np.float32)
-        found = np.concatenate([pair[3] for pair in pairs]).astype(np.float32)
-        gaps = np.abs(np.subtract(found, known, out=found), out=found).reshape(form).max(axis=1)
-    for gap, (place, ends, *_) in zip(gaps.tolist(), pairs, strict=True):
-        if not gap <= 1e-3 * _largest(side, ends[0]):
+        gaps = np.abs(found.astype(np.float32) - known.astype(np.float32)).max(axis=1).tolist()
+    for gap, (place, ends) in zip(gaps, pairs, strict=True):
+        if not gap <= 1e-3 * _largest(sides, ends[0]):
             yield place, ends
 
 
-def _largest(side: Side, record: RecordInfo) -> float:
-    statistics = side.index.values[record.value or 0].statistics
+def _starts(side: Side, records: Sequence[RecordInfo]) -> Array:
+    """Give the first elements of records of one size as rows."""
+    if math.prod(records[0].shape) <= _SAMPLE:
+        return rows_of(side, records)
+    return np.stack([side.array(one).reshape(-1)[:_SAMPLE] for one in records])
+
+
+def _largest(sides: Sides, record: RecordInfo) -> float:
+    """Give the size of the largest element of a record of the reference."""
+    statistics = sides[0].index.values[record.value or 0].statistics
     return max(abs(statistics.minimum or 0.0), abs(statistics.maximum or 0.0))
 
 

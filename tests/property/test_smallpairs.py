@@ -73,7 +73,9 @@ def test_a_batch_says_what_each_pair_alone_says(
     found: list[tuple[tuple[Array, Array], Tolerance, Metrics | None]] = []
     for same in by_size.values():
         arrays, tolerances = [pair for pair, _ in same], [tolerance for _, tolerance in same]
-        measured = measure_small(arrays, tolerances, mean=True, room=room)
+        known, had = zip(*arrays, strict=True)
+        shapes = [array.shape for array in had]
+        measured = measure_small(known, had, tolerances, shapes=shapes, mean=True, room=room)
         found += zip(arrays, tolerances, measured, strict=True)
 
     for pair, tolerance, together in found:

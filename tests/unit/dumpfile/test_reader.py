@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,3 +200,23 @@ def test_deep_validation_finds_a_changed_element(dump: Path) -> None:
         f"{FILE}: values[1].digest",
         f"{FILE}: values[1].minimum",
     }
+
+
+def test_rows_are_the_values_one_by_one(tmp_path: Path) -> None:
+    arrays = [np.random.default_rng(n).standard_normal((3, 4)).astype("f") for n in range(9)]
+    built = DumpBuilder().module("", "Net").call("", inputs=arrays, outputs=[X])
+    with open_dump(built.write(tmp_path / "net")).open() as file:
+        values = [value for value in file.index.values if value.size == 12]
+
+        rows = file.rows(values[::-1])
+
+        assert len(values) == len(arrays)
+        assert rows.tolist() == [array.reshape(-1).tolist() for array in arrays[::-1]]
+
+
+def test_rows_beyond_the_file_are_refused(dump: Path) -> None:
+    with open_dump(dump).open() as file:
+        value = replace(file.index.values[0], offset=10**6)
+
+        with pytest.raises(DumpFormatError):
+            file.rows([value, value])
