@@ -98,14 +98,18 @@ def load_weights_into(
     """
     from padiff.dumper.weights.weights import load_weights  # noqa: PLC0415 - needs pairing, which few runs do
 
-    from .rehearsal import rehearse  # noqa: PLC0415 - few runs need it
+    from .rehearsal import rehearse, rehearse_fed  # noqa: PLC0415 - few runs need it
 
+    source = settings.weights_from
     plan = load_weights(
         model,
         adapter,
-        settings.weights_from or "",
+        source or "",
         map_file=settings.map_file,
         strict=settings.weights_strict,
         rehearsal=None if forward is None else lambda: rehearse(model, adapter, forward),
+        fed=None
+        if forward is None or source is None
+        else lambda known: rehearse_fed(model, adapter, forward, source, known),
     )
     return tuple(f"weights: {note}" for note in plan.notes)

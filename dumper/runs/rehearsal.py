@@ -8,7 +8,7 @@ knows its own order; a live model has to be run once.
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from padiff.dumper.adapter import Adapter, Model
-    from padiff.pairing import Side
+    from padiff.pairing import MapFile, Side
 
-__all__ = ["rehearse"]
+    from .feeder import Feeder
+
+__all__ = ["rehearse", "rehearse_fed"]
 
 
 @contextmanager
-def rehearse(model: Model, adapter: Adapter, forward: Callable[[], object]) -> Iterator[Side]:
+def rehearse(
+    model: Model,
+    adapter: Adapter,
+    forward: Callable[[], object],
+    feeder: Feeder | None = None,
+) -> Iterator[Side]:
     """Record one forward pass into a temporary dump, and leave the model as it was.
 
     Args:
         model: The model, placed and fed as in the run to come.
         adapter: The adapter of its framework.
         forward: Runs the model once.
+        feeder: Replaces what its calls hand on.
 
     Yields:
         What was recorded, readable until the context is left.
@@ -45,9 +53,44 @@ def rehearse(model: Model, adapter: Adapter, forward: Callable[[], object]) -> I
     with tempfile.TemporaryDirectory(prefix="padiff-rehearsal-") as folder:
         settings = RecordSettings(out=Path(folder), name="rehearsal", phase=Phase.FORWARD)
         recorder = Recorder(model, settings, adapter)
-        with recorder:
+        with recorder, nullcontext() if feeder is None else feeder.feeding(recorder):
             forward()
         for tensor, array in buffers:
             adapter.assign(tensor, array)
         with open_dump(recorder.path).open() as side:
             yield side
+
+
+@contextmanager
+def rehearse_fed(
+    model: Model,
+    adapter: Adapter,
+    forward: Callable[[], object],
+    reference: Path,
+    map_file: MapFile | None = None,
+) -> Iterator[Side]:
+    """Record a forward pass in which calls hand on what the reference's calls handed on.
+
+    So a fault of one module does not reach those behind it.
+
+    Args:
+        model: As ``rehearse``.
+        adapter: As ``rehearse``.
+        forward: As ``rehearse``.
+        reference: The dump to feed from.
+        map_file: What the user decided.
+
+    Yields:
+        As ``rehearse``; what was recorded is what the calls themselves made.
+
+    Raises:
+        ConfigError: Nothing of the two runs is paired, or the reference holds no values.
+    """
+    from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
+    from .feedphase import FeedPhase  # noqa: PLC0415
+
+    feeder = Feeder(adapter, model, FeedPhase.FORWARD, reference)
+    with rehearse(model, adapter, forward) as side:
+        feeder.learn(side, map_file)
+    with rehearse(model, adapter, forward, feeder) as side:
+        yield side

@@ -6,10 +6,11 @@ A way that contradicts the names is never taken, though it agrees: then the mode
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import ConfigError
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.fed import moved_to, open_layers, partners_by_input
@@ -44,6 +45,8 @@ class Trial:
     load: Callable[[WeightPlan], None]
     """Overwrites the model's weights by a plan, as far as it goes."""
     rehearse: Callable[[], AbstractContextManager[Side]]
+    fed: Callable[[], AbstractContextManager[Side]] | None = None
+    """Runs the model with what the reference's calls handed on; None where that cannot be."""
     live: Index
     """Tables of the model."""
     named: Mapping[int, tuple[int, ...]]
@@ -52,11 +55,30 @@ class Trial:
 
     def settle(self, plan: WeightPlan) -> WeightPlan:
         """Give the plan with what runs could tell; the model's weights are any of those tried."""
+        names = dict.fromkeys(choice.name for choice in plan.choices)
+        kinds = [[choice for choice in plan.choices if choice.name == name] for name in names]
+        plan, still = self._passed(plan, kinds)
+        if self.fed is not None and (still or plan.ambiguous):
+            # A fault in the model makes all values behind it others, whatever the weights.
+            with suppress(ConfigError):  # nothing to feed
+                plan, still = replace(self, rehearse=self.fed)._passed(plan, still)
+        for alike in still:
+            plan = _assumed(plan, alike)
+        return plan
+
+    def _passed(
+        self, plan: WeightPlan, still: Sequence[Sequence[WeightChoice]]
+    ) -> tuple[WeightPlan, list[Sequence[WeightChoice]]]:
+        """Settle what one kind of run tells, and give what it does not."""
         plan = self._placed(plan)
-        for name in dict.fromkeys(choice.name for choice in plan.choices):
-            alike = [choice for choice in plan.choices if choice.name == name]
-            plan = self._settled(plan, alike)
-        return self._placed(plan) if plan.choices else plan
+        rest: list[Sequence[WeightChoice]] = []
+        for alike in still:
+            settled = self._settled(plan, alike)
+            if settled is None:
+                rest.append(alike)
+            else:
+                plan = settled
+        return (self._placed(plan) if len(rest) < len(still) else plan), rest
 
     def _placed(self, plan: WeightPlan) -> WeightPlan:
         """Give layers in doubt the partners that are given the same."""
@@ -88,21 +110,17 @@ class Trial:
         named = self.named.get(pair.candidate)
         return named is None or named == pair.reference
 
-    def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan:
+    def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan | None:
         """Decide for like layers together: the same code reads their weights."""
         label = self._told(plan, alike)
+        if label is None:
+            return None
         ways = [way for choice in alike for way in choice.ways if way.label == label]
-        if label is not None and all(way.is_usual for way in ways):
+        if all(way.is_usual for way in ways):
             note = f"{label}: tried, and only so the model agrees with the reference"
             return _with_way(plan, alike, label, confidence=1.0, note=note)
-        if label is not None:
-            note = f"the model agrees with the reference only with {label}, against the names"
-            return _with_way(plan, alike, alike[0].ways[0].label, confidence=_REFUSED, note=note)
-        spelled = [way.label for choice in alike for way in choice.ways if way.is_spelled]
-        if len(spelled) < len(alike):
-            return plan
-        note = f"{spelled[0]}: {ASSUMED}; no run could tell"
-        return _with_way(plan, alike, spelled[0], confidence=_SPELLED, note=note)
+        note = f"the model agrees with the reference only with {label}, against the names"
+        return _with_way(plan, alike, alike[0].ways[0].label, confidence=_REFUSED, note=note)
 
     def _told(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> str | None:
         labels = _labels(alike)
@@ -137,6 +155,15 @@ class Trial:
     def _run(self, plan: WeightPlan) -> AbstractContextManager[Side]:
         self.load(plan)
         return self.rehearse()
+
+
+def _assumed(plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan:
+    """Take the order that names spell, where no run tells."""
+    spelled = [way.label for choice in alike for way in choice.ways if way.is_spelled]
+    if len(spelled) < len(alike):
+        return plan
+    note = f"{spelled[0]}: {ASSUMED}; no run could tell"
+    return _with_way(plan, alike, spelled[0], confidence=_SPELLED, note=note)
 
 
 def _labels(alike: Sequence[WeightChoice]) -> list[str]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Rehearsal = Callable[[], AbstractContextManager["Side"]]
 """Runs the live model once and gives what was recorded (``rehearsal.py``)."""
+FedRehearsal = Callable[["MapFile | None"], AbstractContextManager["Side"]]
+"""The same, each call handing on what the reference's did."""
 
 __all__ = ["assign_weight", "carry_over", "load_weights"]
 
@@ -44,6 +46,7 @@ def load_weights(
     map_file: MapFile | Path | None = None,
     strict: bool = True,
     rehearsal: Rehearsal | None = None,
+    fed: FedRehearsal | None = None,
 ) -> WeightPlan:
     """Overwrite the parameters and buffers of a model with those of a dump or file, in place.
 
@@ -56,6 +59,8 @@ def load_weights(
         map_file: Pairs and rules that the user decided.
         strict: Whether anything missing or ambiguous is an error; False loads what is paired.
         rehearsal: Runs the model once, if more than equal names is needed to decide.
+        fed: Runs it with what the reference's calls handed on, where a fault hides what belongs
+            where.
 
     Returns:
         The plan that was carried out.
@@ -71,7 +76,7 @@ def load_weights(
         task = f"cannot load weights from {str(source)!r}"
         live = LiveSide(model, adapter)
         return carry_over(
-            side, live, task=task, map_file=entries, strict=strict, rehearsal=rehearsal
+            side, live, task=task, map_file=entries, strict=strict, rehearsal=rehearsal, fed=fed
         )
 
 
@@ -118,6 +123,7 @@ def carry_over(
     map_file: MapFile | None = None,
     strict: bool = True,
     rehearsal: Rehearsal | None = None,
+    fed: FedRehearsal | None = None,
 ) -> WeightPlan:
     """Plan, check everything, and only then overwrite the live model's tensors in place.
 
@@ -128,6 +134,7 @@ def carry_over(
         map_file: What the user decided.
         strict: Whether anything missing or ambiguous is an error.
         rehearsal: As ``load_weights``.
+        fed: As ``load_weights``.
 
     Raises:
         ConfigError: As ``load_weights``; the model is as it was.
@@ -135,7 +142,20 @@ def carry_over(
     plan = plan_weights(side, live, map_file=map_file)
     if rehearsal is not None and side.index.calls and not plan.is_firm:
         with _unchanged(live):
-            plan = _told_by_runs(plan, side, live, rehearsal, map_file, strict=strict)
+            supposed = _supposed(plan, side, live, rehearsal, map_file)
+            if not (strict and supposed.missing):
+                known = map_file
+                trial = Trial(
+                    reference=side,
+                    live=live.index,
+                    named=_named(plan),
+                    load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
+                    rehearse=rehearsal,
+                    fed=None if fed is None else lambda: fed(known),
+                    map_file=map_file,
+                )
+                supposed = trial.settle(supposed)
+            plan = supposed
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
@@ -146,39 +166,32 @@ def carry_over(
     return plan
 
 
-def _told_by_runs(
+def _supposed(
     plan: WeightPlan,
     side: Side,
     live: LiveSide,
     rehearsal: Rehearsal,
     map_file: MapFile | None,
-    *,
-    strict: bool,
 ) -> WeightPlan:
-    """Settle what names leave open: by the order of a run, then by what runs give."""
+    """Add to a plan what the order of a run says; what that leaves open is supposed, in doubt."""
     with rehearsal() as played:
         modules = pair_runs(side, played, map_file=map_file).modules
     told = [pair for pair in modules if not pair.is_ambiguous]  # a broken tie tells nothing
     tensors = {record.id: record.tensor for record in side.index.records}
     ordered = plan_weights(side, live, modules=told, map_file=map_file).doubted_by(plan, tensors)
-    bold = ordered
-    if ordered.missing or ordered.ambiguous:
-        bold = ordered.filled_by(plan_weights(side, live, modules=modules, map_file=map_file))
-    if strict and bold.missing:
+    if not (ordered.missing or ordered.ambiguous):
         return ordered
-    trial = Trial(
-        reference=side,
-        live=live.index,
-        named={
-            pair.candidate: pair.reference
-            for pair in plan.pairs
-            if pair.paired_by is PairedBy.NAME and not pair.is_ambiguous
-        },
-        load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
-        rehearse=rehearsal,
-        map_file=map_file,
-    )
-    return trial.settle(bold)
+    bold = ordered.filled_by(plan_weights(side, live, modules=modules, map_file=map_file))
+    return ordered if bold.missing else bold
+
+
+def _named(plan: WeightPlan) -> dict[int, tuple[int, ...]]:
+    """Give what weights are made of by their names alone."""
+    return {
+        pair.candidate: pair.reference
+        for pair in plan.pairs
+        if pair.paired_by is PairedBy.NAME and not pair.is_ambiguous
+    }
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from padiff.dumper import record
 from padiff.dumper.adapters import load
-from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed
 from padiff.dumper.weights.weights import load_weights
 from padiff.dumpfile import ConfigError
 
@@ -38,6 +38,7 @@ class _Code:
     """``blocks``, or ``heads`` where each head has its own three."""
     kv_heads: int = HEADS
     is_scaled: bool = True
+    eps: float = 1e-5
     activation: str = "gelu"
     names: tuple[str, str, str] = ("query", "key", "value")
 
@@ -86,7 +87,7 @@ class _Attention(nn.Module):
 class _Block(nn.Module):
     def __init__(self, code: _Code) -> None:
         super().__init__()
-        self.norm, self.attn = nn.LayerNorm(WIDTH), _Attention(code)
+        self.norm, self.attn = nn.LayerNorm(WIDTH, eps=code.eps), _Attention(code)
         self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
         self.activation = code.activation
 
@@ -160,7 +161,11 @@ def _carried(
 
         adapter = load("torch")
         plan = load_weights(
-            candidate, adapter, dump.path, rehearsal=lambda: rehearse(candidate, adapter, run)
+            candidate,
+            adapter,
+            dump.path,
+            rehearsal=lambda: rehearse(candidate, adapter, run),
+            fed=lambda known: rehearse_fed(candidate, adapter, run, dump.path, known),
         )
         return plan, float((run() - expected).norm() / expected.norm())
 
@@ -222,6 +227,19 @@ def test_a_fault_behind_the_first_attention_does_not_hide_the_order(tmp_path: Pa
     assert error > 1e-3
     assert not plan.ambiguous
     right = _Net(_Code(fused="c_attn"))
+    right.load_state_dict(faulty.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(right(X), split(X), rtol=1e-4, atol=1e-4)
+
+
+def test_a_fault_before_the_first_attention_does_not_hide_the_order(tmp_path: Path) -> None:
+    split, faulty = _Net(_Code()), _Net(_Code(fused="c_attn", lies="heads", eps=0.3))
+
+    plan, error = _carried(tmp_path, split, faulty)
+
+    assert error > 1e-3
+    assert not plan.ambiguous
+    right = _Net(_Code(fused="c_attn", lies="heads"))
     right.load_state_dict(faulty.state_dict())
     with torch.no_grad():
         torch.testing.assert_close(right(X), split(X), rtol=1e-4, atol=1e-4)
