@@ -32,6 +32,7 @@ from .locating.calltree import CallTree
 from .locating.drift import drift_notes, excuse_drift
 from .locating.fed import Fed, read_fed
 from .locating.locate import locate
+from .locating.masks import mask_notes, skip_masks
 from .locating.nonfinite import nonfinite_notes
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
@@ -229,6 +230,9 @@ def _compare_files(
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = training.settle(judgement, pairing, known, found)
+    judgement = skip_masks(
+        judgement, known.index, found.index, same_structure=pairing.same_structure
+    )
     judgement = _excuse(judgement, known, found, settings, is_fed=bool(fed.phases))
     tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
     located = locate(tree, (known.framework, found.framework))
@@ -301,6 +305,7 @@ def _notes_of_step(
         *pairing.notes,
         *result_notes(pairing, (known.index, found.index)),
         *known_notes(located.pairs),
+        *mask_notes(located.pairs),
         *drift_notes(located.pairs),
         *kink_notes(located.pairs),
         *nonfinite_notes(known.index, found.index),

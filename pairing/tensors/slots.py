@@ -26,6 +26,8 @@ __all__ = ["pair_slots", "plain_slot"]
 _MAX_SCORED = 4096
 """More pairs of slots than this, and only those of one name or of about one place are scored."""
 _REACH = 8
+WEAKEST = 0.1
+"""Score of tensors of other sizes that stand at the same place."""
 _PART = re.compile(r"\[(\d+)\]|\['([^']*)'\]|\.(\w+)")
 
 
@@ -48,9 +50,12 @@ def pair_slots(
         if one.shape == two.shape and one.value is not None and two.value is not None:
             return [(one.id, two.id)]
     scored = []
+    is_shifted = len(mine) != len(theirs)
     for place, other in _possible(mine, theirs):
         one, two = mine[place], theirs[other]
         score = _score(reference, one, candidate, two)
+        if is_shifted and score == WEAKEST and _is_later(one.slot):
+            continue  # the place in a tuple says nothing where one side has more in it
         if score > 0:
             scored.append((-score + 0.05 * abs(place - other), one.id, two.id))
     taken: tuple[set[int], set[int]] = (set(), set())
@@ -88,7 +93,7 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
         return 1.5 if is_equal_slot else 0.3 * (plain_slot(one.slot) == plain_slot(two.slot))
     if prod(one.shape) != prod(two.shape):
         is_output = one.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
-        return 0.1 if is_equal_slot and (is_output or may_repeat(one.shape, two.shape)) else 0.0
+        return WEAKEST if is_equal_slot and (is_output or may_repeat(one.shape, two.shape)) else 0.0
     score = 1.0 + 0.5 * (one.shape == two.shape)
     if is_equal_slot:
         score += 2.0
@@ -97,6 +102,12 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
     else:
         score += 0.5 * likeness(words_of(one.slot), words_of(two.slot))
     return score + 1.2 * (alikeness(reference, one, candidate, two) or 0.0)
+
+
+def _is_later(slot: str) -> bool:
+    """Tell whether it is an element of a tuple, and not the first."""
+    last = slot.rpartition("[")[2].removesuffix("]")
+    return last.isdigit() and last != "0"
 
 
 @lru_cache(maxsize=4096)

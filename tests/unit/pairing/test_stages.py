@@ -142,6 +142,29 @@ def test_a_tuple_is_paired_with_a_dataclass_by_order_and_size() -> None:
     assert [(p.reference, p.candidate) for p in found.records] == [((0,), 0), ((1,), 1), ((2,), 2)]
 
 
+def test_a_place_in_a_tuple_says_nothing_where_one_side_has_more_in_it() -> None:
+    """One side hands on its cache, too: what stands third is another thing of another size."""
+    built = {"torch": DumpBuilder(framework="torch"), "paddle": DumpBuilder(framework="paddle")}
+    x = floats(2, 4)
+    own = {"[0]": x + 1, "[1]": floats(1, 7), "[2]": floats(1, 9, seed=1)}
+    shifted = {**own, "[1]": floats(2, 2, 3), "[2]": floats(2, 7), "[3]": floats(2, 9, seed=1)}
+    for framework, outputs_of in (("torch", own), ("paddle", shifted)):
+        side = built[framework].module("", "Net").module("block", "Block")
+        side.tensor("block", "weight", floats(4)).enter("", inputs=[x])
+        side.enter("block", inputs=[x]).leave(outputs=outputs_of).leave(outputs=[x + 1])
+    reference, candidate = built["torch"].side(), built["paddle"].side()
+
+    found = pair(reference, candidate)
+
+    slots = {
+        reference.index.records[one.reference[0]].slot: candidate.index.records[one.candidate].slot
+        for one in found.records
+        if reference.index.records[one.reference[0]].role is Role.OUTPUT
+        and reference.index.records[one.reference[0]].module == 1
+    }
+    assert slots == {"[0]": "[0]"}
+
+
 def test_a_root_output_without_counterpart_is_missing() -> None:
     reference, candidate = outputs("torch", "[0]", "[1]"), outputs("paddle", "[0]")
 

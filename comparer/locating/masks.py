@@ -1,0 +1,126 @@
+"""Skip masks that are other values on the two sides where nothing that comes of them differs.
+
+One library adds -inf to the scores of an attention, another one -10000, a third adds that to the
+position bias before it hands it on, a fourth hands on booleans: the tensors differ, and all that
+take them give the same. That is no divergence between two models whose trees differ; where both
+have the same structure, it stays one. Other tensors are not skipped: a norm hides the scale of what
+it is given, and a wrong scale is a fault all the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.comparer.result import JudgedPair, Verdict
+from padiff.dumpfile import Phase, Role, is_floating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from padiff.comparer.judging.judge import Judgement
+    from padiff.dumpfile import Index
+
+__all__ = ["mask_notes", "skip_masks"]
+
+REASON = "masks or positions of another form on each side, and nothing that comes of them differs"
+BAD = frozenset({Verdict.DIVERGED, Verdict.INCOMPARABLE})
+MASKED = -1e3
+"""What is added to a score to mask it is at most that: -10000, the least float, -inf."""
+_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
+Values = tuple[int | None, int | None]
+"""What both sides have: ids of values."""
+
+
+def skip_masks(
+    judgement: Judgement, reference: Index, candidate: Index, *, same_structure: bool
+) -> Judgement:
+    """Skip diverged masks inside the model, if they make no difference to a call that takes them.
+
+    Args:
+        judgement: All verdicts.
+        reference: The reference's index.
+        candidate: The candidate's.
+        same_structure: Whether both sides have the same calls, so that all is to be equal.
+    """
+    groups: dict[Values, list[int]] = defaultdict(list)
+    for place, pair in enumerate(judgement.pairs):
+        known, found = judgement.records[place]
+        if pair.verdict not in BAD or len(known) != 1 or found is None:
+            continue
+        values = reference.records[known[0]].value, candidate.records[found].value
+        sides = ((reference, values[0]), (candidate, values[1]))
+        if _is_inside(pair, reference) and any(_is_mask(*side) for side in sides):
+            groups[values].append(place)
+    if same_structure or not groups:
+        return judgement
+    masks = {place for group in groups.values() for place in group}
+    agree = _calls_that_agree(judgement, masks)
+    takers: dict[int | None, set[int | None]] = defaultdict(set)
+    for record in reference.records:
+        if record.role is Role.INPUT:
+            takers[record.value].add(record.call)
+    pairs = list(judgement.pairs)
+    for values, group in groups.items():
+        if agree.isdisjoint(takers[values[0]]):
+            continue
+        for place in group:
+            skipped = replace(pairs[place], verdict=Verdict.SKIPPED, fatal=False, reason=REASON)
+            pairs[place] = skipped
+    return replace(judgement, pairs=tuple(pairs))
+
+
+def mask_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
+    """Say of a step how many masks were skipped, if any."""
+    found = [pair.reference for pair in pairs if pair.reason == REASON and pair.reference]
+    if not found:
+        return ()
+    first = min(found, key=lambda end: end.order)
+    many = f"{len(found)} records hold" if len(found) > 1 else "1 record holds"
+    return (f"{many} {REASON}: first at {first.address}",)
+
+
+def _is_inside(pair: JudgedPair, reference: Index) -> bool:
+    end = pair.reference
+    return (
+        end is not None
+        and end.call is not None
+        and end.address.role in _ROLES
+        and end.address.phase is Phase.FORWARD
+        and reference.calls[end.call].parent is not None
+    )
+
+
+def _is_mask(index: Index, value: int | None) -> bool:
+    """Tell whether it holds what is no activation: no floats, what masks, or nothing but zeros."""
+    if value is None:
+        return False
+    found = index.values[value]
+    if not is_floating(found.dtype):
+        return True
+    statistics = found.statistics
+    least, most = statistics.minimum, statistics.maximum
+    is_idle = least == most == 0
+    return bool(statistics.neginf) or is_idle or (least is not None and least <= MASKED)
+
+
+def _calls_that_agree(judgement: Judgement, masks: Iterable[int]) -> set[int | None]:
+    """Give the reference's calls of whose outputs something was judged, and all agrees.
+
+    Args:
+        judgement: All verdicts.
+        masks: Places of the pairs that are asked about: some calls hand on a mask.
+    """
+    skipped = set(masks)
+    good: set[int | None] = set()
+    bad: set[int | None] = set()
+    for place, pair in enumerate(judgement.pairs):
+        end = pair.reference
+        if end is None or end.address.role is not Role.OUTPUT or place in skipped:
+            continue
+        if pair.verdict is Verdict.MATCH:
+            good.add(end.call)
+        elif pair.verdict in BAD or pair.fatal:
+            bad.add(end.call)
+    return good - bad
