@@ -146,11 +146,18 @@ class Trial:
         return None
 
     def _owners(self, plan: WeightPlan) -> tuple[set[int], set[int]]:
-        sides = self.reference.index.records, self.live.records
-        return (
-            {sides[0][one].module for choice in plan.choices for one in choice.references},
-            {sides[1][one].module for choice in plan.choices for one in choice.candidates},
+        """Give the layers whose weights are in question; a container puts out other things too."""
+        indexes = self.reference.index, self.live
+        chosen = (
+            [one for choice in plan.choices for one in choice.references],
+            [one for choice in plan.choices for one in choice.candidates],
         )
+        around = [{module.parent for module in index.modules} for index in indexes]
+        first, second = (
+            {index.records[one].module for one in records} - outer
+            for index, records, outer in zip(indexes, chosen, around, strict=True)
+        )
+        return first, second
 
     def _run(self, plan: WeightPlan) -> AbstractContextManager[Side]:
         self.load(plan)

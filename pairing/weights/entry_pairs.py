@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["holds", "pair_entries"]
+__all__ = ["bare_matrices", "holds", "pair_entries"]
 
 _TRANSPOSE = Rule.parse("transpose")
 _RESHAPE = Rule.parse("reshape")
@@ -70,6 +70,45 @@ def pair_entries(
         used.update(made.reference)
     left = [entry for entry in pair.reference.entries if entry.record.id not in used]
     return (*found, *_by_shape((reference, candidate), pair, left, late))
+
+
+def bare_matrices(
+    sides: tuple[Inventory, Inventory], pairs: Iterable[UnitPair]
+) -> dict[int, tuple[Entry, ...]]:
+    """Give matrices of users' own classes for which the partner of their module has no place.
+
+    Args:
+        sides: Both sides.
+        pairs: Units of modules that are known to be partners.
+
+    Returns:
+        By Python's id of a unit; never all entries of a unit.
+    """
+    found: dict[int, tuple[Entry, ...]] = {}
+    for pair in pairs:
+        units = pair.reference, pair.candidate
+        if any(unit.is_laid_out or unit.kind is not None for unit in units):
+            continue
+        if not any(_matrices(unit.entries) for unit in units):
+            continue
+        made = pair_entries(*sides, pair)
+        used = (
+            {record for one in made for record in one.reference},
+            {one.candidate for one in made},
+        )
+        for unit, taken in zip(units, used, strict=True):
+            alone = tuple(one for one in _matrices(unit.entries) if one.record.id not in taken)
+            if alone and len(alone) < len(unit.entries):
+                found[id(unit)] = alone
+    return found
+
+
+def _matrices(entries: Iterable[Entry]) -> list[Entry]:
+    """Give the parameters that multiply."""
+    return [
+        one for one in entries
+        if len(one.neutral_shape) >= _MATRIX and not one.is_buffer and not one.is_alias
+    ]  # fmt: skip
 
 
 def holds(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from padiff.pairing.result import PairedBy, SideName
     from padiff.pairing.side import Side
 
-__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "inventory_of"]
+__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "freed", "inventory_of"]
 
 _PLAIN = Form(class_name="", exact={})
 _MAX_LEVELS = 64
@@ -204,6 +204,34 @@ def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
         )
         for place, (stem, entries) in enumerate(groups.items())
     )
+
+
+def freed(unit: Unit, surplus: Sequence[Entry], first: int) -> list[Unit]:
+    """Take single entries out of a unit, each a unit of its own; what is left comes first.
+
+    A user's own class that holds matrices and multiplies by them: each may be a layer elsewhere.
+
+    Args:
+        unit: What holds them.
+        surplus: Some of its entries, not all.
+        first: Ids from here on are free.
+    """
+    gone = {entry.record.id for entry in surplus}
+    rest = tuple(entry for entry in unit.entries if entry.record.id not in gone)
+    return [
+        replace(unit, entries=rest),
+        *(
+            replace(
+                unit,
+                id=first + entry.record.id,
+                path=f"{unit.path}.{entry.local}".strip("."),
+                is_part=True,
+                entries=(entry,),
+                place=replace(unit.place, words=unit.place.words | words_of(entry.local)),
+            )
+            for entry in surplus
+        ),
+    ]
 
 
 def _is_part(entry: Entry) -> bool:

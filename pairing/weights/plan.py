@@ -9,7 +9,7 @@ from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
 
 from .class_rule import registered_classes, unused_rules
-from .entry_pairs import pair_entries
+from .entry_pairs import bare_matrices, pair_entries
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, UnitPair, inventory_of
@@ -18,6 +18,7 @@ from .nearest import Nearest
 from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
+from .turned import turn_choices
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_norm import is_magnitude
@@ -80,6 +81,7 @@ def plan_by_search(
     search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
     firm = [pair for pair in modules if pair.confidence >= SURE]
     search.know((*mapped.modules, *firm))
+    search.free(bare_matrices(sides, search.pairs))
     search.find()
     search.explode()
     search.find()
@@ -100,7 +102,7 @@ def plan_by_search(
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
         ),
-        choices=fused.choices,
+        choices=(*fused.choices, *turn_choices(sides[1], pairs)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice, product
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import ModulePair, PairedBy
 
 from .crossing import by_stride, stride_of, told_strides, without_crossing
-from .inventory import UnitPair, exploded
+from .inventory import UnitPair, exploded, freed
 from .recurrent import is_whole, recurrent_parts
 from .told_words import told_by_words
 from .unit_keys import Key, Paths, by_path, by_scope, by_value, loose, remembered, strict, trim
@@ -18,7 +19,7 @@ from .unit_keys import Key, Paths, by_path, by_scope, by_value, loose, remembere
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from .inventory import Inventory, Unit
+    from .inventory import Entry, Inventory, Unit
 
 __all__ = ["UnitSearch"]
 
@@ -69,6 +70,24 @@ class UnitSearch:
         scopes = self.scopes()
         self.pairs = []
         self.take(without_crossing(self.sides, found, scopes, self._same, self._strides))
+
+    def free(self, surplus: Mapping[int, Sequence[Entry]]) -> None:
+        """Let some entries of units that are paired be paired apart from them.
+
+        Args:
+            surplus: By Python's id of a unit: its entries that its partner has no place for.
+        """
+        first = 1 + max((unit.id for side in self.sides for unit in side.units), default=0)
+        kept: list[UnitPair] = []
+        for pair in self.pairs:
+            parts = [
+                freed(unit, surplus.get(id(unit), ()), first)
+                for unit in (pair.reference, pair.candidate)
+            ]
+            self.left += parts[0][1:]
+            self.right += parts[1][1:]
+            kept.append(replace(pair, reference=parts[0][0], candidate=parts[1][0]))
+        self.pairs = kept
 
     def suppose(self, modules: Sequence[ModulePair]) -> None:
         """Pair what is left as modules are paired that are not known for sure to be partners."""

@@ -1,0 +1,83 @@
+"""Layers of one side that are matrices of a larger module on the other: CLIP's projections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import paddle
+import pytest
+import torch
+from torch import nn
+
+from padiff.comparer import CompareSettings, Verdict, compare
+from padiff.dumper import record
+from padiff.dumper.adapters import load
+from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.weights.weights import load_weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXTS, IMAGES = (np.random.default_rng(one).normal(size=(3, 6)).astype("f4") for one in (1, 2))
+WIDTH = 7
+
+
+class _Layers(nn.Module):
+    """Two towers, each with a projection; that of the images is square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5))
+        self.text, self.image = nn.Linear(6, 8), nn.Linear(6, WIDTH)
+        self.image_projection = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.text_projection = nn.Linear(8, WIDTH, bias=False)
+
+    def forward(self, texts: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        said = self.text_projection(self.text(texts))
+        made: torch.Tensor = said @ self.image_projection(self.image(images)).T * self.scale
+        return made
+
+
+class _Matrices(paddle.nn.Layer):
+    """The projections as parameters of the whole, multiplied from the right or the left."""
+
+    def __init__(self, *, is_left: bool) -> None:
+        super().__init__()
+        self.is_left = is_left
+        self.text, self.image = paddle.nn.Linear(6, 8), paddle.nn.Linear(6, WIDTH)
+        self.scale = self.create_parameter([1])
+        self.text_matrix = self.create_parameter([8, WIDTH])
+        self.image_matrix = self.create_parameter([WIDTH, WIDTH])
+
+    def forward(self, texts: paddle.Tensor, images: paddle.Tensor) -> paddle.Tensor:
+        said = paddle.matmul(self.text(texts), self.text_matrix)
+        shown = paddle.matmul(self.image(images), self.image_matrix, transpose_y=self.is_left)
+        return paddle.matmul(said, shown, transpose_y=True) * self.scale
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_matrix_beside_others_is_a_layer_and_a_run_tells_which_way_it_lies(
+    tmp_path: Path, *, is_left: bool
+) -> None:
+    torch.manual_seed(0)
+    reference, candidate = _Layers().eval(), _Matrices(is_left=is_left)
+    candidate.eval()
+    with record(reference, name="reference", out=tmp_path) as known:
+        reference(torch.tensor(TEXTS), torch.tensor(IMAGES)).square().mean().backward()
+
+    def run() -> paddle.Tensor:
+        made: paddle.Tensor = candidate(paddle.to_tensor(TEXTS), paddle.to_tensor(IMAGES))
+        return made
+
+    adapter = load("paddle")
+    plan = load_weights(
+        candidate, adapter, known.path, rehearsal=lambda: rehearse(candidate, adapter, run)
+    )
+    with record(candidate, name="candidate", out=tmp_path) as found:
+        run().square().mean().backward()
+
+    result = compare(known.path, found.path, CompareSettings(atol=1e-4))
+    assert plan.ambiguous == ()
+    assert result.verdict is Verdict.MATCH, result.reasons
+    assert result.steps[0].coverage_candidate.fraction == 1.0
