@@ -38,6 +38,11 @@ class CallLikeness:
         ]
         holds = [np.array([bool(inner) for inner in view.inner], np.bool_) for view in views]
         outputs = [sketches_of(view, range(len(view.calls)), Role.OUTPUT) for view in views]
+        hands_on = [
+            np.array([v is not None and v == g for v, g in zip(*both, strict=True)], np.bool_)
+            for both in ((view.made, view.given) for view in views)
+        ]
+        self._hands_on = hands_on[0], hands_on[1]
         self._kinds = kinds[0], kinds[1]
         self._holds = holds[0], holds[1]
         self._outputs = outputs[0], outputs[1]
@@ -57,9 +62,11 @@ class CallLikeness:
         score = np.full(len(rows), -1.0)
         if not is_possible.any():
             return score
-        near = self._near(rows, columns)
-        is_told = (near > 0) | (self._classes.likeness(rows, columns) > 0)
-        is_possible &= is_same_kind | is_told
+        near, classes = self._near(rows, columns), self._classes.likeness(rows, columns)
+        is_possible &= is_same_kind | (near > 0) | (classes > 0)
+        # A dropout that is not active is no activation, though it gives what that gives.
+        is_same_job = self._hands_on[0][rows] == self._hands_on[1][columns]
+        is_possible &= is_same_kind | is_same_job | (classes >= 1)
         known = np.where(is_same_kind, np.where(is_same_size, 1.0, 0.5), 0.4) + near
         alike = self._paths.likeness(rows[is_possible], columns[is_possible])
         score[is_possible] = known[is_possible] + 0.3 * alike

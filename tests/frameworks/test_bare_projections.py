@@ -51,9 +51,10 @@ class _Matrices(paddle.nn.Layer):
         self.image_matrix = self.create_parameter([WIDTH, WIDTH])
 
     def forward(self, texts: paddle.Tensor, images: paddle.Tensor) -> paddle.Tensor:
-        said = paddle.matmul(self.text(texts), self.text_matrix)
-        shown = paddle.matmul(self.image(images), self.image_matrix, transpose_y=self.is_left)
-        return paddle.matmul(said, shown, transpose_y=True) * self.scale
+        matrix = self.image_matrix.t() if self.is_left else self.image_matrix
+        shown: paddle.Tensor = self.image(images) @ matrix
+        made: paddle.Tensor = self.text(texts) @ self.text_matrix @ shown.t() * self.scale
+        return made
 
 
 @pytest.mark.parametrize("is_left", [True, False])

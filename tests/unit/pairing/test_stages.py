@@ -175,6 +175,31 @@ def test_a_root_output_without_counterpart_is_missing() -> None:
     }
 
 
+def activated(framework: str) -> MemorySide:
+    """Write two layers with an activation between: a module of its own, or before a dropout."""
+    x, inner = floats(2, 4), floats(2, 6, seed=1)
+    made, out = np.tanh(inner), floats(2, 3, seed=2)
+    built = DumpBuilder(framework=framework).module("", "Net").module("first", "Linear")
+    is_module = framework == "torch"
+    built.module("act", "QuickActivation") if is_module else built.module("drop", "Dropout")
+    built.module("last", "Linear")
+    for name, weight in (("first", floats(6, 4, seed=3)), ("last", floats(3, 6, seed=4))):
+        built.tensor(name, "weight", weight if is_module else weight.T.copy())
+    built.enter("", inputs=[x]).call("first", inputs=[x], outputs=[inner])
+    if is_module:
+        built.call("act", inputs=[inner], outputs=[made])
+    else:
+        built.call("drop", inputs=[made], outputs=[made])
+    return built.call("last", inputs=[made], outputs=[out]).leave(outputs=[out]).side()
+
+
+def test_a_dropout_that_is_not_active_is_no_activation() -> None:
+    found = pair(activated("torch"), activated("paddle"))
+
+    assert {(one.reference, one.candidate) for one in found.modules} == {(0, 0), (1, 1), (3, 3)}
+    assert {one.absence for one in found.unmatched} == {Absence.COVERED}
+
+
 def test_names_of_two_authors_are_alike() -> None:
     one, two = (
         words_of("encoder.layer.3.attention.self.query"),
