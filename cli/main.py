@@ -15,10 +15,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import signal
 import sys
-import threading
-import time
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,22 +23,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .joblog import defused
+from .signals import Terminated, terminable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
     from .blackbox import Blackbox
+    from .signals import Handlers
 
 __all__ = ["main"]
 
 TROUBLE = 2
 INTERRUPTED = 130
-BY_SIGNAL = 128
-"""Added to a signal's number."""
-TWICE_S = 0.5
-"""A second SIGINT within this time is the same one: who signals a process and then its whole group
-sends it twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +88,6 @@ _COMMANDS = {
 _WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
 """Those that run code or read files that can take the interpreter down."""
 _HELP = frozenset({"-h", "--help"})
-
-
-class _Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived; unwinds the stack so that nothing half-written stays."""
-
-    def __init__(self, number: int) -> None:
-        """Keep which one."""
-        super().__init__(f"terminated ({signal.Signals(number).name})")
-        self.code = BY_SIGNAL + number
 
 
 class _LazyGroup(click.Group):
@@ -184,32 +168,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _guarded(words: list[str], notes: Blackbox | None) -> int:
     """Run one command under handlers of signals."""
     try:
-        with _terminable():
-            return _run(words, notes)
-    except _Terminated as error:
-        _say(f"padiff: {error}")
-        _say_notes(error)
-        return error.code
+        with terminable() as handlers:
+            return _run(words, notes, handlers)
+    except (Terminated, KeyboardInterrupt) as error:  # the latter between two blocks
+        return _ended(error)
 
 
-def _run(words: list[str], notes: Blackbox | None) -> int:
+def _run(words: list[str], notes: Blackbox | None, handlers: Handlers) -> int:
     """Run one command and map every way in which it can end to an exit code."""
     try:
         result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False, obj=notes)
     except click.ClickException as error:
         return _usage(error)
     except (click.Abort, KeyboardInterrupt) as error:
-        _say("padiff: interrupted")
-        _say_notes(error)
-        return INTERRUPTED
+        return _ended(error)
     except SystemExit as error:
         # No command exits this way: click does for a broken pipe on stderr, a user's model may.
         _say("padiff: error: the code that was run called sys.exit")
         _say_notes(error)
         return TROUBLE
     except Exception as error:
-        return _trouble(error)
+        return _by_signal(error, handlers) or _trouble(error)
     return result if isinstance(result, int) else 0
+
+
+def _by_signal(error: Exception, handlers: Handlers) -> int:
+    """Report an error that only came of a signal: C code makes others of its exceptions.
+
+    Returns:
+        The exit code; 0 if no signal is behind the error.
+    """
+    one: BaseException | None = error
+    while one is not None and not isinstance(one, Terminated | KeyboardInterrupt):
+        one = one.__cause__ or one.__context__
+    one = one or handlers.recent()
+    if one is None:
+        return 0
+    for note in getattr(error, "__notes__", ()):
+        one.add_note(note)
+    return _ended(one)
+
+
+def _ended(error: BaseException) -> int:
+    """Say that somebody ended the command, and give the exit code."""
+    _say(f"padiff: {error if isinstance(error, Terminated) else 'interrupted'}")
+    _say_notes(error)
+    return error.code if isinstance(error, Terminated) else INTERRUPTED
 
 
 def _usage(error: click.ClickException) -> int:
@@ -270,44 +274,3 @@ def _say(text: str) -> None:
         encoding = stream.encoding or "ascii"
         stream.write(defused(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Turn signals into exceptions while a command runs, so that it cleans up behind itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = _handlers()
-    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _handlers() -> dict[int, Callable[[int, FrameType | None], None]]:
-    """Give what is to be done on each signal; one that is ignored (``nohup``) stays so."""
-    is_ending = False
-    interrupted_s: float | None = None
-
-    def terminate(number: int, _: FrameType | None) -> None:
-        nonlocal is_ending
-        if not is_ending:  # a second one would break the cleaning up off
-            is_ending = True
-            raise _Terminated(number)
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        nonlocal interrupted_s
-        now_s = time.monotonic()
-        if interrupted_s is None or now_s - interrupted_s > TWICE_S:
-            interrupted_s = now_s
-            raise KeyboardInterrupt
-
-    found: dict[int, Callable[[int, FrameType | None], None]] = {signal.SIGTERM: terminate}
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        found[signal.SIGHUP] = terminate
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        found[signal.SIGINT] = interrupt
-    return found

@@ -76,14 +76,27 @@ def pack(
         raise DumpWriteError(f"cannot pack to {str(target)!r}: it exists already")
     try:
         with whole_file(target) as partial:
-            with zipfile.ZipFile(partial, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+            with partial.open("xb") as file:
+                archive = _Archive(file, "w", compression=zipfile.ZIP_DEFLATED)
                 for name in names:
                     _add(archive, dump / name, name)
+                archive.close()
             whole()
         return target.stat().st_size
     except OSError as error:
         text = error.strerror or str(error)
         raise DumpWriteError(f"cannot pack to {str(target)!r}: {text}") from error
+
+
+class _Archive(zipfile.ZipFile):
+    """An archive to write, which nothing but ``close`` ends.
+
+    Where a signal breaks it off, it is let go as it is: ending it would complain of the member
+    that is half written.
+    """
+
+    def __del__(self) -> None:
+        """Do nothing; the file belongs to somebody else."""
 
 
 def _add(archive: zipfile.ZipFile, source: Path, name: str) -> None:

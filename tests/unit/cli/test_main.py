@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -113,6 +115,90 @@ def test_sigterm_unwinds_and_is_143(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_with(wait, monkeypatch) == 143
     assert unwound == [True]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_error_that_came_of_a_signal_is_told_as_that(
+    number: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> int:
+        try:
+            os.kill(os.getpid(), number)
+        except BaseException as error:  # as CPython does with what a callback of C raised
+            raise SystemError("returned a result with an exception set") from error
+        return 0
+
+    assert run_with(work, monkeypatch) == code
+    assert "internal error" not in capsys.readouterr().err
+
+
+def test_an_error_in_which_c_code_lost_a_signal_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work() -> int:
+        with contextlib.suppress(BaseException):
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise TypeError("expected str, not BufferedReader")
+
+    assert run_with(work, monkeypatch) == 143
+
+
+def test_a_signal_that_the_code_outlived_leaves_later_errors_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("padiff.cli.signals._RECENT_S", 0.0)
+    monkeypatch.setattr("padiff.cli.signals._PATIENCE_S", 0.0)
+
+    def work(*, again: bool) -> int:
+        with contextlib.suppress(BaseException):
+            os.kill(os.getpid(), signal.SIGTERM)
+        if again:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise ConfigError("of its own")
+
+    assert run_with(lambda: work(again=False), monkeypatch) == 2
+    assert run_with(lambda: work(again=True), monkeypatch) == 143
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_within_a_finalizer_is_not_lost(
+    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No exception gets out of one; Python prints it and goes on."""
+    finalized: list[bool] = []
+
+    class Finalized:
+        def __del__(self) -> None:
+            finalized.append(True)
+            os.kill(os.getpid(), number)
+
+    def work() -> int:
+        made = Finalized()
+        del made
+        time.sleep(20)
+        return 0
+
+    assert run_with(work, monkeypatch) == code
+    assert finalized == [True]
+
+
+def test_what_else_a_finalizer_raises_is_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append(what.exc_value))
+
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError("of the user's")
+
+    def work() -> int:
+        Broken()
+        return 0
+
+    assert run_with(work, monkeypatch) == 0
+    assert [str(error) for error in told] == ["of the user's"]
 
 
 @pytest.mark.parametrize(
