@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability import test_fuzz, test_killed
+from tests.reliability import test_fuzz, test_killed, test_places
 from tests.support.hostile_archives import ARCHIVES
 from tests.support.hostile_checkpoints import CHECKPOINTS
 from tests.support.hostile_chunks import CHUNKS
@@ -33,6 +33,8 @@ def cases_of(words: str) -> int:
         ("hostile checkpoints", len(CHECKPOINTS)),
         ("hostile maps", len(TEXTS)),
         ("damaged step files", test_fuzz.MANY),
+        ("a full disk", test_places.PLACES),
+        ("SIGINT and SIGTERM", test_places.SIGNALS),
         ("`kill -9` at random moments of a recording", test_killed.MANY),
         ("the same of `padiff accept`", test_killed.MANY),
         ("the same of a report", test_killed.MANY),

@@ -25,6 +25,12 @@ COMMANDS = {
 }  # fmt: skip
 FEW, ALL = 25, 1
 """Every so many moments."""
+SIGNALS = 938
+"""Trials where every moment is tried; a twentieth more or fewer is no reason to count again."""
+LEFT = (0, 1, 5, 30)
+"""Pages of a full disk."""
+PLACES = len(COMMANDS) * (len(LEFT) + 2)
+"""Also a read-only disk, and the folder of another user."""
 
 can_mount = pytest.mark.skipif(
     os.geteuid() != 0 or subprocess.call(["unshare", "--mount", "true"]) != 0,
@@ -71,7 +77,11 @@ def test_signals_at_some_moments(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_signals_at_every_moment(folder: Path) -> None:
-    assert_interrupted(trials(folder, "signals", "--every", str(ALL)))
+    found = trials(folder, "signals", "--every", str(ALL))
+
+    assert_interrupted(found)
+    count = sum(sum(codes.values()) for codes in found.values())
+    assert abs(count - SIGNALS) <= SIGNALS / 20
 
 
 @can_mount
@@ -79,6 +89,7 @@ def test_a_full_disk(folder: Path) -> None:
     found = trials(folder, "full", within=("unshare", "--mount"))
 
     without = found.pop("little temporary space")
+    assert list(found) == [f"{left} pages left" for left in LEFT]
     assert found["0 pages left"] == dict.fromkeys(COMMANDS, 2)
     assert {code for codes in found.values() for code in codes.values()} == {0, 1, 2}
     assert without == {"check": 2, "compare": 1}  # a packed dump needs room, two folders none

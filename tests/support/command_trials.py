@@ -1,9 +1,9 @@
-"""Commands that write, met by signals at every moment, by a full disk, and by closed places.
+"""Commands that write, met by signals at any moment, by a full disk, and by closed places.
 
 Run as ``python -m tests.support.command_trials FOLDER TRIAL``, since a test's own process has
 threads; prints what it found as one line of JSON. Each command runs in a process forked from this
 one: importing a framework takes seconds, a forked command milliseconds. A moment is one thing that
-a command does to a file below its folder.
+a command does to a file below its folder; others are drawn from the time that it takes.
 """
 
 from __future__ import annotations
@@ -14,142 +14,28 @@ import importlib
 import json
 import mmap
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from padiff.cli.main import main
-from padiff.dumper.weights.checkpoint import read_arrays, write_arrays
-from padiff.dumpfile import open_dump, validate
-from padiff.dumpfile.packed import pack, unpacked
-from padiff.dumpfile.place import Place
 from tests.support.confined import listing
-from tests.support.tiny_net import tiny_net
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.trial_commands import TRIALS, prepare
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 MODULES = ("accept", "compare", "dump", "extract", "formats", "map", "pack", "report", "weights")
+LOADED = frozenset({"h5py", "jinja2", "padiff", "rich", "safetensors"})
 NOBODY = 65534
 DISK_BYTES = 16 << 20
-NET = """
-import torch
-
-
-def build():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One command, what lies there before it, and what must hold afterwards."""
-
-    words: list[str]
-    whole: Callable[[Path], object]
-    """Raises if what the command writes is there and not whole."""
-
-
-def prepare(home: Path) -> None:
-    """Write what the commands read, and an older version of what each writes."""
-    home.mkdir()
-    tiny_net().write(home / "a")
-    tiny_net(weight_change=1.0).write(home / "b")
-    tiny_net().write(home / "base")
-    (home / "net.py").write_text(NET)
-    np.save(home / "x.npy", np.ones((2, 3), np.float32))
-    pack(home / "a", home / "packed.padiff.zip")
-    for name in ("r.json", "r.html", "again.csv", "map.toml", "plan.toml"):
-        (home / name).write_text("old" if name != "r.json" else "{}")
-    write_arrays(home / "w.safetensors", {"old": np.ones(2, np.float32)})
-    os.chdir(home)
-    assert run(["compare", "a", "b", "-q", "--json", "result.json"], home, None).code == 1
-    assert run(dump_words(), home, None).code == 0
-
-
-def dump_words() -> list[str]:
-    words = ["dump", "--model", "net.py:build", "--inputs", "x.npy", "--name", "d", "--steps", "2"]
-    return [*words, "--out", ".", "--overwrite"]
-
-
-def packed_is_whole(home: Path) -> None:
-    with unpacked(home / "packed.padiff.zip") as place:
-        assert validate(place, deep=True) == []
-
-
-def dump_is_whole(name: str) -> Callable[[Path], None]:
-    def check(home: Path) -> None:
-        Place(home / name, overwrite=False).recover()
-        assert validate(home / name, deep=True) == []
-        kept = home / f"{name}.incomplete"
-        assert not kept.exists() or open_dump(kept).manifest.incomplete
-
-    return check
-
-
-def text_is_whole(name: str, end: str) -> Callable[[Path], None]:
-    def check(home: Path) -> None:
-        text = (home / name).read_text()
-        assert text in {"old", "{}"} or text.rstrip().endswith(end)
-
-    return check
-
-
-def extracted_is_whole(home: Path) -> None:
-    for path in (home / "layer").glob("*.*"):
-        if path.name.startswith("."):
-            continue
-        if path.suffix == ".npz":
-            assert np.load(path).files
-        elif path.suffix == ".json":
-            assert json.loads(path.read_text())
-        else:
-            assert "__main__" in path.read_text()
-            compile(path.read_text(), path.name, "exec")
-
-
-TRIALS = {
-    "dump": Trial(words=dump_words(), whole=dump_is_whole("d")),
-    "accept": Trial(words=["accept", "base", "b", "--reason", "new"], whole=dump_is_whole("base")),
-    "pack": Trial(
-        words=["pack", "b", "-o", "packed.padiff.zip", "--overwrite"], whole=packed_is_whole
-    ),
-    "compare": Trial(
-        words=["compare", "a", "b", "-q", "--json", "r.json", "--html", "r.html"],
-        whole=lambda home: (
-            json.loads((home / "r.json").read_text()),
-            text_is_whole("r.html", "</html>")(home),
-        ),
-    ),
-    "report": Trial(
-        words=["report", "result.json", "--csv", "again.csv"], whole=text_is_whole("again.csv", "")
-    ),
-    "map": Trial(
-        words=["map", "a", "b", "-o", "map.toml", "--overwrite"],
-        whole=text_is_whole("map.toml", ""),
-    ),
-    "plan": Trial(
-        words=["weights", "plan", "a", "b", "-o", "plan.toml"],
-        whole=text_is_whole("plan.toml", ""),
-    ),
-    "convert": Trial(
-        words=["weights", "convert", "a", "--like", "b", "--to", "w.safetensors", "--overwrite"],
-        whole=lambda home: read_arrays(home / "w.safetensors"),
-    ),
-    "extract": Trial(
-        words=["extract", "a", "b", "--module", "fc1", "-o", "layer"], whole=extracted_is_whole
-    ),
-}
+TIMES = 25
+"""Signals at any time, for each command and signal, where each moment is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,48 +44,70 @@ class Ended:
 
     code: int
     moments: int
+    elapsed_s: float
     text: str
 
 
-class Sender:
-    """Counts what a process does to files below a folder, and sends it a signal at one moment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A signal, and when it comes."""
 
-    def __init__(self, folder: Path, number: signal.Signals | None, moment: int) -> None:
+    number: signal.Signals
+    moment: int = 0
+    """Which thing that is done to a file, from 1."""
+    after_s: float = 0.0
+    """Or how long after the beginning; 0: at the moment."""
+
+    def __str__(self) -> str:
+        when = f"after {self.after_s:.4f} s" if self.after_s else f"at moment {self.moment}"
+        return f"{self.number.name} {when}"
+
+
+class Sender:
+    """Counts what a process does to files below a folder, and sends it a signal."""
+
+    def __init__(self, folder: Path, sent: Sent | None) -> None:
         self._folder = str(folder)
-        self._number = number
-        self._moment = moment
+        self._sent = sent
         self._is_on = True
         self.count = 0
         sys.addaudithook(self._heard)
+        if sent is not None and sent.after_s:
+            before = signal.getsignal(sent.number)
+            signal.signal(signal.SIGALRM, lambda *_: self._send(sent.number, before))
+            signal.setitimer(signal.ITIMER_REAL, sent.after_s)
 
     def stop(self) -> None:
         """Send nothing more."""
         self._is_on = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _send(self, number: signal.Signals, before: object) -> None:
+        """Send it if the command is at work, and not what tries it."""
+        if self._is_on and signal.getsignal(number) is not before:
+            os.kill(os.getpid(), number)
 
     def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
         if not self._is_on or not event.startswith(("open", "os.", "shutil.", "tempfile.")):
             return
-        texts = [str(Path.cwd() / one) for one in arguments if isinstance(one, str | Path)]
+        places = arguments[:1] if event == "open" else arguments[:2]  # after it: how to open
+        texts = [str(Path.cwd() / one) for one in places if isinstance(one, str | Path)]
         if any(text.startswith(self._folder) for text in texts):
             self.count += 1
-            if self._number is not None and self.count == self._moment:
-                os.kill(os.getpid(), self._number)
+            if self._sent is not None and self.count == self._sent.moment:
+                os.kill(os.getpid(), self._sent.number)
 
 
 def run(
-    words: list[str],
-    home: Path,
-    number: signal.Signals | None,
-    moment: int = 0,
-    *,
-    as_nobody: bool = False,
+    words: list[str], home: Path, sent: Sent | None = None, *, as_nobody: bool = False
 ) -> Ended:
-    """Run a command in a forked process, which gets a signal at a moment."""
+    """Run a command in a forked process, which may get a signal."""
+    begun_s = time.perf_counter()
     said = os.memfd_create("said")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _work(words, home, said, writer, (number, moment), as_nobody=as_nobody)
+        _work(words, home, said, writer, sent, as_nobody=as_nobody)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         count = pipe.read()
@@ -207,7 +115,8 @@ def run(
     with os.fdopen(said, "rb") as file:
         file.seek(0)
         text = file.read().decode(errors="replace")
-    return Ended(code=status, moments=int(count or b"0"), text=text)
+    elapsed_s = time.perf_counter() - begun_s
+    return Ended(code=status, moments=int(count or b"0"), elapsed_s=elapsed_s, text=text)
 
 
 def _work(
@@ -215,7 +124,7 @@ def _work(
     home: Path,
     said: int,
     writer: int,
-    when: tuple[signal.Signals | None, int],
+    sent: Sent | None,
     *,
     as_nobody: bool,
 ) -> None:
@@ -228,7 +137,7 @@ def _work(
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-        sender = Sender(home, *when)
+        sender = Sender(home, sent)
         code = main(words)
         sender.stop()
         sys.stdout.flush()
@@ -237,28 +146,76 @@ def _work(
         os._exit(code)
 
 
+def prepared(home: Path) -> None:
+    """Write what the commands read, by commands in forked processes."""
+    prepare(home, lambda words, place: run(words, place).code)
+
+
+def load_all() -> None:
+    """Import what the commands do, in this process, so that not each forked one has to."""
+    with tempfile.TemporaryDirectory(prefix="padiff-test-") as folder:
+        prepared(Path(folder) / "home")
+        for trial in TRIALS.values():
+            load(trial.words)
+        os.chdir("/")
+
+
+def load(words: list[str]) -> None:
+    """Import what a command does."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with (
+                Path(os.devnull).open("w") as said,
+                contextlib.redirect_stdout(said),
+                contextlib.redirect_stderr(said),
+            ):
+                main(words)
+            with os.fdopen(writer, "w") as pipe:
+                pipe.write("\n".join(sys.modules))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as names:
+        found = names.read().split("\n")
+    os.waitpid(child, 0)
+    for name in found:
+        if name.partition(".")[0] in LOADED:
+            importlib.import_module(name)
+
+
 def hidden(home: Path) -> list[str]:
     return sorted(str(path.relative_to(home)) for path in home.rglob(".*"))
+
+
+def all_sent(ended: Ended, number: signal.Signals, every: int, first: int) -> list[Sent]:
+    """Give a signal for every so many moments of a command, and for as many of any time."""
+    chance = random.Random(number + first)
+    moments = range(1 + first % every, ended.moments + 1, every)
+    at_moments = [Sent(number=number, moment=moment) for moment in moments]
+    times_s = [chance.uniform(0.005, ended.elapsed_s) for _ in range(max(1, TIMES // every))]
+    return at_moments + [Sent(number=number, after_s=time_s) for time_s in times_s]
 
 
 def try_one(name: str, home: Path, number: signal.Signals, every: int, first: int) -> Counter[str]:
     """Send a signal at every so many moments of a command; gives how often it ended how."""
     trial = TRIALS[name]
     found: Counter[str] = Counter()
-    moments = run(trial.words, home, None).moments
+    usual = run(trial.words, home)
     assert hidden(home) == [], name
-    assert moments > 0, name
-    for moment in range(1 + first % every, moments + 1, every):
-        ended = run(trial.words, home, number, moment)
-        where = f"{name}, {number.name} at moment {moment} of {moments}: exit {ended.code}: "
-        where += ended.text[-1500:]
+    assert usual.moments > 0, name
+    signals = all_sent(usual, number, every, first)
+    for place, sent in enumerate(signals):
+        ended = run(trial.words, home, sent)
+        where = f"{name}, {sent} of {usual.moments}: exit {ended.code}: {ended.text[-1500:]}"
         assert ended.code in {0, 1, CODES[number]}, where
         assert "Traceback" not in ended.text, where
         assert "internal error" not in ended.text, where
         trial.whole(home)
         found[str(ended.code)] += 1
-        if (moment // every) % 4 == 0 or moment + every > moments:
-            assert run(trial.words, home, None).code in {0, 1}, where
+        if place % 4 == 0 or place + 1 == len(signals):
+            assert run(trial.words, home).code in {0, 1}, where
             assert hidden(home) == [], where
             trial.whole(home)
     return found
@@ -267,7 +224,7 @@ def try_one(name: str, home: Path, number: signal.Signals, every: int, first: in
 def try_signals(folder: Path, every: int) -> dict[str, dict[str, int]]:
     """Try all commands with all signals; gives how often they ended how."""
     home = folder / "home"
-    prepare(home)
+    prepared(home)
     return {
         f"{name} {number.name}": dict(try_one(name, home, number, every, place))
         for place, name in enumerate(TRIALS)
@@ -291,7 +248,7 @@ def met(home: Path, words: str, *, as_nobody: bool = False) -> dict[str, int]:
     before = listing(home)
     found = {}
     for name, trial in TRIALS.items():
-        ended = run(trial.words, home, None, as_nobody=as_nobody)
+        ended = run(trial.words, home, as_nobody=as_nobody)
         where = f"{name}: exit {ended.code}: {ended.text[-1500:]}"
         assert "Traceback" not in ended.text, where
         assert "internal error" not in ended.text, where
@@ -309,7 +266,7 @@ def try_full(folder: Path) -> dict[str, dict[str, int]]:
     disk = mounted(folder / "disk")
     try:
         home = disk / "home"
-        prepare(home)
+        prepared(home)
         result = {}
         for left in (0, 1, 5, 30):
             fill(disk / "filler", left)
@@ -318,8 +275,8 @@ def try_full(folder: Path) -> dict[str, dict[str, int]]:
         tempfile.tempdir = None
         fill(disk / "filler", 2)
         result["little temporary space"] = {
-            "check": run(["check", "packed.padiff.zip"], home, None).code,
-            "compare": run(["compare", "a", "b", "-q"], home, None).code,
+            "check": run(["check", "packed.padiff.zip"], home).code,
+            "compare": run(["compare", "a", "b", "-q"], home).code,
         }
         return result
     finally:
@@ -340,7 +297,7 @@ def try_read_only(folder: Path) -> dict[str, dict[str, int]]:
     disk = mounted(folder / "disk")
     try:
         home = disk / "home"
-        prepare(home)
+        prepared(home)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         before = listing(home)
         found = met(home, "Read-only file system")
@@ -354,7 +311,7 @@ def try_read_only(folder: Path) -> dict[str, dict[str, int]]:
 def try_foreign(folder: Path) -> dict[str, dict[str, int]]:
     """Let another user run the commands, who may only read."""
     home = folder / "home"
-    prepare(home)
+    prepared(home)
     with (folder / "said").open("w") as said, contextlib.redirect_stdout(said):
         for trial in TRIALS.values():
             assert main(trial.words) in {0, 1}  # imports all that the other user could not read
@@ -374,6 +331,7 @@ def run_all() -> None:
     for module in MODULES:
         importlib.import_module(f"padiff.cli.{module}")
     importlib.import_module("torch")  # once, before the forks
+    load_all()
     folder = given.folder.resolve()
     if given.kind == "signals":
         result = try_signals(folder, given.every)
