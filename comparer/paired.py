@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile.bulk import build_all
+
 from .result import CallPlace, PairedCalls, PairedModules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.dumpfile import Index
     from padiff.pairing import Pairing
 
@@ -32,18 +36,27 @@ def paired_modules(
 
 def paired_calls(pairing: Pairing, reference: Index, candidate: Index) -> tuple[PairedCalls, ...]:
     """Name the pairs of calls."""
+    places = _places(candidate, [other for one in pairing.calls for other in one.alternatives])
+    others = iter(places)
     return tuple(
-        PairedCalls(
-            reference=_place(reference, one.reference),
-            candidate=_place(candidate, one.candidate),
-            paired_by=one.paired_by,
-            confidence=one.confidence,
-            alternatives=tuple(_place(candidate, other) for other in one.alternatives),
+        build_all(
+            PairedCalls,
+            len(pairing.calls),
+            reference=_places(reference, [one.reference for one in pairing.calls]),
+            candidate=_places(candidate, [one.candidate for one in pairing.calls]),
+            paired_by=[one.paired_by for one in pairing.calls],
+            confidence=[one.confidence for one in pairing.calls],
+            alternatives=[tuple([next(others) for _ in one.alternatives]) for one in pairing.calls],
         )
-        for one in pairing.calls
     )
 
 
-def _place(index: Index, call: int) -> CallPlace:
-    info = index.calls[call]
-    return CallPlace(module=index.modules[info.module].path, call=info.index)
+def _places(index: Index, calls: Sequence[int]) -> list[CallPlace]:
+    """Name calls by their modules."""
+    infos = [index.calls[call] for call in calls]
+    return build_all(
+        CallPlace,
+        len(infos),
+        module=[index.modules[info.module].path for info in infos],
+        call=[info.index for info in infos],
+    )

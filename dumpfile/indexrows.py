@@ -124,6 +124,12 @@ def build_index(head: tuple[int, int], tables: dict[str, Table], *, has_draws: b
     )
 
 
+def _shared(cells: Sequence[Any]) -> list[Any]:
+    """Let equal cells, of which there are few distinct ones, be one object."""
+    known: dict[Any, Any] = {}
+    return list(map(known.setdefault, cells, cells))
+
+
 def _lines(cells: Sequence[Row | None]) -> list[SourceLine | None]:
     """Make source lines; those of one place are one object."""
     known: dict[tuple[Any, ...], SourceLine] = {}
@@ -148,9 +154,9 @@ def _modules(table: Table) -> tuple[ModuleInfo, ...]:
             count,
             id=range(count),
             path=table[0],
-            class_name=table[1],
-            class_path=table[2],
-            bases=list(map(tuple, table[3])),
+            class_name=_shared(table[1]),
+            class_path=_shared(table[2]),
+            bases=_shared(list(map(tuple, table[3]))),
             parent=table[4],
             aliases=list(map(tuple, table[5])),
             training=table[6],
@@ -220,11 +226,11 @@ def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...
             count,
             id=range(count),
             digest=table[0],
-            dtype=table[1],
+            dtype=_shared(table[1]),
             size=table[2],
             statistics=statistics,
             content=list(map(contents.__getitem__, table[11])),
-            dataset=table[12],
+            dataset=_shared(table[12]),
             offset=table[13],
             sample=list(map(samples.get, range(count))),
         )
@@ -244,9 +250,9 @@ def _records(table: Table) -> tuple[RecordInfo, ...]:
             call=table[1],
             phase=list(map(phases.__getitem__, table[2])),
             role=list(map(roles.__getitem__, table[3])),
-            slot=table[4],
+            slot=_shared(table[4]),
             order=table[5],
-            shape=list(map(tuple, table[6])),
+            shape=_shared(list(map(tuple, table[6]))),
             value=table[7],
             requires_grad=table[8],
             tensor=table[9],

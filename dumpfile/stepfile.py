@@ -31,6 +31,9 @@ _MOST_SHOWN = 3
 _INDEX_LIMIT_BYTES = 256 << 20
 """Two million records; reading an index takes some twenty times its size in memory."""
 
+_RELEASE_BYTES = 16 << 20
+"""What was copied out of the map need not stay in memory, too."""
+
 
 class StepFile:
     """One step and rank of a dump, open for reading. Made by ``Dump.open``.
@@ -54,6 +57,7 @@ class StepFile:
         self._arrays: dict[tuple[str, str], Array] = {}
         self._file: h5f.FileID | None = None
         self._map: mmap.mmap | None = None
+        self._copied_bytes = 0
         check_plain_file(path)
         try:
             access = h5p.create(h5p.FILE_ACCESS)
@@ -159,6 +163,9 @@ class StepFile:
         offsets = [one.offset for one in values]
         if whole is None or max(offsets) + first.size > whole.size:
             return np.stack([self.value_array(one) for one in values])
+        self._copied_bytes += len(values) * first.size * whole.itemsize
+        if self._copied_bytes > _RELEASE_BYTES:
+            self.release_pages()
         places = whole.size - first.size + 1, first.size
         steps = whole.itemsize, whole.itemsize
         windows = np.lib.stride_tricks.as_strided(whole, places, steps, writeable=False)
@@ -230,6 +237,7 @@ class StepFile:
 
     def release_pages(self) -> None:
         """Let the system take back the memory of all that was read; arrays stay valid."""
+        self._copied_bytes = 0
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -280,6 +288,7 @@ class StepFile:
             )
         start = found.offset_bytes
         data = self._mapped()[start : start + found.size]  # type: ignore[operator]
+        self.release_pages()
         index, problems = decode_index(data)
         if index is not None:
             problems = self._strangers(index)

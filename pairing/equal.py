@@ -6,6 +6,7 @@ the elements say is not looked at, but for the order in which they stand.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import CALL_ROLES, Index, Phase, RecordInfo, Role
@@ -93,7 +94,7 @@ def _are_same_calls(one: Index, two: Index) -> bool:
 def _are_same_records(one: Index, two: Index) -> bool:
     """Tell whether both have tensors of the same shapes at the same addresses."""
     for name in ("module", "call", "phase", "role", "slot", "shape"):
-        known, found = ([getattr(record, name) for record in side.records] for side in (one, two))
+        known, found = (list(map(attrgetter(name), side.records)) for side in (one, two))
         if known != found:
             return False
     absent = ([record.value is None for record in side.records] for side in (one, two))

@@ -103,17 +103,6 @@ def judge(
     )
 
 
-@dataclass(slots=True)
-class _Open:
-    """A pair that only its elements decide."""
-
-    pair: RecordPair
-    known: tuple[RecordInfo, ...]
-    """The reference's records that hold a value."""
-    record: RecordInfo
-    reason: str = ""
-
-
 class _Judger:
     """The verdicts of one step and rank.
 
@@ -146,9 +135,10 @@ class _Judger:
     def pairs(self, pairs: Sequence[RecordPair], measurements: Measurements) -> list[JudgedPair]:
         """Judge all pairs: what no element decides at once, the others when all are measured."""
         drafts = [self._draft(pair) for pair in pairs]
-        open_ones = [draft for draft in drafts if isinstance(draft, _Open)]
+        both = list(zip(pairs, drafts, strict=True))
+        open_ones = [(pair, draft) for pair, draft in both if isinstance(draft, Request)]
         measured = iter(self._measured(open_ones, measurements))
-        equal = [pair for pair, draft in zip(pairs, drafts, strict=True) if draft is None]
+        equal = [pair for pair, draft in both if draft is None]
         equals = iter(self._built(equal, same={"verdict": Verdict.MATCH, "equal_digest": True}))
         return [
             draft if isinstance(draft, JudgedPair) else next(equals if draft is None else measured)
@@ -177,7 +167,7 @@ class _Judger:
             **columns,
         )
 
-    def _draft(self, pair: RecordPair) -> JudgedPair | _Open | None:
+    def _draft(self, pair: RecordPair) -> JudgedPair | Request | None:
         """Judge a pair as far as its elements are not needed; None where digests are equal."""
         records = self._reference.index.records
         references = tuple([records[place] for place in pair.reference])
@@ -192,7 +182,7 @@ class _Judger:
             if record.value is None or len(known) < len(references):
                 sides = self._reference, self._candidate
                 if is_partly_absent(references, record):
-                    return _Open(pair, known, record, PARTLY_ABSENT)
+                    return Request(references, record, pair.rule, pair.candidate_rule)
                 return judge_absent(self._blank(pair), references, record, pair.rule, sides)
             refused = self._refused(references, record, pair)
             if refused is not None:
@@ -200,25 +190,33 @@ class _Judger:
             lacks_elements = contents.lack_elements(references, record)
         if lacks_elements:
             return self._judge_partly(pair, references, record)
-        return _Open(pair, references, record)
+        return Request(references, record, pair.rule, pair.candidate_rule)
 
     def _blank(self, pair: RecordPair) -> JudgedPair:
         """Give a pair with the verdict match, and nothing but what pairing says."""
         return self._built([pair], same={"verdict": Verdict.MATCH})[0]
 
-    def _measured(self, found: Sequence[_Open], measurements: Measurements) -> list[JudgedPair]:
+    def _measured(
+        self, found: Sequence[tuple[RecordPair, Request]], measurements: Measurements
+    ) -> list[JudgedPair]:
         """Judge pairs by their elements."""
-        pairs = [one.pair for one in found]
+        pairs, requests = [pair for pair, _ in found], [request for _, request in found]
         errors: list[GoldenErrors | None] = [None] * len(found)
         if self._threeway is not None:
             errors = [self._errors(pair, self._threeway) for pair in pairs]
+        known = [request.known for request in requests]
         bases = self._bases.of(
-            [one.known for one in found],
-            [one.record for one in found],
+            known,
+            [request.record for request in requests],
             is_exact=[one is not None for one in errors],
         )
+        absent = [
+            "" if have is request.references else PARTLY_ABSENT
+            for have, request in zip(known, requests, strict=True)
+        ]
         tolerances = self._tolerances(pairs, bases)
-        requests = self._requests(found, tolerances)
+        for request, tolerance in zip(requests, tolerances, strict=True):
+            request.tolerance = tolerance
         metrics = measurements.of(requests, jobs=self._settings.jobs)
         verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
         return self._built(
@@ -230,20 +228,7 @@ class _Judger:
             basis=bases,
             errors=errors,
             fatal=[not agree for agree, _ in verdicts],
-            reason=[words or one.reason for one, (_, words) in zip(found, verdicts, strict=True)],
-        )
-
-    def _requests(self, found: Sequence[_Open], tolerances: Sequence[Tolerance]) -> list[Request]:
-        """Say what is to be measured."""
-        records = self._reference.index.records
-        return build_all(
-            Request,
-            len(found),
-            references=[tuple([records[at] for at in one.pair.reference]) for one in found],
-            record=[one.record for one in found],
-            rule=[one.pair.rule for one in found],
-            candidate_rule=[one.pair.candidate_rule for one in found],
-            tolerance=tolerances,
+            reason=[words or reason for reason, (_, words) in zip(absent, verdicts, strict=True)],
         )
 
     def _decide(

@@ -17,6 +17,7 @@ from .absent import arrays_of
 from .blocks import Room, is_floating
 from .metrics import measure
 from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
+from .tolerance import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -38,17 +39,26 @@ AHEAD = 2
 """Pairs for each thread that are read before their turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Request:
     """One pair to be measured."""
 
     references: tuple[RecordInfo, ...]
+    """Of a stack some may hold no value: they are taken as zeros."""
     record: RecordInfo
     rule: Rule
     """From the reference's layout to the candidate's."""
     candidate_rule: Rule
     """What is done to the candidate before."""
-    tolerance: Tolerance
+    tolerance: Tolerance = EXACT
+    """Chosen when all pairs that are to be measured are known."""
+
+    @property
+    def known(self) -> tuple[RecordInfo, ...]:
+        """Give the reference's records that hold a value."""
+        if len(self.references) == 1 or all(one.value is not None for one in self.references):
+            return self.references
+        return tuple(one for one in self.references if one.value is not None)
 
     @property
     def key(self) -> object:
@@ -181,10 +191,17 @@ class Measurements:
         Raises:
             DumpFormatError: Elements cannot be read.
         """
-        keys = [request.key for request in requests]
-        distinct = dict(zip(keys, requests, strict=True))
-        found = dict(zip(distinct, self._all(distinct.values(), jobs), strict=True))
-        return [found[key] for key in keys]
+        numbers: dict[object, int] = {}
+        distinct: list[Request] = []
+        places = []
+        for request in requests:
+            place = numbers.setdefault(request.key, len(distinct))
+            if place == len(distinct):
+                distinct.append(request)
+            places.append(place)
+        numbers.clear()  # it may be as large as what is measured
+        found = self._all(distinct, jobs)
+        return [found[place] for place in places]
 
     def _all(self, requests: Collection[Request], jobs: int) -> list[Metrics]:
         """Measure small pairs in batches, the others one by one or in threads."""

@@ -91,6 +91,8 @@ class Rounding:
         self._behind: dict[int, float] = {}
         self._of_values: dict[int | None, _Own] = {}
         self._passing: dict[int, bool] = {}
+        told = [value.statistics for value in index.values]
+        self._largest_of = [max(abs(s.minimum or 0.0), abs(s.maximum or 0.0)) for s in told]
         self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         parents = {module.parent for module in index.modules}
         self._is_layer = [module.id not in parents for module in index.modules]
@@ -243,8 +245,7 @@ class Rounding:
         return (found.l2 or 0.0) / math.sqrt(max(math.prod(record.shape), 1))
 
     def _largest(self, record: RecordInfo) -> float:
-        found = self._index.values[record.value or 0].statistics
-        return max(abs(found.minimum or 0.0), abs(found.maximum or 0.0))
+        return self._largest_of[record.value or 0]
 
 
 def _width(record: RecordInfo, matrix: RecordInfo) -> int | None:
