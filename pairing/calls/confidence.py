@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
+from operator import add
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
@@ -12,6 +12,7 @@ from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
 from .doubt import Rated, spread
+from .holding import Holding
 from .onesided import OPAQUE
 from .proof import Proofs, with_proofs
 from .rivals import RatedSide, prepare
@@ -59,7 +60,8 @@ def rate(
         prepare(reference, set(modules.ahead), set(calls.ahead)),
         prepare(candidate, set(modules.back), set(calls.back)),
     )
-    shares = _shares(reference, candidate, modules)
+    holding = Holding(reference.modules, candidate.modules, modules.ahead)
+    shares = _shares(reference, candidate, modules, holding)
     for call, share in calls.share.items():
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
@@ -67,7 +69,7 @@ def rate(
     rated = [_rate(sides, telling, (one, two), modules, shares) for one, two in modules]
     rated, proofs = with_proofs((reference, candidate), calls, rated)
     found = spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
-    return _as_sure_as_content(reference, candidate, found, rated), proofs
+    return _as_sure_as_content(reference, candidate, found, rated, holding), proofs
 
 
 def rate_calls(
@@ -161,37 +163,36 @@ def _rate(
     return Rated(pair=made, rivals=rivals, is_confirmed=is_confirmed)
 
 
-def _shares(reference: View, candidate: View, modules: Matching) -> dict[int, float]:
+def _shares(
+    reference: View, candidate: View, modules: Matching, holding: Holding
+) -> dict[int, float]:
     """Give for each paired container the share of the layers inside that are paired inside."""
     layers = _layers(reference), _layers(candidate)
     totals = _inside(reference, layers[0]), _inside(candidate, layers[1])
-    common: dict[int, int] = defaultdict(int)
-    for one, two in modules:
-        count = layers[0][one] + layers[1][two]
-        theirs = set(_around(candidate, two)) if count else set()
-        for outer in _around(reference, one) if count else ():
-            if modules.ahead.get(outer) in theirs:
-                common[outer] += count
+    counts = ((one, two, layers[0][one] + layers[1][two]) for one, two in modules)
+    common = holding.gather((found for found in counts if found[2]), add)
     found = {}
     for one, two in modules:
         total = totals[0][one] + totals[1][two]
         if total:
-            found[one] = common[one] / total
+            found[one] = common.get(one, 0) / total
     return found
 
 
 def _as_sure_as_content(
-    reference: View, candidate: View, pairs: Sequence[ModulePair], rated: Sequence[Rated]
+    reference: View,
+    candidate: View,
+    pairs: Sequence[ModulePair],
+    rated: Sequence[Rated],
+    holding: Holding,
 ) -> tuple[ModulePair, ...]:
     """Make containers no surer than the surest pair inside both, and in no doubt if it is sure."""
-    partners = {pair.reference: pair.candidate for pair in pairs}
-    best: dict[int, float] = defaultdict(float)
-    for pair in pairs:
-        if not (reference.children[pair.reference] or candidate.children[pair.candidate]):
-            theirs = set(_around(candidate, pair.candidate))
-            for outer in _around(reference, pair.reference):
-                if partners.get(outer) in theirs:
-                    best[outer] = max(best[outer], pair.confidence)
+    leaves = (
+        (pair.reference, pair.candidate, pair.confidence)
+        for pair in pairs
+        if not (reference.children[pair.reference] or candidate.children[pair.candidate])
+    )
+    best = holding.gather(leaves, max)
     found = []
     for pair, before in zip(pairs, rated, strict=True):
         inside = best.get(pair.reference, 0.0)
@@ -222,13 +223,6 @@ def _inside(view: View, layers: Sequence[bool]) -> list[int]:
         if module.parent is not None:
             counts[module.parent] += counts[module.id] + layers[module.id]
     return counts
-
-
-def _around(view: View, module: int) -> Iterator[int]:
-    outer = view.modules[module].parent
-    while outer is not None:
-        yield outer
-        outer = view.modules[outer].parent
 
 
 def _doubt(
