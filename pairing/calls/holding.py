@@ -1,9 +1,9 @@
 """Which pairs of containers hold a pair of modules, and what these say of the containers.
 
 A pair inside two partners is inside all partners around these, too, as long as the partner of what
-is around the one is around the other. So each pair is counted once, at the innermost containers that
-hold it, and what these gathered is handed on outwards: a tree of 5 000 levels takes 5 000 steps, not
-the square of it.
+is around the one is around the other. So each pair is counted once, at the innermost containers
+that hold it, and what these gathered is handed on outwards: a tree of 5 000 levels takes 5 000
+steps, not the square of it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Holding:
         said: Iterable[tuple[int, int, float]],
         join: Callable[[float, float], float],
     ) -> dict[int, float]:
-        """Join what pairs say, for each container of the reference that holds them with its partner.
+        """Join what pairs say, by container of the reference that holds them with its partner.
 
         Args:
             said: Pairs of modules, and a number for each.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Nearest"]
 
 _MAX_CLOSEST = 3
-_MAX_LOOKS = 400_000
+_MAX_LOOKS = 200_000
 """So many parameters are looked at in all, about; of more, those at about the same place."""
 _LEAST = 8
 Shape = tuple[int, ...]
