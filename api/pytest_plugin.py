@@ -11,6 +11,8 @@ the fixture.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,16 +89,20 @@ class PadiffCompare:
         Args:
             baseline: The archived dump, a folder or packed.
             model: A torch or paddle model; its training flag stays as it is.
-            inputs: A tuple or list of positional arguments, a dict of keyword arguments, or one
-                tensor.
+            inputs: A tuple or list of positional arguments, a mapping of keyword arguments (what a
+                tokenizer gives), or one tensor.
             loss: Makes a scalar of what the model returns; given, backward is recorded and compared
                 too.
             settings: Fields of ``padiff.comparer.CompareSettings``: ``atol``, ``rtol``, ….
 
         Returns:
             The result; None where the baseline was replaced instead.
+
+        Raises:
+            TypeError: There is no such setting.
         """
         __tracebackhide__ = True
+        _check_names(settings)
         self._calls += 1
         candidate = self._record(model, inputs, loss)
         if self._reason is not None:
@@ -113,7 +119,7 @@ class PadiffCompare:
         name = f"run{self._calls}"
         kept = self._content
         with record(model, name=name, out=self._folder, phase=phase, content=kept) as recorder:
-            if isinstance(inputs, dict):
+            if isinstance(inputs, Mapping):
                 output = model(**inputs)
             elif isinstance(inputs, tuple | list):
                 output = model(*inputs)
@@ -156,6 +162,22 @@ class PadiffCompare:
             text = render_to_text(lambda console: render(result, console))
             pytest.fail(f"the model diverges from {str(baseline)!r}\n{text}", pytrace=False)
         return result
+
+
+def _check_names(settings: Mapping[str, object]) -> None:
+    """Refuse what is no setting before the model runs.
+
+    Raises:
+        TypeError: There is no such setting.
+    """
+    from padiff.comparer import CompareSettings  # noqa: PLC0415 -- only when it is used
+
+    unknown = settings.keys() - {field.name for field in fields(CompareSettings)}
+    if unknown:
+        raise TypeError(
+            f"padiff_compare has no setting {min(unknown)!r}: what the model takes by keyword goes "
+            "into inputs, as a dict"
+        )
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
     except ImportError as error:
         raise ConfigError(
             f"cannot draw {str(path)!r}: matplotlib is not installed",
-            hint="pip install padiff[plot]",
+            hint="pip install 'padiff[plot]'",
         ) from error
     figure = Figure(figsize=(8, 3 * len(found)), layout="constrained")
     for row, series in enumerate(found):

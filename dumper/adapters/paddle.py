@@ -327,7 +327,7 @@ class PaddleAdapter:
             raise RecordError(
                 "cannot run backward: Paddle's recurrent layers have no backward in eval mode, "
                 "and one with dropout cannot be put into training mode without changing it",
-                hint="build the model with dropout 0, or use --train, or --phase forward",
+                hint="--no-dropout switches dropout off, as eval mode does; or use --phase forward",
             ) from error
 
     def assign(self, tensor: Tensor, array: Array) -> None:

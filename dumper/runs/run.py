@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "RunSettings", "TrainSettings", "run"]
 
-FORWARD_ALONE = "--phase forward records a model that has no backward pass"
+FORWARD_ALONE = "--phase forward records the forward pass alone"
 SEEDS = 2**32
 """How many seeds numpy's generator takes."""
 
@@ -55,9 +55,9 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
     report.stage("loading the model")
     adapter, model, notes = load_model(settings)
     model = adapter.place(model, device=settings.device, dtype=settings.dtype)
-    adapter.set_training(model, training=settings.training)
-    if settings.train.no_dropout:
+    if settings.train.no_dropout:  # first: Paddle's recurrent layers run by whether they have any
         notes += _without_dropout(adapter, model)
+    adapter.set_training(model, training=settings.training)
     if settings.no_run:
         return write_structure(settings, adapter, model, notes, report)
     report.stage("reading the inputs")

@@ -245,7 +245,7 @@ def _missing_framework(target: Target, error: Exception) -> PadiffError | None:
         return None
     return ConfigError(
         f"cannot load {target.noun} {str(target)!r}: it needs {extra}, which is not installed here",
-        hint=f"pip install padiff[{extra}]",
+        hint=f"pip install 'padiff[{extra}]'",
     )
 
 

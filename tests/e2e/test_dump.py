@@ -106,7 +106,7 @@ def test_missing_framework_names_the_extra(folder: Path, framework: str) -> None
     )
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f"hint: pip install padiff[{framework}]"
+    assert done.stderr.splitlines()[-1] == f"hint: pip install 'padiff[{framework}]'"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,3 +98,30 @@ def test_plugin_imports_nothing_heavy_until_it_is_used() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "set()"
+
+
+def test_what_is_no_setting_is_refused_before_the_model_runs(tmp_path: Path) -> None:
+    body = """
+    from collections import UserDict
+
+    class Refuses:
+        def __call__(self, *args, **kwargs):
+            raise AssertionError("ran")
+
+    def test_typo(padiff_compare):
+        padiff_compare("baseline/net", Refuses(), atoll=1e-3)
+
+    def test_keywords(padiff_compare):
+        import torch
+        from torch import nn
+
+        model = nn.Bilinear(3, 3, 2)
+        given = UserDict(input1=torch.ones(1, 3), input2=torch.ones(1, 3))
+        padiff_compare("baseline/bilinear", model, given)
+    """
+    (tmp_path / "test_it.py").write_text(dedent(body), encoding="utf-8")
+
+    done = run(tmp_path, "--padiff-accept", "first")
+
+    assert "1 failed, 1 passed" in done.stdout
+    assert "padiff_compare has no setting 'atoll': what the model takes by keyword" in done.stdout
