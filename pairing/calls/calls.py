@@ -10,6 +10,7 @@ from padiff.pairing.weights.nesting import Nesting, pair_nesting
 
 from .aligned import pair_anchors, pair_left
 from .anchors import anchors_of
+from .bare import pair_bare
 from .free import pair_free
 from .likeness import CallLikeness
 from .onesided import opaque_of
@@ -65,6 +66,7 @@ def pair_calls(
     _pair_region(alike, pairs, opaque)
     for one, two in _closed(reference, candidate, pairs):
         _pair_region(alike, pairs, frozenset(), (one, two))
+    pair_bare(alike, pairs)
     return pairs
 
 

@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+import padiff
 from padiff.cli.main import main
 from padiff.dumpfile import Role
+from tests.support.located import compare_dumps
 from tests.support.recording import Recorded
 
 if TYPE_CHECKING:
@@ -113,3 +115,47 @@ def test_model_without_a_backward_pass_says_how_to_record_it(
     assert "cannot run backward: it raised NotImplementedError" in said
     assert "hint: --phase forward" in said
     assert dumped(tmp_path, integers, "--phase", "forward")[0] == 0
+
+
+class Activated(nn.Module):
+    """Two layers with an activation between them, which may have a parameter."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.activation, self.last = nn.Linear(8, 8), activation, nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.last(self.activation(self.first(x)))
+        return out
+
+
+def first_origin(folder: Path, *models: nn.Module) -> tuple[str, str]:
+    """Record the forward passes and name the first origin."""
+    paths = []
+    for number, model in enumerate(models):
+        with padiff.record(model, name=str(number), out=folder, phase="forward") as recorder:
+            model(GIVEN)
+        paths.append(recorder.path)
+    end = compare_dumps(*paths).origins[0].pair.reference
+    assert end is not None
+    return end.address.module, str(end.address.role)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_quantised_layer_is_the_partner_of_the_layer_at_its_place(tmp_path: Path) -> None:
+    model = Activated(nn.GELU()).eval()
+    quantised = torch.ao.quantization.quantize_dynamic(model)  # type: ignore[no-untyped-call]
+
+    found = first_origin(tmp_path, model, quantised)
+
+    assert found == ("first", "output")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_activation_that_lost_its_parameter_is_the_origin(turned: bool, tmp_path: Path) -> None:
+    models = Activated(nn.PReLU()), Activated(nn.ReLU())
+
+    found = first_origin(tmp_path, *(models[::-1] if turned else models))
+
+    assert found[0] == "activation"
