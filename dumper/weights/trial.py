@@ -15,7 +15,7 @@ from padiff.pairing import pair as pair_runs
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.fed import moved_to, open_layers, partners_by_input
 from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
-from padiff.pairing.weights.weight_plan import ASSUMED
+from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +34,8 @@ _MOST_RUNS = 24
 _MOST_TURNS = 8
 """So often layers change their partners, each time up to the first wrong one at least."""
 _GIVEN = "a run gives it what it gives this one, and no other"
+_PLACES = frozenset({"", OTHERWISE})
+"""Notes of pairs of which nothing but the partner is in doubt."""
 _SPELLED, _REFUSED = 0.6, 0.3
 
 
@@ -85,6 +87,8 @@ class Trial:
         chosen = {record for choice in plan.choices for record in choice.candidates}
         open_pairs = [pair for pair in plan.ambiguous if pair.candidate not in chosen]
         layers = open_layers(self.reference.index, self.live, open_pairs)
+        for record in chosen:  # its ways are those of one partner
+            layers.pop(self.live.records[record].module, None)
         told: dict[int, int] = {}
         for _ in range(_MOST_TURNS if layers else 0):
             with self._run(plan) as run:
@@ -101,7 +105,7 @@ class Trial:
         sure = [
             replace(pair, confidence=1.0, paired_by=PairedBy.VALUE, alternatives=(), note=_GIVEN)
             for pair in moved
-            if self._is_allowed(pair)
+            if self._is_allowed(pair) and pair.note in _PLACES
         ]
         return plan.with_pairs(sure)
 
@@ -148,9 +152,10 @@ class Trial:
     def _owners(self, plan: WeightPlan) -> tuple[set[int], set[int]]:
         """Give the layers whose weights are in question; a container puts out other things too."""
         indexes = self.reference.index, self.live
+        fused = [choice for choice in plan.choices if choice.is_fused]
         chosen = (
-            [one for choice in plan.choices for one in choice.references],
-            [one for choice in plan.choices for one in choice.candidates],
+            [one for choice in fused for one in choice.references],
+            [one for choice in fused for one in choice.candidates],
         )
         around = [{module.parent for module in index.modules} for index in indexes]
         first, second = (

@@ -204,6 +204,8 @@ def _make(
     rule = source.rule if is_packed else source.rule.then(entry.rule)
     shapes = [one.shape for one in source.entries]
     options = _options(rule, shapes, entry, pair)
+    if not any(option.fits(shapes, entry.shape) for option in options):
+        options = _reshaped(source.rule, shapes, entry, pair)
     options = [option for option in options if option.fits(shapes, entry.shape)]
     if not options:
         return None
@@ -264,8 +266,38 @@ def _options(
             options = [rule]
     if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
         options.append(rule.then(_TURN))  # stacked matrices, each the other way round
-    if len(shapes) == 1 and _squeezed(shapes[0]) == _squeezed(entry.shape) and not has_same_shape:
-        options.append(_RESHAPE)
+    return options
+
+
+def _reshaped(
+    rule: Rule, shapes: Sequence[tuple[int, ...]], entry: Entry, pair: UnitPair
+) -> list[Rule]:
+    """Give the rules between layouts that differ by axes of length 1: a Linear as a convolution.
+
+    What the one class turns is turned back before, and what the other turns is turned after.
+
+    Args:
+        rule: Makes what the reference entry holds of it.
+        shapes: Of the reference entry.
+        entry: The candidate's.
+        pair: The two layers.
+    """
+    inverse = entry.rule.inverse
+    if len(shapes) != 1 or shapes[0] == entry.shape or inverse is None:
+        return []
+    options = []
+    try:
+        held, wanted = rule.shape_of(shapes), inverse.shape_of([entry.shape])
+        if _squeezed(held) == _squeezed(wanted):
+            between = Rule.parse(" ".join(("reshape", *map(str, wanted))))
+            is_last = entry.rule.is_identity
+            options.append(rule.then(_RESHAPE) if is_last else rule.then(between).then(entry.rule))
+    except ConfigError:  # one of the two is flattened or packed
+        pass
+    is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
+    is_turned = is_known and bool(options)
+    if not is_turned and _squeezed(shapes[0]) == _squeezed(entry.shape):
+        options += [_RESHAPE] if _RESHAPE not in options else []
     return options
 
 

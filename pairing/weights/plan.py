@@ -22,7 +22,13 @@ from .turned import turn_choices
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_norm import is_magnitude
-from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
+from .weight_plan import (
+    SURE,
+    TIED,
+    WeightAlone,
+    WeightPair,
+    WeightPlan,
+)
 from .weight_rules import is_passive
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSUMED",
     "FIRM",
+    "OTHERWISE",
     "SURE",
     "TIED",
     "Alternative",
@@ -31,6 +32,8 @@ SURE = 0.5
 _DISPUTED = 0.3
 ASSUMED = "assumed, as its name spells"
 """In notes of pairs that only the name of a fused projection speaks for."""
+OTHERWISE = "names and the order of the runs say otherwise"
+"""Note of a pair that other evidence makes otherwise."""
 TIED = "tied"
 """Note of a pair that is another name of a paired tensor."""
 FIRM = 0.9
@@ -111,6 +114,11 @@ class WeightChoice:
         return frozenset(pair.candidate for pair in self.ways[0].pairs)
 
     @property
+    def is_fused(self) -> bool:
+        """Tell whether parts are joined or taken: then what comes out is laid out alike."""
+        return len(self.candidates) > 1 or len(self.references) > 1
+
+    @property
     def references(self) -> frozenset[int]:
         """Give the reference's records that they are made of."""
         return frozenset(record for pair in self.ways[0].pairs for record in pair.reference)
@@ -127,7 +135,7 @@ class WeightPlan:
     notes: tuple[str, ...] = ()
     """Remarks about the plan as a whole: tied on one side only, unused entries of the map."""
     choices: tuple[WeightChoice, ...] = ()
-    """What a run can decide: fused projections, whose layouts neither names nor shapes tell."""
+    """What a run can decide: layouts of fused and of square weights that nothing else tells."""
 
     @property
     def ambiguous(self) -> tuple[WeightPair, ...]:
@@ -227,5 +235,5 @@ def _doubted(pair: WeightPair, other: WeightPair, tensors: Mapping[int, int | No
         pair,
         confidence=_DISPUTED,
         alternatives=(rival, *pair.alternatives),
-        note="names and the order of the runs say otherwise",
+        note=OTHERWISE,
     )

@@ -174,3 +174,30 @@ class _Both(nn.Module):
         one, two = (getattr(self, name)(x) for name in self.names)
         found: torch.Tensor = one * two.tanh()
         return found
+
+
+class _Turned(nn.Module):
+    """A product of a class that padiff does not know, its matrix one way or the other round."""
+
+    def __init__(self, *, is_turned: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(WIDTH, WIDTH))
+        self.bias = nn.Parameter(torch.zeros(WIDTH))
+        self.is_turned = is_turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (self.weight if self.is_turned else self.weight.T) + self.bias
+
+
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_which_way_a_square_matrix_lies_is_told_by_what_comes_out(
+    tmp_path: Path, *, is_turned: bool
+) -> None:
+    reference = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 3))
+    product = _Turned(is_turned=is_turned)
+    candidate = nn.Sequential(product, nn.Tanh(), nn.Linear(WIDTH, 3))
+
+    plan, error = _carried(tmp_path, reference, candidate, X)
+
+    assert error < 1e-5
+    assert any(note.startswith("#.weight") for note in plan.notes)

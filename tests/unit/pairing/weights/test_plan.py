@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from padiff.dumpfile import Role
 from padiff.pairing.maps.mapfile import MapFile
@@ -334,3 +335,21 @@ def test_a_layer_outside_the_numbered_ones_has_no_place_in_their_order() -> None
     }
     assert sure
     assert sure.items() <= {(f"{n}.weight", f"{m}.weight") for n, m in right.items()}
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (5, 3)])
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_a_linear_that_lies_the_other_way_is_turned_for_a_convolution_of_one(
+    rows: int, columns: int, *, is_turned: bool
+) -> None:
+    weight = _random(rows, columns)
+    linear = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": weight.T})})
+    conv = _side("torch", {"c": ("torch.nn.Conv2d", {"weight": weight[:, :, None, None]})})
+    sides = (linear, conv) if is_turned else (conv, linear)
+
+    (pair,) = plan_weights(*sides).pairs
+
+    source, target = (side.index.records[0] for side in sides)
+    made = pair.rule.apply([sides[0].array(source)], target.shape)
+    np.testing.assert_array_equal(made, sides[1].array(target))
+    assert not pair.is_ambiguous
