@@ -41,13 +41,14 @@ def pair_fused(search: UnitSearch) -> Fused:
     """Pair each lone unit with several lone units of the other side that together fill it.
 
     The units that were paired leave the search. Where values do not tell the layout, the pairs
-    are ambiguous and list the other layouts.
+    are ambiguous and list the other layouts. Units of which both sides have as many of one shape
+    are each other's partners, whichever is which: they fill nothing.
     """
     found: list[Fused] = []
-    scopes = search.scopes()
+    scopes, even = search.scopes(), search.even()
     for is_join in (True, False):
         whole, parts = (1, 0) if is_join else (0, 1)
-        lone = (search.left, search.right)
+        lone = _without(search, even)
         wholes = _by_scope(search.sides[whole], lone[whole], scopes[whole])
         others = _by_scope(search.sides[parts], lone[parts], scopes[parts])
         families = Families(search.sides[parts], lone[parts])
@@ -69,12 +70,11 @@ def pair_fused(search: UnitSearch) -> Fused:
     )
 
 
-def _taken(search: UnitSearch, filling: _Filling) -> Fused:
-    """Pair what fills a fused unit, and take it out of the search."""
-    made = _fill(filling)
-    if made.pairs:
-        search.drop([filling.unit, *filling.parts.units])
-    return made
+def _without(search: UnitSearch, even: set[int]) -> tuple[list[Unit], list[Unit]]:
+    left, right = (
+        [unit for unit in side if id(unit) not in even] for side in (search.left, search.right)
+    )
+    return left, right
 
 
 def _by_scope(

@@ -161,6 +161,16 @@ class UnitSearch:
         is_told = self._same(self.sides[0], pair.reference) in self._strides
         return not is_told or stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
+    def even(self) -> set[int]:
+        """Give Python's ids of the lone units of which both sides have as many of one shape."""
+        sides = [(self.sides[0], self.left), (self.sides[1], self.right)]
+        return {
+            id(unit)
+            for ours, theirs in _buckets(sides, self._same)
+            if len(ours) == len(theirs)
+            for unit in (*ours, *theirs)
+        }
+
     def drop(self, units: Iterable[Unit]) -> None:
         """Take units out that were paired in another way."""
         done = {id(unit) for unit in units}

@@ -353,3 +353,26 @@ def test_a_linear_that_lies_the_other_way_is_turned_for_a_convolution_of_one(
     made = pair.rule.apply([sides[0].array(source)], target.shape)
     np.testing.assert_array_equal(made, sides[1].array(target))
     assert not pair.is_ambiguous
+
+
+def test_layers_that_both_sides_have_as_many_of_are_no_parts_of_a_larger_one() -> None:
+    """Two convolutions of half the channels would fill a third one, which has a partner too."""
+    small, large = (4, 8, 3, 3), (8, 8, 3, 3)
+
+    def side(framework: str, name: str, paths: tuple[str, ...]) -> MemorySide:
+        shapes = (large, large, small, small)
+        return _side(
+            framework,
+            {
+                path: (name, {"weight": _random(*shape)})
+                for path, shape in zip(paths, shapes, strict=True)
+            },
+        )
+
+    one = side("torch", "torch.nn.Conv2d", ("up.first", "down.second", "left", "right"))
+    two = side("paddle", "paddle.nn.Conv2D", ("a.0", "a.1", "c.x", "c.y"))
+
+    plan = plan_weights(one, two)
+
+    assert (plan.missing, plan.choices) == ((), ())
+    assert {str(pair.rule) for pair in plan.pairs} == {"identity"}
