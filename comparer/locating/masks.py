@@ -36,7 +36,7 @@ Values = tuple[int | None, int | None]
 def skip_masks(
     judgement: Judgement, reference: Index, candidate: Index, *, same_structure: bool
 ) -> Judgement:
-    """Skip diverged masks inside the model, if they make no difference to a call that takes them.
+    """Skip diverged masks inside the model, if a call that takes or makes them gives the same.
 
     Args:
         judgement: All verdicts.
@@ -59,7 +59,7 @@ def skip_masks(
     agree = _calls_that_agree(judgement, masks)
     takers: dict[int | None, set[int | None]] = defaultdict(set)
     for record in reference.records:
-        if record.role is Role.INPUT:
+        if record.role in _ROLES:
             takers[record.value].add(record.call)
     pairs = list(judgement.pairs)
     for values, group in groups.items():

@@ -102,3 +102,28 @@ def test_a_call_that_takes_it_and_gives_something_else_keeps_it_diverged(tmp_pat
     ]
     assert result.verdict is Verdict.DIVERGED
     assert "[1]" in bad
+
+
+def test_a_fault_in_the_only_call_that_takes_a_mask_is_named_not_what_makes_the_mask(
+    tmp_path: Path,
+) -> None:
+    """The first attention hands its mask on, and uses it itself."""
+    known, found = tmp_path / "known", tmp_path / "found"
+    for path, handed, wrong in ((known, mask(-1e4), 1.0), (found, mask(-3e38), 1.5)):
+        made = np.matmul(X, normal(8, 8, seed=3)).astype(np.float32)
+        last = (made * 2 * np.float32(wrong)).astype(np.float32)
+        built = DumpBuilder().module("", "Net")
+        for name in ("first", "second"):
+            built.module(name, "Attention").tensor(name, "weight", normal(8, 8, seed=3))
+        built.enter("", inputs=[X])
+        if path is found:
+            built.module("wrap", "Identity").call("wrap", inputs=[X], outputs=[X])
+        built.call("first", inputs=[X], outputs=[made, handed])
+        built.call("second", inputs=[made, handed], outputs=[last]).leave(outputs=[last])
+        built.write(path)
+
+    result = compare(known, found, CompareSettings())
+
+    assert [one.pair.reference.address.module for one in result.origins if one.pair.reference] == [
+        "second"
+    ]
