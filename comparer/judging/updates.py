@@ -42,12 +42,13 @@ SHARE_OF_EPSILON = 1e4
 """The same in epsilons: 1.2e-3 in float32. A gradient of 1e-3 of the model's largest may be off
 by as much by rounding (noise 1e-6 of the largest), and normalising optimizers pass that on."""
 NOISE_SHARE = 1e-3
-"""Gradients below this part of the model's largest may be off by more than that."""
+"""Gradients below this part of the model's largest (or ULPS of its dtype) may be off by more."""
 SWING = 2.5
 """How far an element whose gradient is noise may be off, in largest updates; 2 is the opposite
 direction."""
 STATE_ATOL = 3e-5
-"""Part of the largest element of that name, as for gradients (1e-5), for squares of them too."""
+"""Part of the largest element of that name, as for gradients (1e-5), for squares of them too; where
+products are taken in half precision, ULPS of that, if that is more."""
 SCALAR_RTOL = {Role.LR: 1e-6, Role.NAMED: 1e-4}
 """Learning rates come from equal formulas in double precision, norms from single ones."""
 
@@ -128,11 +129,13 @@ class TrainingJudge:
         if role is Role.WEIGHT:
             return _judge_weight(step, pair, judged)
         if role is Role.OPTIMIZER_STATE:
-            largest = step.largest_state(split_slot(references[0].slot)[1])
+            share = max(STATE_ATOL, ULPS * _epsilon(judged, is_model=True))
+            atol = share * step.largest_state(split_slot(references[0].slot)[1])
             rtol = 0.0 if judged.tolerance is None else judged.tolerance.rtol
-            return step.judged(pair, judged, Tolerance(atol=STATE_ATOL * largest, rtol=rtol))
+            return step.judged(pair, judged, Tolerance(atol=atol, rtol=rtol))
         if role in SCALAR_RTOL:
-            return step.judged(pair, judged, Tolerance(atol=0.0, rtol=SCALAR_RTOL[role]))
+            rtol = max(SCALAR_RTOL[role], ULPS * _epsilon(judged, is_model=role is not Role.LR))
+            return step.judged(pair, judged, Tolerance(atol=0.0, rtol=rtol))
         return judged
 
     def _is_ruled(self, judged: JudgedPair) -> bool:
@@ -359,20 +362,29 @@ def _judge_weight(step: _Step, pair: RecordPair, judged: JudgedPair) -> JudgedPa
         return judged
     expected = in_double(started) + moved
     largest_move = float(np.abs(moved).max())
-    epsilon = max(epsilon_of(end.dtype) for end in (judged.reference, judged.candidate) if end)
-    share = min(LARGEST_SHARE, SHARE_OF_EPSILON * epsilon)
-    atol = max(ULPS * epsilon * float(np.abs(expected).max()), share * largest_move)
+    share = min(LARGEST_SHARE, SHARE_OF_EPSILON * _epsilon(judged, is_model=True))
+    atol = max(ULPS * _epsilon(judged) * float(np.abs(expected).max()), share * largest_move)
     judged = step.judged(pair, judged, Tolerance(atol=atol, rtol=0.0), expected=expected)
     if judged.verdict is not Verdict.DIVERGED:
         return judged
-    if _is_noise(step, pair, expected, atol, largest_move):
+    noise = max(NOISE_SHARE, ULPS * _epsilon(judged, is_model=True))
+    if _is_noise(step, pair, expected, atol, largest_move, noise):
         return _matching(judged, NOISE)
     distance = np.abs(in_double(step.found(pair)) - expected)
     passed_on = PASSED_ON * step.differs_by(pair) * np.abs(moved)
     return _matching(judged, PASSED) if (distance <= atol + passed_on).all() else judged
 
 
-def _is_noise(step: _Step, pair: RecordPair, after: Array, atol: float, moved: float) -> bool:
+def _epsilon(judged: JudgedPair, *, is_model: bool = False) -> float:
+    """Give the rounding of a pair's coarser side, or of the coarser model if that is more."""
+    dtypes = judged.basis.model_dtypes if is_model and judged.basis is not None else ()
+    ends = [end.dtype for end in (judged.reference, judged.candidate) if end is not None]
+    return max(map(epsilon_of, (*ends, *dtypes)))
+
+
+def _is_noise(
+    step: _Step, pair: RecordPair, after: Array, atol: float, moved: float, noise: float
+) -> bool:
     """Tell whether only elements differ whose gradient is noise, and no more than it explains."""
     gradients = step.gradients(pair)
     if gradients is None:
@@ -380,7 +392,7 @@ def _is_noise(step: _Step, pair: RecordPair, after: Array, atol: float, moved: f
     gradient = np.abs(in_double(step.expected(pair, gradients)))
     distance = np.abs(in_double(step.found(pair)) - after)
     bad = ~(distance <= atol)
-    is_small = gradient <= NOISE_SHARE * step.largest_gradient
+    is_small = gradient <= noise * step.largest_gradient
     return bool((is_small[bad] & (distance[bad] <= SWING * moved + atol)).all())
 
 

@@ -161,15 +161,17 @@ class _Writer:
         self, phase: Phase, faults: Faults, roles: tuple[Role, Role], entry: Role
     ) -> list[Divergence]:
         """Write one divergence for each call that has or explains one."""
-        found = []
+        found: list[Divergence] = []
+        told: set[int] = set()
         for call in self._tree.reference.calls:
             is_origin = call.id in faults.origins
             places = self._tree.bad(call.id, *roles)
             shown: tuple[str, ...] = ()
             if not places and is_origin:
                 places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
-            if not places:
-                continue
+            if not places or places[0] in told:
+                continue  # one gradient of a weight stands for all calls of its module
+            told.add(places[0])
             kind = Kind.ORIGIN if is_origin else Kind.INHERITED
             for place in self._tree.bad(call.id, *roles):
                 self._kinds[place] = kind
