@@ -6,7 +6,6 @@ The functions have the names and the meaning that users of PaDiff know.
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from padiff.dumper.runs.rehearsal import rehearse
 from padiff.dumper.runs.steploop import LiveRun, record_steps
 from padiff.dumper.weights import weights
 from padiff.dumpfile import ConfigError, Phase
+from padiff.dumpfile.scratch import scratch_folder
 from padiff.layermap import map_of
 from padiff.options import Options, options_of
 from padiff.pairing.weights.weight_text import WeightError
@@ -107,8 +107,8 @@ def auto_diff(
     ]
     if chosen.auto_init:
         _share_weights(runs[0], runs[1])
-    with tempfile.TemporaryDirectory(prefix="padiff-auto-diff-") as folder:
-        out = Path(folder if chosen.out is None else chosen.out)
+    with scratch_folder() as folder:
+        out = folder if chosen.out is None else Path(chosen.out)
         paths: list[Path] = []
         for live, name in zip(runs, ("reference", "candidate"), strict=True):
             run = replace(live, feed=paths[0]) if chosen.single_step and paths else live
@@ -185,9 +185,9 @@ def check_dataloader(
     Raises:
         ConfigError: A loader gives nothing, or something that is no number.
     """
-    with tempfile.TemporaryDirectory(prefix="padiff-batches-") as folder:
+    with scratch_folder() as folder:
         paths = [
-            write_named(Path(folder) / name, _batches(loader, batches))
+            write_named(folder / name, _batches(loader, batches))
             for name, loader in (("reference", reference), ("candidate", candidate))
         ]
         comparison = compare(paths[0], paths[1], CompareSettings(atol=atol, rtol=rtol))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from padiff.dumpfile import DumpWriteError
+from padiff.dumpfile.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["as_dumps"]
 
@@ -27,20 +29,25 @@ def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
 
     Raises:
         ConfigError: A file cannot be read.
+        DumpWriteError: There is no room for temporary files.
     """
     if not any(map(_holds_arrays, paths)):
         yield paths
         return
     from padiff.dumper.recording.named import read_named, write_named  # noqa: PLC0415 - few need it
 
-    with tempfile.TemporaryDirectory(prefix="padiff-arrays-") as folder:
+    with scratch_folder() as folder:
         found = []
         for place, path in enumerate(paths):
-            if _holds_arrays(path):
-                name = path.resolve().name
-                found.append(write_named(Path(folder) / str(place) / name, [read_named(path)]))
-            else:
+            if not _holds_arrays(path):
                 found.append(path)
+                continue
+            target = folder / str(place) / path.resolve().name
+            try:
+                found.append(write_named(target, [read_named(path)]))
+            except DumpWriteError as error:
+                hint = "temporary files lie there; set TMPDIR to a place with more room"
+                raise DumpWriteError(error.message, hint=hint) from error
         yield tuple(found)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import (
     ConfigError,
+    DumpError,
     DumpFormatError,
     DumpNotFoundError,
     DumpWriteError,
@@ -218,10 +219,12 @@ def _swap(reference: Path, candidate: Path, log: Callable[[], None]) -> None:
         _copy_manifest(candidate, place.partial)
         log()
         place.swap_in()
+    except DumpError:
+        raise
     except OSError as error:
-        raise DumpWriteError(
-            f"cannot replace {str(reference)!r}: {error.strerror or error}"
-        ) from error
+        # shutil gathers what went wrong with each file; all of it has one cause.
+        reason = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
+        raise DumpWriteError(f"cannot replace {str(reference)!r}: {reason}") from error
     finally:
         with suppress(OSError):
             place.discard()

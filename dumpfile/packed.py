@@ -172,7 +172,11 @@ def _check(members: list[zipfile.ZipInfo], place: Path, what: str) -> None:
     needed = sum(member.file_size for member in members)
     room = shutil.disk_usage(place.parent).free - _SPARE_BYTES
     if needed > room:
-        raise DumpFormatError(f"{what}: it needs {needed} bytes of temporary space, found {room}")
+        raise DumpFormatError(
+            f"{what}: expected {needed} bytes of room for temporary files in "
+            f"{str(place.parent.parent)!r}, found {max(room, 0)}",
+            hint="set TMPDIR to a place with more room",
+        )
 
 
 def _check_ratio(members: list[zipfile.ZipInfo], packed_bytes: int, what: str) -> None:

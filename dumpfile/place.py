@@ -20,6 +20,7 @@ from .errors import DumpExistsError, DumpWriteError
 from .floor import FLOOR_NAME
 from .lock import PlaceLock
 from .manifestcodec import BEGUN_NAME, FORMAT_NAME, MANIFEST_NAME
+from .scratch import remove_dead
 from .strictjson import StrictJSONError, from_json
 from .sync import force_to_disk
 from .unfinished import finish_unfinished, is_promised
@@ -241,6 +242,7 @@ class Place:
         """Put back, keep or remove what writers left that died; only under the lock."""
         if not self._lock.is_held:
             return None
+        remove_dead(self._target.parent)
         for partial in sorted(self._siblings("partial-")):
             if not self._target.exists() and is_promised(partial):
                 partial.rename(self._target)  # all but the last rename was done

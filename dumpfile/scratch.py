@@ -15,25 +15,25 @@ from .lock import PlaceLock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["scratch_folder"]
+__all__ = ["remove_dead", "scratch_folder"]
 
-_PREFIX = "padiff-scratch-"
+_PREFIX = ".padiff-scratch-"
 _LOCK = "lock"
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Make a folder below the system's temporary one, gone when the block ends.
+def scratch_folder(place: Path | None = None) -> Iterator[Path]:
+    """Make a folder, below the system's temporary one or another, gone when the block ends.
 
-    Folders of processes that were killed are removed first: those of this user that nobody holds
-    the lock of.
+    Folders of processes that were killed are removed first.
 
     Raises:
         OSError: There is no room, or no place for temporary files.
     """
-    _remove_dead(Path(tempfile.gettempdir()))
+    above = Path(tempfile.gettempdir()) if place is None else place
+    remove_dead(above)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
         lock = PlaceLock(folder / _LOCK)
         if lock.acquire() is None:
             break  # else another process took it for a dead one's, between the two lines above
@@ -44,7 +44,8 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_dead(place: Path) -> None:
+def remove_dead(place: Path) -> None:
+    """Remove what processes left that were killed: folders of this user whose lock nobody holds."""
     with suppress(OSError):
         for folder in place.glob(f"{_PREFIX}*"):
             if _is_ours(folder) and (folder / _LOCK).is_file():

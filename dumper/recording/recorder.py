@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -212,8 +212,10 @@ class Recorder:
             steps.finish(self._about.name)
             self._path = self._writer.commit(self._about.manifest(steps))
         counts = steps.counts(elapsed_s=time.perf_counter() - self._started_s)
-        size_bytes = sum(item.stat().st_size for item in self._path.rglob("*.h5"))
-        self._counts = replace(counts, size_bytes=size_bytes)
+        with suppress(OSError):  # it was whole; who took it away since then knows of it
+            size_bytes = sum(item.stat().st_size for item in self._path.rglob("*.h5"))
+            counts = replace(counts, size_bytes=size_bytes)
+        self._counts = counts
 
     def _begin_steps(self, writer: DumpWriter) -> RecordedSteps:
         """Walk the tree and choose what of it is recorded."""

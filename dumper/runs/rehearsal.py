@@ -7,16 +7,16 @@ knows its own order; a live model has to be run once.
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from padiff.dumper.recording.recorder import Recorder, RecordSettings
 from padiff.dumpfile import Phase, open_dump
+from padiff.dumpfile.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model
     from padiff.pairing import MapFile, Side
@@ -50,8 +50,8 @@ def rehearse(
         for owned in adapter.own_tensors(module)
         if not owned.is_weight
     ]
-    with tempfile.TemporaryDirectory(prefix="padiff-rehearsal-") as folder:
-        settings = RecordSettings(out=Path(folder), name="rehearsal", phase=Phase.FORWARD)
+    with scratch_folder() as folder:
+        settings = RecordSettings(out=folder, name="rehearsal", phase=Phase.FORWARD)
         recorder = Recorder(model, settings, adapter)
         with recorder, nullcontext() if feeder is None else feeder.feeding(recorder):
             forward()

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from padiff.dumpfile import ConfigError, Floor, RecordFloor, open_dump, write_floor
+from padiff.dumpfile.scratch import scratch_folder
 
 from .feeding import StepInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Array, Model, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
@@ -170,13 +169,10 @@ class Repeats:
         move = partial(self._move, random=np.random.default_rng(number), size=size)
         self._restore(move)
         fed = PerturbedInputs(inputs, move, self._adapter.model_device(self._model))
-        scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.repeat-", dir=path.parent))
-        try:
+        with scratch_folder(path.parent) as scratch:
             known, found = open_dump(path), open_dump(again(fed, _into(record, scratch)))
             places = [(file.step, file.rank) for file in known.files]
             return {place: _step_differences(known, found, place) for place in places}
-        finally:
-            shutil.rmtree(scratch)
 
     def _own(self, model: Model) -> Iterator[Tensor]:
         seen = set()

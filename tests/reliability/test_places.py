@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.trial_commands import INTO_A_FOLDER, TEMPORARY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = {
-    "accept", "compare", "convert", "dump", "extract", "map", "pack", "plan", "report"
-}  # fmt: skip
+COMMANDS = set(INTO_A_FOLDER)
 FEW, ALL = 25, 1
 """Every so many moments."""
 SIGNALS = 938
 """Trials where every moment is tried; a twentieth more or fewer is no reason to count again."""
+VANISHING = 212
+"""Trials where the folder vanishes at every moment; likewise."""
 LEFT = (0, 1, 5, 30)
 """Pages of a full disk."""
 PLACES = len(COMMANDS) * (len(LEFT) + 2)
@@ -88,11 +90,42 @@ def test_signals_at_every_moment(folder: Path) -> None:
 def test_a_full_disk(folder: Path) -> None:
     found = trials(folder, "full", within=("unshare", "--mount"))
 
-    without = found.pop("little temporary space")
     assert list(found) == [f"{left} pages left" for left in LEFT]
     assert found["0 pages left"] == dict.fromkeys(COMMANDS, 2)
     assert {code for codes in found.values() for code in codes.values()} == {0, 1, 2}
-    assert without == {"check": 2, "compare": 1}  # a packed dump needs room, two folders none
+
+
+@can_mount
+def test_a_full_disk_for_temporary_files(folder: Path) -> None:
+    found = trials(folder, "full-temporary", within=("unshare", "--mount"))
+
+    assert {name: set(codes) for name, codes in found.items()} == {
+        "0 pages left": set(TEMPORARY),
+        "2 pages left": set(TEMPORARY),
+    }
+    assert set(found["0 pages left"].values()) == {0, 1}  # Python takes another place then
+    assert set(found["2 pages left"].values()) == {2}
+
+
+def assert_vanished(found: dict[str, dict[str, int]]) -> None:
+    assert set(found) == COMMANDS
+    assert all(set(codes) <= {"0", "1", "2"} for codes in found.values())
+
+
+def test_a_folder_that_vanishes_at_some_moments(folder: Path) -> None:
+    found = trials(folder, "vanishing", "--every", str(FEW))
+
+    assert_vanished(found)
+
+
+@pytest.mark.slow
+def test_a_folder_that_vanishes_at_every_moment(folder: Path) -> None:
+    found = trials(folder, "vanishing", "--every", str(ALL))
+
+    assert_vanished(found)
+    assert all("2" in codes for codes in found.values())
+    count = sum(sum(codes.values()) for codes in found.values())
+    assert abs(count - VANISHING) <= VANISHING / 20
 
 
 @can_mount

@@ -18,132 +18,20 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from padiff.cli.main import main
 from tests.support.confined import listing
-from tests.support.trial_commands import TRIALS, prepare
+from tests.support.forked_commands import Ended, Sent, load, run
+from tests.support.trial_commands import INTO_A_FOLDER, TEMPORARY, TRIALS, prepare
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 MODULES = ("accept", "compare", "dump", "extract", "formats", "map", "pack", "report", "weights")
-LOADED = frozenset({"h5py", "jinja2", "padiff", "rich", "safetensors"})
-NOBODY = 65534
 DISK_BYTES = 16 << 20
 TIMES = 25
 """Signals at any time, for each command and signal, where each moment is tried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    moments: int
-    elapsed_s: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """A signal, and when it comes."""
-
-    number: signal.Signals
-    moment: int = 0
-    """Which thing that is done to a file, from 1."""
-    after_s: float = 0.0
-    """Or how long after the beginning; 0: at the moment."""
-
-    def __str__(self) -> str:
-        when = f"after {self.after_s:.4f} s" if self.after_s else f"at moment {self.moment}"
-        return f"{self.number.name} {when}"
-
-
-class Sender:
-    """Counts what a process does to files below a folder, and sends it a signal."""
-
-    def __init__(self, folder: Path, sent: Sent | None) -> None:
-        self._folder = str(folder)
-        self._sent = sent
-        self._is_on = True
-        self.count = 0
-        sys.addaudithook(self._heard)
-        if sent is not None and sent.after_s:
-            before = signal.getsignal(sent.number)
-            signal.signal(signal.SIGALRM, lambda *_: self._send(sent.number, before))
-            signal.setitimer(signal.ITIMER_REAL, sent.after_s)
-
-    def stop(self) -> None:
-        """Send nothing more."""
-        self._is_on = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _send(self, number: signal.Signals, before: object) -> None:
-        """Send it if the command is at work, and not what tries it."""
-        if self._is_on and signal.getsignal(number) is not before:
-            os.kill(os.getpid(), number)
-
-    def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
-        if not self._is_on or not event.startswith(("open", "os.", "shutil.", "tempfile.")):
-            return
-        places = arguments[:1] if event == "open" else arguments[:2]  # after it: how to open
-        texts = [str(Path.cwd() / one) for one in places if isinstance(one, str | Path)]
-        if any(text.startswith(self._folder) for text in texts):
-            self.count += 1
-            if self._sent is not None and self.count == self._sent.moment:
-                os.kill(os.getpid(), self._sent.number)
-
-
-def run(
-    words: list[str], home: Path, sent: Sent | None = None, *, as_nobody: bool = False
-) -> Ended:
-    """Run a command in a forked process, which may get a signal."""
-    begun_s = time.perf_counter()
-    said = os.memfd_create("said")
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _work(words, home, said, writer, sent, as_nobody=as_nobody)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        count = pipe.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    with os.fdopen(said, "rb") as file:
-        file.seek(0)
-        text = file.read().decode(errors="replace")
-    elapsed_s = time.perf_counter() - begun_s
-    return Ended(code=status, moments=int(count or b"0"), elapsed_s=elapsed_s, text=text)
-
-
-def _work(
-    words: list[str],
-    home: Path,
-    said: int,
-    writer: int,
-    sent: Sent | None,
-    *,
-    as_nobody: bool,
-) -> None:
-    code = 99
-    try:
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        sys.stdout = sys.stderr = os.fdopen(said, "w")
-        if as_nobody:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        sender = Sender(home, sent)
-        code = main(words)
-        sender.stop()
-        sys.stdout.flush()
-        os.write(writer, str(sender.count).encode())
-    finally:
-        os._exit(code)
 
 
 def prepared(home: Path) -> None:
@@ -158,31 +46,6 @@ def load_all() -> None:
         for trial in TRIALS.values():
             load(trial.words)
         os.chdir("/")
-
-
-def load(words: list[str]) -> None:
-    """Import what a command does."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with (
-                Path(os.devnull).open("w") as said,
-                contextlib.redirect_stdout(said),
-                contextlib.redirect_stderr(said),
-            ):
-                main(words)
-            with os.fdopen(writer, "w") as pipe:
-                pipe.write("\n".join(sys.modules))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as names:
-        found = names.read().split("\n")
-    os.waitpid(child, 0)
-    for name in found:
-        if name.partition(".")[0] in LOADED:
-            importlib.import_module(name)
 
 
 def hidden(home: Path) -> list[str]:
@@ -235,6 +98,62 @@ def try_signals(folder: Path, every: int) -> dict[str, dict[str, int]]:
 # -- places that cannot be written
 
 
+def try_vanishing(folder: Path, every: int) -> dict[str, dict[str, int]]:
+    """Take the folder away that commands write into, at every so many moments."""
+    home = folder / "home"
+    prepared(home)
+    found = {}
+    for place, (name, words) in enumerate(INTO_A_FOLDER.items()):
+        shutil.rmtree(home / "out", ignore_errors=True)
+        shutil.copytree(home / "base", home / "out" / "base")
+        moments = run(words, home).moments
+        codes: Counter[str] = Counter()
+        for moment in range(1 + place % every, moments + 1, every):
+            shutil.rmtree(home / "out", ignore_errors=True)
+            shutil.copytree(home / "base", home / "out" / "base")
+            before = without_out(home)
+            ended = run(words, home, Sent(number=None, moment=moment))
+            where = f"{name} at moment {moment} of {moments}: exit {ended.code}: {ended.text}"
+            assert "Traceback" not in ended.text, where
+            assert "internal error" not in ended.text, where
+            assert ended.code in {0, 1} or (ended.code == 2 and "cannot" in ended.text), where
+            assert without_out(home) == before, where
+            codes[str(ended.code)] += 1
+        found[name] = dict(codes)
+    return found
+
+
+def without_out(home: Path) -> dict[str, str]:
+    return {name: text for name, text in listing(home).items() if not name.startswith("out")}
+
+
+def try_full_temporary(folder: Path) -> dict[str, dict[str, int]]:
+    """Leave no room, and little, for temporary files; there is enough for all else."""
+    disk = mounted(folder / "disk")
+    home = folder / "home"
+    prepared(home)
+    try:
+        os.environ["TMPDIR"] = str(disk)
+        tempfile.tempdir = None
+        result = {}
+        for left in (0, 2):
+            fill(disk / "filler", left)
+            codes = {}
+            for name, words in TEMPORARY.items():
+                ended = run(words, home)
+                where = f"{name}: exit {ended.code}: {ended.text}"
+                assert "Traceback" not in ended.text, where
+                assert "internal error" not in ended.text, where
+                assert ended.code != 2 or str(disk) in ended.text or "TMPDIR" in ended.text, where
+                assert [path.name for path in disk.iterdir()] == ["filler"], where
+                codes[name] = ended.code
+            result[f"{left} pages left"] = codes
+        return result
+    finally:
+        os.chdir("/")
+        subprocess.run(["umount", str(disk)], check=True)
+
+
 def mounted(folder: Path) -> Path:
     """Give a small file system in memory, at a folder that is made."""
     folder.mkdir()
@@ -271,13 +190,6 @@ def try_full(folder: Path) -> dict[str, dict[str, int]]:
         for left in (0, 1, 5, 30):
             fill(disk / "filler", left)
             result[f"{left} pages left"] = met(home, "No space left on device")
-        os.environ["TMPDIR"] = str(disk)
-        tempfile.tempdir = None
-        fill(disk / "filler", 2)
-        result["little temporary space"] = {
-            "check": run(["check", "packed.padiff.zip"], home).code,
-            "compare": run(["compare", "a", "b", "-q"], home).code,
-        }
         return result
     finally:
         os.chdir("/")
@@ -321,11 +233,19 @@ def try_foreign(folder: Path) -> dict[str, dict[str, int]]:
     return {"foreign": found}
 
 
+PLACES = {
+    "full": try_full,
+    "full-temporary": try_full_temporary,
+    "read-only": try_read_only,
+    "foreign": try_foreign,
+}
+
+
 def run_all() -> None:
     """Run one kind of trial and print what was found."""
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("kind", choices=["signals", "full", "read-only", "foreign"])
+    options.add_argument("kind", choices=["signals", "vanishing", *PLACES])
     options.add_argument("--every", type=int, default=1)
     given = options.parse_args()
     for module in MODULES:
@@ -333,11 +253,11 @@ def run_all() -> None:
     importlib.import_module("torch")  # once, before the forks
     load_all()
     folder = given.folder.resolve()
-    if given.kind == "signals":
-        result = try_signals(folder, given.every)
+    if given.kind in PLACES:
+        result = PLACES[given.kind](folder)
     else:
-        kinds = {"full": try_full, "read-only": try_read_only, "foreign": try_foreign}
-        result = kinds[given.kind](folder)
+        repeated = try_signals if given.kind == "signals" else try_vanishing
+        result = repeated(folder, given.every)
     print(json.dumps(result))
 
 

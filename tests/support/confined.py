@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 for _name in ("accept", "check", "compare", "extract", "map", "pack", "show", "weights"):
     importlib.import_module(f"padiff.cli.{_name}")  # once, not in each forked process
 
-MEMORY_BYTES = 600 << 20
+MEMORY_BYTES = 420 << 20
 """More than the process has when it is forked."""
 TIME_S = 30
 """For each command."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "step_000000/rank_0000.h5"
 PAGE = "p0000_float32"
+ATTRIBUTES = 3_000
 OWN = "v00000099"
 """A dataset that no good dump here has."""
 
@@ -201,9 +202,9 @@ def claim(document: Any, count: int) -> int:  # noqa: ANN401
 
 @DUMPS.refused("values[0].digest: digest: expected")
 def bomb_of_zeros(dump: Path) -> None:
-    """Hold 640 MiB of zeros in 640 KB."""
-    edit_file(dump, lambda file: _bomb(file, 10, 64 << 20))
-    edit_index(dump, lambda document: claim(document, 10 * (64 << 20) // 4))
+    """Hold 448 MiB of zeros, more than there is memory, in 448 KB."""
+    edit_file(dump, lambda file: _bomb(file, 7, 64 << 20))
+    edit_index(dump, lambda document: claim(document, 7 * (64 << 20) // 4))
 
 
 @DUMPS.refused("a chunk of 134217728 bytes")
@@ -335,7 +336,7 @@ def unknown_filter(dump: Path) -> None:
 def many_attributes(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         space = h5s.create(h5s.SCALAR)
-        for number in range(3_000):
+        for number in range(ATTRIBUTES):
             h5a.create(file["index"].id, f"a{number}".encode(), h5t.STD_I8LE, space).close()
 
     edit_file(dump, change)

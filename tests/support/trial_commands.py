@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,25 @@ import torch
 def build():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+
+
+class Pair(torch.nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.names = first, second
+        for name in sorted(self.names):
+            self.add_module(name, torch.nn.Linear(3, 3))
+
+    def forward(self, x):
+        return getattr(self, self.names[1])(getattr(self, self.names[0])(x).tanh())
+
+
+def reference():
+    return Pair("up", "down")
+
+
+def candidate():
+    return Pair("one", "two")
 """
 
 
@@ -50,6 +69,8 @@ def prepare(home: Path, run: Callable[[list[str], Path], int]) -> None:
     tiny_net(weight_change=1.0).write(home / "b")
     tiny_net().write(home / "base")
     (home / "net.py").write_text(NET)
+    arrays: dict[str, Any] = {f"x{number}": np.full(2000, number) for number in range(9)}
+    np.savez(home / "w.npz", **arrays)
     np.save(home / "x.npy", np.ones((2, 3), np.float32))
     pack(home / "a", home / "packed.padiff.zip")
     for name in ("r.json", "r.html", "again.csv", "map.toml", "plan.toml"):
@@ -58,6 +79,12 @@ def prepare(home: Path, run: Callable[[list[str], Path], int]) -> None:
     os.chdir(home)
     assert run(["compare", "a", "b", "-q", "--json", "result.json"], home) == 1
     assert run(dump_words(), home) == 0
+    assert run([*pair_words("reference"), "--out", "."], home) == 0
+
+
+def pair_words(name: str) -> list[str]:
+    """Give a dump of a model of which only a run tells which layer is which."""
+    return ["dump", "--model", f"net.py:{name}", "--inputs", "x.npy", "--name", name]
 
 
 def dump_words() -> list[str]:
@@ -133,3 +160,27 @@ TRIALS = {
         words=["extract", "a", "b", "--module", "fc1", "-o", "layer"], whole=extracted_is_whole
     ),
 }
+
+
+INTO_A_FOLDER = {
+    "dump": [*dump_words()[:-3], "--out", "out", "--overwrite"],
+    "accept": ["accept", "out/base", "b", "--reason", "new"],
+    "pack": ["pack", "b", "-o", "out/packed.padiff.zip"],
+    "compare": ["compare", "a", "b", "-q", "--json", "out/r.json", "--html", "out/r.html"],
+    "report": ["report", "result.json", "--csv", "out/again.csv"],
+    "map": ["map", "a", "b", "-o", "out/map.toml"],
+    "plan": ["weights", "plan", "a", "b", "-o", "out/plan.toml"],
+    "convert": ["weights", "convert", "a", "--like", "b", "--to", "out/w.safetensors"],
+    "extract": ["extract", "a", "b", "--module", "fc1", "-o", "out/layer"],
+}
+"""The same commands, which write into a folder that may go."""
+TEMPORARY = {
+    "check": ["check", "packed.padiff.zip"],
+    "show": ["show", "packed.padiff.zip"],
+    "extract": ["extract", "packed.padiff.zip", "b", "--module", "fc1", "-o", "layer"],
+    "compare": ["compare", "packed.padiff.zip", "b", "-q"],
+    "accept": ["accept", "new", "packed.padiff.zip", "--reason", "new"],
+    "compare arrays": ["compare", "w.npz", "w.npz", "-q"],
+    "dump": [*pair_words("candidate"), "--out", ".", "--weights-from", "reference"],
+}
+"""Commands that need temporary files."""

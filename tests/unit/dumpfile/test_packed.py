@@ -150,16 +150,16 @@ def test_folders_of_killed_processes_are_removed_and_others_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name in ("padiff-scratch-dead", "padiff-scratch-alive", "padiff-scratch-new"):
+    for name in (".padiff-scratch-dead", ".padiff-scratch-alive", ".padiff-scratch-new"):
         (tmp_path / name / "dump").mkdir(parents=True)
-    (tmp_path / "padiff-scratch-dead" / "lock").write_text("process 1 on nowhere")
-    alive = PlaceLock(tmp_path / "padiff-scratch-alive" / "lock")
+    (tmp_path / ".padiff-scratch-dead" / "lock").write_text("process 1 on nowhere")
+    alive = PlaceLock(tmp_path / ".padiff-scratch-alive" / "lock")
     assert alive.acquire() is None
 
     with scratch_folder() as folder:
         left = {entry.name for entry in tmp_path.iterdir()}
 
-    assert left == {"padiff-scratch-alive", "padiff-scratch-new", folder.name}
+    assert left == {".padiff-scratch-alive", ".padiff-scratch-new", folder.name}
     assert not folder.exists()
     alive.release()
 
