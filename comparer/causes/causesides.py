@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sides", "Two"]
 
+_STATES = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD, Role.OPTIMIZER_STATE}
 MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into: it takes several float64 copies."""
 MOST_AT_HAND = 1 << 22
@@ -57,11 +58,13 @@ class Sides:
         known, found = self.tree.records[position]
         names = [self._dtype(self.reference, self.reference.index.records[one]) for one in known]
         names.append(self._dtype(self.candidate, self.candidate.index.records[found or 0]))
+        first = self.reference.index.records[known[0]]
         return Contrast(
             reference=both.reference,
             candidate=both.candidate,
             unit=max(map(unit_roundoff, names)),
-            is_line=self._is_line(self.reference.index.records[known[0]].module),
+            is_line=self._is_line(first.module),
+            is_state=first.role in _STATES,
         )
 
     def read(self, position: int) -> Two | None:

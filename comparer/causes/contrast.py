@@ -48,11 +48,13 @@ class Contrast:
     """Unit roundoff of the coarser of the two dtypes: half the distance from 1 to the next."""
     is_line: bool = False
     """Whether its axes are batch, channel and position, not batch, token and feature."""
+    is_state: bool = False
+    """Whether it is no activation, but a weight, its gradient or what an optimizer keeps for it."""
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Name its axes."""
-        return axis_names(self.reference.ndim, is_line=self.is_line)
+        return axis_names(self.reference.ndim, is_line=self.is_line, is_state=self.is_state)
 
     @cached_property
     def error(self) -> float:

@@ -258,7 +258,7 @@ def place(profiles: Sequence[AxisProfile], *, heads: int | None = None) -> list[
             text = f"only up to {axis.name} {bad[-1]} of {axis.size}: a mask or positions"
             found.append(Cause(name=CauseName.HEAD, text=text, numbers=where | {"to": bad[-1]}))
         elif is_sequence and bad[0] and bad == tuple(range(bad[0], axis.size)):
-            text = f"only from {axis.name} {bad[0]} of {axis.size} on: a mask or positions"
+            text = f"only from {axis.name} {bad[0]} of {axis.size} on: {_behind(axis)}"
             found.append(Cause(name=CauseName.TAIL, text=text, numbers=where | {"from": bad[0]}))
         elif width and axis.name in {"row", "column", "depth", "position"}:
             text = f"only at the border: {axis.name}s within {width} of an end of {axis.size}"
@@ -270,6 +270,13 @@ def place(profiles: Sequence[AxisProfile], *, heads: int | None = None) -> list[
             text = f"only in {axis.name} {_list(bad)} of {axis.size} (axis {axis.axis})"
             found.append(Cause(name=CauseName.SOME, text=text, numbers=where))
     return found
+
+
+def _behind(axis: AxisProfile) -> str:
+    """Say what leaves the beginning of a sequence as it is."""
+    if axis.name == "token" and axis.mismatched[0] == 1:  # it has but itself to look at
+        return "a mask, positions, or anything in the scores of a causal attention"
+    return "a mask or positions"
 
 
 def frame(agree: Array) -> Cause | None:

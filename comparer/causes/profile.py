@@ -24,6 +24,8 @@ _NAMES = {
     5: ("batch", "channel", "depth", "row", "column"),
 }
 """What the axes of an activation usually are, by their number."""
+_STATES = {1: ("element",), 2: ("weight row", "weight column")}
+"""What they are of a weight, a buffer, or what is kept for one."""
 LINE = ("batch", "channel", "position")
 """What they are around a Conv1d, a pooling over one axis."""
 
@@ -42,13 +44,16 @@ class AxisProfile:
     """Largest absolute difference, of each index or of each of ``LONGEST`` equal bins."""
 
 
-def axis_names(ndim: int, *, is_line: bool = False) -> tuple[str, ...]:
+def axis_names(ndim: int, *, is_line: bool = False, is_state: bool = False) -> tuple[str, ...]:
     """Name the axes of an activation by their number.
 
     Args:
         ndim: Their number.
         is_line: Whether the layer is one of those over one axis of space, channels second.
+        is_state: Whether the tensor is no activation, but a weight or what is kept for one.
     """
+    if is_state:
+        return _STATES.get(ndim, tuple(f"axis {axis}" for axis in range(ndim)))
     if is_line and ndim == len(LINE):
         return LINE
     return _NAMES.get(ndim, tuple(f"axis {axis}" for axis in range(ndim)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from padiff.comparer.causes.attributes import attribute_differences
 from padiff.dumpfile import Phase, Role
 
-from .calltree import CallTree, earliest, is_bad
+from .calltree import CallTree, earliest, is_bad, is_told
 from .sharing import relative_error
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class Search:
 
     def _is_sound_before(self, call: int, entering: list[int]) -> bool:
         """Tell whether gradients came in, and all of them agree."""
-        return not entering and any(True for _ in self._tree.of_call(call, Role.GRAD_OUTPUT))
+        came = (pair for _, pair in self._tree.of_call(call, Role.GRAD_OUTPUT))
+        return not entering and any(map(is_told, came))
 
     def _amplifies(self, call: int, own: list[int]) -> bool:
         """Tell whether the gradients leaving a call are much worse than those that came in."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .fed import Fed
 
-__all__ = ["CallTree", "is_bad"]
+__all__ = ["CallTree", "earliest", "is_bad", "is_told"]
 
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 
@@ -41,6 +41,11 @@ class _Places:
     of_call: dict[tuple[int, Role], list[int]] = field(default_factory=lambda: defaultdict(list))
     of_module: dict[tuple[int, Role], list[int]] = field(default_factory=lambda: defaultdict(list))
     updates: list[int] = field(default_factory=list)
+
+
+def is_told(pair: JudgedPair) -> bool:
+    """Tell whether anything is known of how a record and its counterpart compare."""
+    return pair.covered or None not in (pair.reference, pair.candidate)
 
 
 class CallTree:

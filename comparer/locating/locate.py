@@ -20,7 +20,7 @@ from padiff.dumpfile import Phase, Role
 
 from .backward import Faults, find_backward
 from .between import cut, feeders, glue, other_classes
-from .calltree import CallTree, earliest, is_bad
+from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
 from .flow import amplification, growth, nonfinite_producers, only_passes_on
@@ -322,12 +322,12 @@ class _Writer:
         pairs = [
             pair
             for _, pair in self._tree.of_call(call, entry)
-            if pair.verdict is not Verdict.SKIPPED
+            if pair.verdict is not Verdict.SKIPPED and is_told(pair)
         ]
         return not any(map(is_bad, pairs)) if pairs else None
 
     def _evidence(self, call: int, entry: Role, *, is_origin: bool) -> tuple[str, ...]:
-        pairs = [pair for _, pair in self._tree.of_call(call, entry)]
+        pairs = [pair for _, pair in self._tree.of_call(call, entry) if is_told(pair)]
         agreeing = sum(not is_bad(pair) for pair in pairs)
         word = "input" if entry is Role.INPUT else "output gradient"
         lines = [f"{agreeing} of {len(pairs)} {word}s agree"] if pairs else []
