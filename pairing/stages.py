@@ -10,6 +10,7 @@ from .calls.absorbed import absorbed
 from .calls.calls import CallPairs, pair_around, pair_calls
 from .calls.confidence import rate, rate_calls
 from .calls.joined import pair_joined, pair_packed
+from .calls.makers import weight_makers
 from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
 from .calls.proof import Proofs
@@ -70,9 +71,10 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
     """Pair as ``pair`` does, looking for all that there might be."""
     indices = reference.index, candidate.index
     mapped = apply_map(map_file, indices[0].modules, indices[1].modules)
+    made = weight_makers(indices)
     views = (
-        view_of(reference, SideName.REFERENCE, hidden_calls(indices[0], mapped, 0)),
-        view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1)),
+        view_of(reference, SideName.REFERENCE, hidden_calls(indices[0], mapped, 0) | made[0]),
+        view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1) | made[1]),
     )
     calls, partners, proofs = _aligned(views, mapped.pairs)
     owned = pair_owned(views[0], views[1], partners, map_file)

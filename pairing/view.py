@@ -61,7 +61,7 @@ class View:
     told_made: tuple[int | None, ...]
     """As ``made``, but None for a constant too."""
     weights: tuple[tuple[int, ...], ...]
-    """Records of role ``weight`` that each module itself owns."""
+    """Records of role ``weight`` that each module itself owns, or the parts it is made of."""
     hidden: frozenset[int] = frozenset()
     """Calls that the user does not want to be paired."""
     before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
@@ -119,8 +119,9 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
     weights = [
         record.role is Role.WEIGHT and record.phase is Phase.FORWARD for record in index.records
     ]
+    hosts = _hosts(index)
     owners = [
-        record.module if is_weight else None
+        hosts.get(record.module, record.module) if is_weight else None
         for record, is_weight in zip(index.records, weights, strict=True)
     ]
     of_call = _by_call(index)
@@ -151,6 +152,16 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         weights=_grouped(owners, len(index.modules)),
         hidden=hidden,
     )
+
+
+def _hosts(index: Index) -> dict[int, int]:
+    """Give the module whose weight is made by each of torch's parametrizations."""
+    found: dict[int, int] = {}
+    for module in index.modules:
+        if kind_of(module) == "parametrizations" and module.parent is not None:
+            around = index.modules[module.parent].parent  # in a ModuleDict by parameter
+            found[module.id] = module.parent if around is None else around
+    return found
 
 
 def _last(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:

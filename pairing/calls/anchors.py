@@ -240,10 +240,12 @@ def token_of(view: View, call: int) -> Token:
 
 def _token(view: View, module: int) -> Token:
     own = view.weights[module]
-    if own and not view.children[module] and view.kinds[module] not in OPAQUE:
+    is_made = any(view.records[record].module != module for record in own)  # by parametrizations
+    is_leaf = is_made or not view.children[module]
+    if own and is_leaf and view.kinds[module] not in OPAQUE:
         shapes = [view.records[record].shape for record in own]
         main = max(shapes, key=lambda shape: (prod(shape), shape))
-        vectors = [shape[0] for shape in shapes if len(shape) == 1 and shape != main]
+        vectors = [prod(shape) for shape in shapes if prod(shape) in shape and shape != main]
         bias = vectors[0] if len(vectors) == 1 else 0
         return view.kinds[module], tuple(sorted(size for size in main if size != 1)), bias
     total = sum(prod(record.shape) for record in distinct_weights(view, module))
