@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_logs"]
 
-LOSS = r"(?i:loss)\s*[:=]\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)?|nan|inf))"
+LOSS = r"(?i:loss)[\"']?(?:\s*[:=]|\s)\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)?|(?:nan|inf)\b))"
+"""``loss: 2.3``, ``loss=2.3``, ``loss 2.3``, and as a key of a dict, as trainers print it."""
 DRAWABLE = (".png", ".svg")
 
 
@@ -31,7 +32,7 @@ DRAWABLE = (".png", ".svg")
     metavar="REGEX",
     multiple=True,
     help="Named groups are the series; a group 'step' aligns them by its number; may repeat.  "
-    "[default: the number after 'loss:' or 'loss=']",
+    "[default: the number after 'loss', with ':', '=' or a space between]",
 )
 @click.option("--atol", type=float, default=0.0, show_default=True, help="Absolute tolerance.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance.")

@@ -32,6 +32,25 @@ def test_equal_logs_match(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout.splitlines()[0]) == (0, "MATCH")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 3 loss 2.5 lr 0.1",
+        "{'loss': 2.5, 'learning_rate': 0.1, 'epoch': 1.0}",
+        '{"step": 3, "train_loss": 2.5}',
+        "Loss = 2.5 after loss information",
+    ],
+)
+def test_loss_is_found_as_trainers_print_it(line: str, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(f"{line}\n", encoding="utf-8")
+    (tmp_path / "b.log").write_text(f"{line}\n".replace("2.5", "2.75"), encoding="utf-8")
+
+    result = run_padiff("compare-logs", "a.log", "b.log", cwd=tmp_path)
+
+    assert result.returncode == 1
+    assert "loss: first divergence at number 0: 2.5 against 2.75" in result.stdout
+
+
 def test_first_divergence_is_named(tmp_path: Path) -> None:
     write(tmp_path / "a.log", [2.0, 1.5, 1.25])
     write(tmp_path / "b.log", [2.0, 1.75, 1.5])
