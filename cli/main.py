@@ -156,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, see the module's table. Never raises, whatever a command does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _open_streams()
     if arguments is None and words and words[0] in _WATCHED and not _HELP & set(words):
         from .crash import tell  # noqa: PLC0415 -- keeps `padiff --help` fast
         from .watcher import can_watch, watched  # noqa: PLC0415
@@ -163,6 +165,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if can_watch():
             return watched(lambda notes: _guarded(words, notes), lambda crash: tell(crash, words))
     return _guarded(words, None)
+
+
+def _open_streams() -> None:
+    """Open what the caller closed (``padiff ... >&-``), lest a dump's file become the output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _guarded(words: list[str], notes: Blackbox | None) -> int:

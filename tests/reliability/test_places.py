@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from padiff.dumpfile import validate
+from tests.support.command import command, environment_for
+from tests.support.tiny_net import tiny_net
 from tests.support.trial_commands import INTO_A_FOLDER, TEMPORARY
 
 if TYPE_CHECKING:
@@ -138,3 +141,19 @@ def test_a_read_only_disk(folder: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as another user")
 def test_a_folder_of_another_user(folder: Path) -> None:
     assert trials(folder, "foreign")["foreign"] == dict.fromkeys(COMMANDS, 2)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code(closed: str, tmp_path: Path) -> None:
+    """A traceback would end with 1, which says that the two diverged."""
+    tiny_net().write(tmp_path / "a")
+    script = f'"$@" {closed}; echo $? > code'
+
+    for words, code in ((["compare", "a", "a"], "0"), (["compare", "a", "none"], "2")):
+        shell = ["sh", "-c", script, "sh", *command(*words)]
+        done = subprocess.run(
+            shell, cwd=tmp_path, env=environment_for(tmp_path), check=True, capture_output=True
+        )
+        assert (tmp_path / "code").read_text().strip() == code
+        assert b"Traceback" not in done.stderr
+        assert validate(tmp_path / "a", deep=True) == []
