@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def assert_unharmed(folder: Path, first: int, count: int, *, most_s: float) -> None:
-    good = ("good", "plain", "deflated", "sampled", "floored")
+    good = ("good", "plain", "deflated", "sampled", "loose", "floored")
     before = {name: listing(folder / name) for name in good}
     around = set(folder.parent.iterdir())
     stop_s = time.monotonic() + most_s
