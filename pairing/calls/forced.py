@@ -48,9 +48,14 @@ class _Flow:
         self.made = [view.told_made[call] for call in layers]
         self._makers: dict[int | None, int] = {}
         self._takers: dict[int | None, list[int]] = defaultdict(list)
+        twice: set[int | None] = set()
         for rank, (taken, made) in enumerate(zip(self.taken, self.made, strict=True)):
+            if made != taken and made in self._makers:
+                twice.add(made)  # two fresh norms of one tensor: who takes it tells of neither
             self._makers.setdefault(made, rank)
             self._takers[taken].append(rank)
+        for made in twice:
+            del self._makers[made]
 
     def maker(self, rank: int) -> int | None:
         """Give the layer whose output a layer takes as it is."""

@@ -125,12 +125,17 @@ class _Links:
         self.view = view
         self.makers: dict[int, int] = {}
         takers: dict[int, set[int]] = defaultdict(set)
+        twice: set[int] = set()
         for number, call in enumerate(known):
             made, taken = view.told_made[call], view.told_given[call]
             if made is not None:
+                if made != taken and made in self.makers:
+                    twice.add(made)
                 self.makers.setdefault(made, number)
             if taken is not None:
                 takers[taken].add(number)
+        for made in twice:
+            del self.makers[made]
         self._feeds = {
             value: sets.setdefault(frozenset(found), len(sets)) for value, found in takers.items()
         }

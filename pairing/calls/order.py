@@ -102,7 +102,12 @@ class _Flow:
         rank, made = self._ranks.get(call), self._inside.pop(call)
         if rank is not None:
             made = _made(made[0], made[1] | 1 << max(rank - made[0], 0))
-        fresh = [one for one in self._values(call, Role.OUTPUT) if one not in self._of]
+        given = set(self._values(call, Role.INPUT)) if rank is not None else set()
+        outputs = list(self._values(call, Role.OUTPUT))
+        for value in outputs if rank is not None else ():
+            if value in self._of and value not in given:  # made twice: who takes it may mean either
+                self._of[value] = common(self._of[value], made)
+        fresh = [one for one in outputs if one not in self._of]
         is_whole = len(fresh) == 1 or rank is not None
         for value in fresh:
             self._of[value] = made if is_whole else self._floor[call]

@@ -100,6 +100,8 @@ def plan_by_search(
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, search.pairs, pairs)
     pairs = _with_tied(sides, pairs)
+    joined = {record for choice in fused.choices for record in choice.candidates}
+    open_rules = [pair for pair in pairs if pair.candidate not in joined]
     return WeightPlan(
         pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),
         alone=tuple(_alone(sides, pairs, mapped)),
@@ -108,7 +110,7 @@ def plan_by_search(
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
         ),
-        choices=(*fused.choices, *turn_choices(sides[1], pairs)),
+        choices=(*fused.choices, *turn_choices(sides[1], open_rules)),
     )
 
 
