@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Place", "places_of", "ranks_of"]
 
 _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
-_MIXED = re.compile(r"[a-z]*\d+[a-z][a-z0-9]*")
+_MIXED = re.compile(r"(?<![a-z\d])[a-z]*+\d++[a-z][a-z0-9]*+")
+"""Tried only where a word begins, so that a long name takes no square of its length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.confined import confined, listing
+from tests.support.dumps import DumpBuilder
 from tests.support.hostile_archives import ARCHIVES
 from tests.support.hostile_chunks import CHUNKS
 from tests.support.hostile_dumps import DUMPS, sample_of_five_equal_axes
@@ -131,3 +132,19 @@ def test_a_large_sample_is_drawn_in_bounded_memory(folder: Path) -> None:
     found = confined(["check", "--deep", folder / "bad"], folder=folder)
 
     assert found.codes == (0,), found.text
+
+
+def test_long_names_take_no_square_of_their_length(folder: Path) -> None:
+    x, name = np.ones((2, 2), np.float32), "ab" * 100_000
+    for place, path in (("one", name), ("two", f"{name}c")):
+        built = DumpBuilder().module("", "Net").module(path, name).tensor(path, name, x)
+        built.enter("", inputs=[x]).call(path, inputs=[x], outputs=[x]).leave(outputs=[x])
+        built.write(folder / place)
+
+    found = confined(
+        ["compare", folder / "one", folder / "two", "-q"],
+        ["map", folder / "one", folder / "two", "-o", folder / "map.toml"],
+        folder=folder,
+    )
+
+    assert found.codes == (0, 0), found.text[-500:]
