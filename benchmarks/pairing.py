@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 from padiff.pairing import pair, plan_weights
-from tests.support.extremes import EXTREMES, Dialect, extreme
-from tests.support.treegen import functional, plant, renamed, run, unwrapped, wrapped
+from tests.support.extremes import EXTREMES, WIDE, Dialect, extreme
+from tests.support.treegen import (
+    functional,
+    plant,
+    renamed,
+    reseeded,
+    run,
+    unwrapped,
+    wrapped,
+)
 
 from .figure import Figure
 
@@ -25,7 +33,7 @@ _CALLS_PER_BLOCK = 7.5
 def figures(*, quick: bool) -> Iterator[Figure]:
     """Pair sides of about 2 000 and 20 000 calls: the same tree, and a port with another tree."""
     sizes = (500, 2_000) if quick else (2_000, 20_000)
-    for kind in ("same tree", "other tree"):
+    for kind in ("same tree", "other tree", "other tree, weights and names"):
         seconds = []
         counts = []
         for size in sizes:
@@ -56,7 +64,7 @@ _LEVELS = 5_000
 
 def _extreme_figures(*, quick: bool) -> Iterator[Figure]:
     """Pair forms that no name helps with: other names throughout, once with other values too."""
-    for kind in EXTREMES:
+    for kind in (*EXTREMES, *WIDE):
         count = _LEVELS if kind.startswith("nested") else _UNITS
         count = count // 10 if quick else count
         for seed, values in ((0, "the same values"), (1, "other values")):
@@ -82,7 +90,7 @@ _UNITS = 20_000
 def _weight_figures(*, quick: bool) -> Iterator[Figure]:
     """Plan the weights of about 20 000 modules without and with equal values."""
     sizes = (500, 2_000) if quick else (2_000, _UNITS)
-    for kind in ("same tree", "other tree"):
+    for kind in ("same tree", "other tree", "other tree, weights and names"):
         seconds = []
         counts = []
         for size in sizes:
@@ -116,9 +124,11 @@ def _sides(kind: str, blocks: int) -> tuple[Run, Run]:
     generator = random.Random(0)
     reference = plant(generator, blocks)
     candidate = reference
-    if kind == "other tree":
+    if kind != "same tree":
         for change in (wrapped, unwrapped, renamed, functional):
             candidate = change(candidate, generator)
+    if kind.endswith("weights and names"):
+        candidate = reseeded(candidate)
     return run(reference, "torch"), run(candidate, "paddle")
 
 

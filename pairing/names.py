@@ -76,7 +76,10 @@ def words_of(path: str) -> frozenset[str]:
     True
     """
     found: set[str] = set()
-    for word in _WORD.findall(_CROSS.sub("cross_", innermost(path))):
+    end = innermost(path)
+    if "att" in end.lower():
+        end = _CROSS.sub("cross_", end)
+    for word in _WORD.findall(end):
         lower = word.lower()
         found.update(_SPLITS.get(lower, (_SYNONYMS.get(lower, lower),)))
     return frozenset(found)

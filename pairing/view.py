@@ -12,7 +12,7 @@ from .kinds import kind_of
 from .tensors.sketch import is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from .calls.groups import Token
     from .result import SideName
@@ -68,6 +68,8 @@ class View:
     """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
     tokens: dict[int, Token] = field(default_factory=dict)
     """Kind and sizes of each module, once they were worked out (``calls/anchors.py``)."""
+    contents: dict[int, Hashable | None] = field(default_factory=dict)
+    """Keys of the weights in each module, once worked out (``calls/likeweights.py``)."""
     sketches: dict[Role, Sketches] = field(default_factory=dict)
     """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
     takers: list[int] = field(default_factory=list)

@@ -137,8 +137,15 @@ def distinct_weights(view: View, module: int) -> Iterator[RecordInfo]:
 
 def _key(view: View, call: int) -> Hashable | None:
     """Give a key of the weights' content that no layout changes; None where it says nothing."""
+    module = view.calls[call].module
+    if module not in view.contents:
+        view.contents[module] = _content(view, module)
+    return view.contents[module]
+
+
+def _content(view: View, module: int) -> Hashable | None:
     size, low, high = 0, inf, -inf
-    for info in distinct_weights(view, view.calls[call].module):
+    for info in distinct_weights(view, module):
         statistics = None if info.value is None else view.values[info.value].statistics
         if statistics is None or statistics.minimum is None or statistics.maximum is None:
             return None

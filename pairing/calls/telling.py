@@ -34,9 +34,13 @@ class Telling:
             Counter(_name(m.path) for m in view.modules if not view.children[m.id])
             for view in self._views
         )
-        self._weights = tuple(
-            Counter(weights_of(view, module) for module, owned in enumerate(view.weights) if owned)
+        self._held = [
+            [weights_of(view, module) for module in range(len(view.modules))]
             for view in self._views
+        ]
+        self._weights = tuple(
+            Counter(key for key, owned in zip(held, view.weights, strict=True) if owned)
+            for held, view in zip(self._held, self._views, strict=True)
         )
 
     def confirms(
@@ -49,7 +53,7 @@ class Telling:
             two: Module of the candidate.
             outputs: What the first call of each gave.
         """
-        weights = [weights_of(view, m) for view, m in zip(self._views, (one, two), strict=True)]
+        weights = self._held[0][one], self._held[1][two]
         if weights[0] is not None and weights[0] == weights[1]:
             counts = [side[weights[0]] for side in self._weights]
             if counts == [1, 1]:

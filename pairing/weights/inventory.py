@@ -8,6 +8,7 @@ parts into which weight_norm took its weight.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -65,10 +66,7 @@ class Entry:
     @property
     def neutral_shape(self) -> tuple[int, ...]:
         """Give the shape in the neutral layout, without axes of length 1."""
-        is_join = len(self.atoms) > 1
-        inverse = Rule(self.rule.steps[1:]).inverse if is_join else self.rule.inverse
-        shape = self.shape if inverse is None else inverse.shape_of([self.shape], self.shape)
-        return tuple(length for length in shape if length != 1)
+        return _neutral(self.rule, self.shape, is_join=len(self.atoms) > 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +230,13 @@ def freed(unit: Unit, surplus: Sequence[Entry], first: int) -> list[Unit]:
             for entry in surplus
         ),
     ]
+
+
+@lru_cache(maxsize=65536)
+def _neutral(rule: Rule, stored: tuple[int, ...], *, is_join: bool) -> tuple[int, ...]:
+    inverse = Rule(rule.steps[1:]).inverse if is_join else rule.inverse
+    shape = stored if inverse is None else inverse.shape_of([stored], stored)
+    return tuple(length for length in shape if length != 1)
 
 
 def _is_part(entry: Entry) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
 
@@ -68,7 +69,8 @@ def plan_weights(
         equal = plan_equal(reference.index, candidate.index, modules)
         if equal is not None:
             return WeightPlan(pairs=tuple(equal), alone=())
-    return plan_by_search(reference, candidate, modules or (), map_file or MapFile())
+    with collector_paused():
+        return plan_by_search(reference, candidate, modules or (), map_file or MapFile())
 
 
 def plan_by_search(

@@ -90,6 +90,8 @@ def apply_weight_map(sides: tuple[Inventory, Inventory], map_file: MapFile) -> M
 
 def without(side: Inventory, records: frozenset[int]) -> Inventory:
     """Give the inventory without some entries, and without the units that they leave empty."""
+    if not records:
+        return side
     units = [
         replace(unit, entries=tuple(e for e in unit.entries if e.record.id not in records))
         for unit in side.units

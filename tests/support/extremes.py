@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["EXTREMES", "Dialect", "extreme"]
+__all__ = ["EXTREMES", "WIDE", "Dialect", "extreme"]
 
 _LETTERS = "bcdfghjklm"
+_KNOWN = frozenset({"Linear", "ReLU", "LayerNorm", "BatchNorm2d", "Conv2d", "MultiheadAttention"})
+_EXPERTS = 256
 
 
 class Dialect(StrEnum):
@@ -65,8 +67,10 @@ class _Maker:
         self._generator = np.random.default_rng(self.seed)
         self._order = 0
 
-    def value(self, size: int = 3) -> int:
+    def value(self, size: int = 3, *, is_unit: bool = False) -> int:
         array = self._generator.standard_normal(size).astype(np.float32)
+        if is_unit:
+            array /= np.linalg.norm(array)
         self.arrays.append(array)
         self.values.append(
             ValueInfo(
@@ -87,7 +91,7 @@ class _Maker:
         return "q" + "".join(_LETTERS[int(digit)] for digit in str(number))
 
     def enter(self, word: str, kind: str, given: int, *, sizes: tuple[int, ...] = ()) -> None:
-        number, is_known = len(self.modules), kind in {"Linear", "ReLU"}
+        number, is_known = len(self.modules), kind in _KNOWN
         parent = self._open[-1] if self._open else None
         above = "" if parent is None else self.modules[parent].path
         name = self.name(word, number)
@@ -116,6 +120,10 @@ class _Maker:
     def layer(self, word: str, kind: str, given: int, *, sizes: tuple[int, ...] = ()) -> int:
         self.enter(word, kind, given, sizes=sizes)
         return self.leave(self.value())
+
+    def also(self, slot: str) -> None:
+        """Let the call that is open give one more output."""
+        self._record(Role.OUTPUT, slot, self.value())
 
     def side(self) -> MemorySide:
         return MemorySide(
@@ -207,15 +215,94 @@ EXTREMES: dict[str, Callable[[_Maker, int], None]] = {
 """What to build by what to call it; each takes a count of modules, of which each runs once."""
 
 
+def _experts(make: _Maker, count: int) -> None:
+    """Run layers of 256 experts, each of two layers that are fed something of their own."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    for _ in range(max(1, count // (3 * _EXPERTS))):
+        make.enter("layer", "Layer", made)
+        make.layer("gate", "Linear", made, sizes=(9, 3))
+        for _ in range(_EXPERTS):
+            given = make.value()
+            make.enter("expert", "Expert", given)
+            inner = make.layer("up", "Linear", given, sizes=(9, 3))
+            make.leave(make.layer("down", "Linear", inner, sizes=(9, 3)))
+        made = make.leave(make.value())
+    make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+
+def _branches(make: _Maker, count: int) -> None:
+    """Run blocks of four branches of one to four convolutions, each with a norm and a ReLU."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    for _ in range(max(1, count // 31)):
+        make.enter("block", "Block", made)
+        for depth in range(1, 5):
+            inner = made
+            for _ in range(depth):
+                inner = make.layer("conv", "Conv2d", inner, sizes=(9,))
+                inner = make.layer("bn", "BatchNorm2d", inner, sizes=(3, 3))
+                inner = make.layer("act", "ReLU", inner)
+        made = make.leave(make.value())
+    make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+
+def _attentions(make: _Maker, count: int) -> None:
+    """Run blocks of one attention, of which what is inside is paired by itself."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    for _ in range(max(1, count // 6)):
+        make.enter("block", "Block", made)
+        make.enter("attn", "MultiheadAttention", made)
+        for word in ("query", "key", "value"):
+            make.layer(word, "Linear", made, sizes=(9, 3))
+        made = make.leave(make.leave(make.layer("out", "Linear", make.value(), sizes=(9, 3))))
+    make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+
+def _one_length(make: _Maker, count: int) -> None:
+    """Run norms without weights: all outputs are as long as one another."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    made = make.layer("first", "Linear", made, sizes=(9, 3))
+    for _ in range(count):
+        make.enter("norm", "LayerNorm", made)
+        made = make.leave(make.value(8, is_unit=True))
+    make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+
+def _many_outputs(make: _Maker, count: int) -> None:
+    """Run one call that gives thousands of tensors, by number or by name."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    make.enter("many", "Many", made)
+    for number in range(count):
+        make.also(
+            f"[{number}]" if make.dialect is Dialect.SAME else f"['{make.name('o', number)}']"
+        )
+    made = make.leave(make.value())
+    make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
+
+
+WIDE: dict[str, Callable[[_Maker, int], None]] = {
+    "256 experts a layer": _experts,
+    "branches of convolutions": _branches,
+    "attentions": _attentions,
+    "outputs of one length": _one_length,
+    "outputs of one call": _many_outputs,
+}
+"""The same for forms that are wide, not all of whose calls can be told apart by what they hold."""
+
+
 def extreme(kind: str, count: int, dialect: Dialect, *, seed: int = 0) -> MemorySide:
     """Give a side of one form; the same seed gives the same weights and values.
 
     Args:
-        kind: One of ``EXTREMES``.
+        kind: One of ``EXTREMES`` or ``WIDE``.
         count: How many modules, about.
         dialect: How they are called.
         seed: Of all numbers.
     """
     make = _Maker(dialect=dialect, seed=seed)
-    EXTREMES[kind](make, count)
+    {**EXTREMES, **WIDE}[kind](make, count)
     return make.side()

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from padiff.pairing import pair
+from padiff.pairing import pair, plan_weights
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.wordtable import WordTable
-from tests.support.extremes import EXTREMES, Dialect, extreme
+from tests.support.extremes import EXTREMES, WIDE, Dialect, extreme
 
 
 @pytest.mark.parametrize("dialect", Dialect)
@@ -42,6 +42,31 @@ def test_time_does_not_grow_with_the_square(kind: str) -> None:
         seconds.append(time.process_time() - began)
 
     assert seconds[1] < 10 * max(seconds[0], 0.1), "four times as many, sixteen times the work"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("kind", WIDE)
+def test_time_of_wide_forms_does_not_grow_with_the_square(kind: str, seed: int) -> None:
+    for way in (pair, plan_weights):
+        seconds = []
+        for count in (300, 1_200):
+            sides = (
+                extreme(kind, count, Dialect.SAME),
+                extreme(kind, count, Dialect.STRANGE, seed=seed),
+            )
+            began = time.process_time()
+            way(*sides)
+            seconds.append(time.process_time() - began)
+
+        assert seconds[1] < 10 * max(seconds[0], 0.1), f"{way}: sixteen times the work"
+
+
+@pytest.mark.parametrize("kind", sorted(WIDE.keys() - {"outputs of one call"}))
+def test_every_call_of_a_wide_form_has_its_partner(kind: str) -> None:
+    found = pair(extreme(kind, 300, Dialect.SAME), extreme(kind, 300, Dialect.STRANGE))
+
+    assert all(call.reference == call.candidate for call in found.calls)
+    assert len(found.calls) == len(extreme(kind, 300, Dialect.SAME).index.calls)
 
 
 def test_the_table_of_words_says_what_words_say_one_by_one() -> None:
