@@ -91,6 +91,7 @@ def _possible(
 def _counts(numbers: Numbers, known: Ancestors, kinds: int) -> Numbers:
     """Count the layers of each number in a set of ranks."""
     prefix, bits = known
-    above = [prefix + place for place, bit in enumerate(bin(bits)[:1:-1]) if bit == "1"]
-    held = numbers[np.concatenate((np.arange(prefix), np.array(above, np.int64)))]
+    octets = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+    above = prefix + np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+    held = np.concatenate((numbers[:prefix], numbers[above]))
     return np.bincount(held[held >= 0], minlength=kinds)

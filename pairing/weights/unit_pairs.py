@@ -50,6 +50,8 @@ class UnitSearch:
         self._same = remembered(strict)
         self._strides = told_strides(self.sides, self._same)
         self._known: list[tuple[int, int]] = []
+        self._scoped: tuple[int, tuple[Mapping[int, int], Mapping[int, int]]] | None = None
+        """The scopes, and the count of pairs that they were made of."""
         self._loose = remembered(loose)
         paths = Paths(
             (
@@ -68,7 +70,7 @@ class UnitSearch:
         found = _from_modules(self.left, self.right, modules)
         self.pairs = found
         scopes = self.scopes()
-        self.pairs = []
+        self.pairs, self._scoped = [], None
         self.take(without_crossing(self.sides, found, scopes, self._same, self._strides))
 
     def free(self, surplus: Mapping[int, Sequence[Entry]]) -> None:
@@ -87,7 +89,7 @@ class UnitSearch:
             self.left += parts[0][1:]
             self.right += parts[1][1:]
             kept.append(replace(pair, reference=parts[0][0], candidate=parts[1][0]))
-        self.pairs = kept
+        self.pairs, self._scoped = kept, None
 
     def suppose(self, modules: Sequence[ModulePair]) -> None:
         """Pair what is left as modules are paired that are not known for sure to be partners."""
@@ -179,6 +181,11 @@ class UnitSearch:
 
     def scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """Give partner modules around paired units a common number."""
+        if self._scoped is None or self._scoped[0] != len(self.pairs):
+            self._scoped = len(self.pairs), self._made_scopes()
+        return self._scoped[1]
+
+    def _made_scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
         votes: Counter[tuple[int, int]] = Counter(dict.fromkeys([(0, 0), *self._known], 1))
         levels = max(_MIN_LEVELS, isqrt(_MAX_MET // max(1, len(self.pairs))))
         for pair in self.pairs:
