@@ -11,7 +11,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint cons
 TESTS ?= tests
 JOBS ?= auto
 
-.PHONY: help demo test pairs slow check format lint links types arch cov bench localisation golden build clean
+.PHONY: help demo test pairs slow check format lint links types arch cov bench localisation golden changelog build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -78,6 +78,9 @@ localisation: $(VENV)/.ready  ## measure how often a planted fault is named, and
 
 golden: $(VENV)/.ready  ## rewrite the golden files; say in the commit why
 	$(BIN)/python tests/golden/make.py
+
+changelog: $(VENV)/.ready  ## show what is new since the last entry of CHANGELOG.md
+	$(BIN)/towncrier build --draft --version next
 
 build: $(VENV)/.ready  ## build wheel and sdist into dist/
 	rm -rf build/lib build/bdist.* dist
