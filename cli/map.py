@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from padiff.dumpfile import ConfigError, open_dump
+from padiff.dumpfile.packed import unpacked
 
 from .joblog import defused_json
 from .output import emit_as_it_is, write_text
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import Dump
+    from padiff.pairing.maps.mapfile import MapFile
 
 __all__ = ["map_modules"]
 
@@ -46,12 +52,26 @@ def map_modules(
     wrong, and give the file to padiff compare, padiff dump --weights-from or padiff weights with
     --map. Without -o it goes to stdout.
     """
-    from padiff.pairing import pair, read_map  # noqa: PLC0415 -- when needed
-    from padiff.pairing.maps.mapwriter import pairing_to_toml  # noqa: PLC0415
+    from padiff.pairing import read_map  # noqa: PLC0415 -- when needed
 
     _check_place(output, overwrite=overwrite)
     entries = None if map_path is None else read_map(map_path)
-    known, found = open_dump(reference), open_dump(candidate)
+    with unpacked(reference) as one, unpacked(candidate) as two:
+        dumps = open_dump(one), open_dump(two)
+        place = _first_common(dumps, (reference, candidate), step=step, rank=rank)
+        text = _paired(dumps, place, entries)
+    if output is None:
+        emit_as_it_is(defused_json(text))
+    else:
+        write_text(output, text)
+    return 0
+
+
+def _first_common(
+    dumps: tuple[Dump, Dump], paths: tuple[Path, Path], *, step: int | None, rank: int | None
+) -> tuple[int, int]:
+    """Give the first step and rank that both dumps have, of those asked for."""
+    known, found = dumps
     common = {(info.step, info.rank) for info in known.files} & {
         (info.step, info.rank) for info in found.files
     }
@@ -60,19 +80,22 @@ def map_modules(
     )
     if not wanted:
         raise ConfigError(
-            f"cannot pair {str(reference)!r} and {str(candidate)!r}: they have no such step and "
+            f"cannot pair {str(paths[0])!r} and {str(paths[1])!r}: they have no such step and "
             "rank in common",
             hint="padiff show DUMP lists them",
         )
-    title = f"{known.manifest.name} ({known.manifest.framework}) = {found.manifest.name} ("
-    title += f"{found.manifest.framework}), written by padiff map"
-    with known.open(*wanted[0]) as one, found.open(*wanted[0]) as two:
-        text = pairing_to_toml(pair(one, two, map_file=entries), one, two, title=title)
-    if output is None:
-        emit_as_it_is(defused_json(text))
-    else:
-        write_text(output, text)
-    return 0
+    return wanted[0]
+
+
+def _paired(dumps: tuple[Dump, Dump], place: tuple[int, int], entries: MapFile | None) -> str:
+    """Pair a step of both and write it down."""
+    from padiff.pairing import pair  # noqa: PLC0415 -- when needed
+    from padiff.pairing.maps.mapwriter import pairing_to_toml  # noqa: PLC0415
+
+    names = (f"{dump.manifest.name} ({dump.manifest.framework})" for dump in dumps)
+    title = f"{' = '.join(names)}, written by padiff map"
+    with dumps[0].open(*place) as one, dumps[1].open(*place) as two:
+        return pairing_to_toml(pair(one, two, map_file=entries), one, two, title=title)
 
 
 def _check_place(path: Path | None, *, overwrite: bool) -> None:

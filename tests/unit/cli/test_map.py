@@ -11,6 +11,7 @@ import pytest
 
 from padiff.cli.main import main
 from padiff.dumper.weights.checkpoint import write_arrays
+from padiff.dumpfile.packed import pack
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ def test_without_a_place_the_map_goes_to_stdout(
 
     entries = tomllib.loads(capsys.readouterr().out)["pair"]
     assert {"reference": "norm", "candidate": "norm"} in entries
+
+
+def test_packed_dumps_are_paired_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference, candidate = tiny_pair(tmp_path)
+    packed = tmp_path / "packed.padiff.zip"
+    pack(reference, packed)
+
+    assert main(["map", str(reference), str(candidate)]) == 0
+    plain = capsys.readouterr().out
+    assert main(["map", str(packed), str(candidate)]) == 0
+    assert capsys.readouterr().out == plain
 
 
 def test_compare_takes_the_written_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
