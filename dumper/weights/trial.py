@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 from padiff.pairing import pair as pair_runs
-from padiff.pairing.result import PairedBy
+from padiff.pairing.result import ModulePair, PairedBy
 from padiff.pairing.weights.fed import moved_to, open_layers, partners_by_input
+from padiff.pairing.weights.siblings import (
+    changed_layers,
+    exchanges,
+    met_siblings,
+    siblings_of,
+)
 from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
 from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumpfile import Index
     from padiff.pairing.maps.mapfile import MapFile
+    from padiff.pairing.rule import Rule
     from padiff.pairing.side import Side
+    from padiff.pairing.weights.siblings import Siblings
     from padiff.pairing.weights.tried import Meeting
     from padiff.pairing.weights.weight_plan import WeightChoice, WeightPair, WeightPlan, WeightWay
 
@@ -53,6 +61,8 @@ class Trial:
     """Tables of the model."""
     named: Mapping[int, tuple[int, ...]]
     """What weights of the model are made of by their names; no run speaks against these."""
+    replan: Callable[[Sequence[ModulePair]], WeightPlan] | None = None
+    """Plans anew where some layers are known."""
     map_file: MapFile | None = None
 
     def settle(self, plan: WeightPlan) -> WeightPlan:
@@ -83,31 +93,123 @@ class Trial:
         return (self._placed(plan) if len(rest) < len(still) else plan), rest
 
     def _placed(self, plan: WeightPlan) -> WeightPlan:
-        """Give layers in doubt the partners that are given the same."""
+        """Give layers in doubt the partners that are given the same, as far as that is told.
+
+        What names tell inside containers that are known by now comes first, then exchanges.
+        """
+        labels: dict[str, str | None] = {}
+        while plan.ambiguous:
+            doubts, tries = len(plan.ambiguous), len(labels)
+            plan = self._known_inside(self._moved(plan))
+            if len(plan.ambiguous) == doubts:
+                plan = self._exchanged(plan, labels)
+            if len(plan.ambiguous) == doubts and len(labels) == tries:
+                break
+        return plan
+
+    def _open_layers(self, plan: WeightPlan) -> dict[int, int]:
+        """Give the layers of which only the partner is in doubt, with the supposed ones."""
         chosen = {record for choice in plan.choices for record in choice.candidates}
         open_pairs = [pair for pair in plan.ambiguous if pair.candidate not in chosen]
         layers = open_layers(self.reference.index, self.live, open_pairs)
         for record in chosen:  # its ways are those of one partner
             layers.pop(self.live.records[record].module, None)
+        return layers
+
+    def _moved(self, plan: WeightPlan) -> WeightPlan:
+        """Give layers in doubt the partners that alone are given the same."""
+        layers = self._open_layers(plan)
         told: dict[int, int] = {}
         for _ in range(_MOST_TURNS if layers else 0):
             with self._run(plan) as run:
-                pairing = pair_runs(self.reference, run, map_file=self.map_file)
-                rules = {one.candidate: one.rule for one in pairing.records}
-                told = partners_by_input(self.reference, run, layers, rules)
-            if all(layers[module] == other for module, other in told.items()):
-                break
+                told = partners_by_input(self.reference, run, layers, self._rules(run))
+                siblings = siblings_of(self.reference, run, layers)
+                if all(layers[module] == other for module, other in told.items()):
+                    for module in self._behind(plan, run, siblings, told):
+                        del told[module]
+                    break
             layers.update(told)
             plan = plan.with_pairs(moved_to(self.reference.index, self.live, plan.pairs, told))
         else:
             return plan
-        moved = moved_to(self.reference.index, self.live, open_pairs, told)
+        moved = moved_to(self.reference.index, self.live, plan.ambiguous, told)
         sure = [
             replace(pair, confidence=1.0, paired_by=PairedBy.VALUE, alternatives=(), note=_GIVEN)
             for pair in moved
             if self._is_allowed(pair) and pair.note in _PLACES
         ]
         return plan.with_pairs(sure)
+
+    def _behind(
+        self, plan: WeightPlan, run: Side, siblings: Sequence[Siblings], told: Iterable[int]
+    ) -> set[int]:
+        """Give the layers whose inputs change if siblings are exchanged that are in doubt."""
+        if not siblings or not told:
+            return set()
+        partners = {module: other for one in siblings for module, other in one.shifted.items()}
+        shifted = plan.with_pairs(moved_to(self.reference.index, self.live, plan.pairs, partners))
+        with self._run(shifted) as other:
+            return changed_layers(run, other, told)
+
+    def _known_inside(self, plan: WeightPlan) -> WeightPlan:
+        """Add what names and shapes tell once the layers that are sure by now are known.
+
+        What names and the run say differently about is for values to tell, not for names.
+        """
+        sure = [pair for pair in plan.pairs if not pair.is_ambiguous]
+        if self.replan is None or not plan.ambiguous:
+            return plan
+        taken = {record for pair in sure for record in pair.reference}
+        known = [
+            ModulePair(reference=other, candidate=module, paired_by=PairedBy.VALUE)
+            for module, other in self._sure_layers(plan).items()
+        ]
+        found = {pair.candidate: pair for pair in self.replan(known).pairs}
+        chosen = {record for choice in plan.choices for record in choice.candidates}
+        told = [
+            new for pair in plan.ambiguous
+            if pair.candidate not in chosen and not pair.note
+            if (new := found.get(pair.candidate)) is not None and not new.is_ambiguous
+            if new.rule == pair.rule and len(new.reference) == len(pair.reference) == 1
+            if taken.isdisjoint(new.reference) and self._is_allowed(new)
+        ]  # fmt: skip
+        return plan.with_pairs(told)
+
+    def _exchanged(self, plan: WeightPlan, labels: dict[str, str | None]) -> WeightPlan:
+        """Try the orders of the first layers that are given one value, like-named ones together.
+
+        Args:
+            plan: What is supposed.
+            labels: What was told of layers by name, None where nothing was; gets another one.
+        """
+        layers = self._open_layers(plan)
+        if not layers:
+            return plan
+        with self._run(plan) as run:
+            every = siblings_of(self.reference, run, layers)
+            met = met_siblings((self.reference, run), every, layers, self._rules(run))
+        indexes = self.reference.index, self.live
+        pairs = [pair for pair in plan.ambiguous if pair.note in _PLACES]
+        choices = [exchanges(*indexes, one, pairs, self._is_allowed) for one in every]
+        is_met = [one in met for one in every]
+        for choice in (choice for choice, here in zip(choices, is_met, strict=True) if here):
+            alike = [other for other in choices if other.is_like(choice)]
+            if choice.name not in labels:
+                labels[choice.name] = self._told(plan, alike, is_every=True)
+            label = labels[choice.name]
+            if label is not None:
+                sure = [one for one, here in zip(choices, is_met, strict=True) if here]
+                sure = [one for one in sure if one.is_like(choice)]
+                plan = self._with_told(_as(plan, alike, label), sure, label)
+                if any(pair.candidate in choice.candidates for pair in plan.ambiguous):
+                    labels[choice.name] = None  # against the names
+                return plan
+        return plan
+
+    def _rules(self, run: Side) -> dict[int, Rule]:
+        """Give the layouts of values that are known."""
+        pairing = pair_runs(self.reference, run, map_file=self.map_file)
+        return {one.candidate: one.rule for one in pairing.records}
 
     def _is_allowed(self, pair: WeightPair) -> bool:
         """Tell whether no name says otherwise."""
@@ -117,8 +219,10 @@ class Trial:
     def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan | None:
         """Decide for like layers together: the same code reads their weights."""
         label = self._told(plan, alike)
-        if label is None:
-            return None
+        return None if label is None else self._with_told(plan, alike, label)
+
+    def _with_told(self, plan: WeightPlan, alike: Sequence[WeightChoice], label: str) -> WeightPlan:
+        """Take the way that runs told, unless it is against the names."""
         ways = [way for choice in alike for way in choice.ways if way.label == label]
         if all(way.is_usual for way in ways):
             note = f"{label}: tried, and only so the model agrees with the reference"
@@ -126,12 +230,25 @@ class Trial:
         note = f"the model agrees with the reference only with {label}, against the names"
         return _with_way(plan, alike, alike[0].ways[0].label, confidence=_REFUSED, note=note)
 
-    def _told(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> str | None:
+    def _told(
+        self, plan: WeightPlan, alike: Sequence[WeightChoice], *, is_every: bool = False
+    ) -> str | None:
+        """Give the way that agrees with the reference if no other that was tried comes near.
+
+        Args:
+            plan: What else is supposed.
+            alike: What is decided together.
+            is_every: Whether layers are exchanged. Then every way is tried, and only what sure
+                layers are given and make, and the model as a whole, is evidence: what pairs
+                the others are the weights that are in question.
+        """
         labels = _labels(alike)
         with ExitStack() as stack:
             first = stack.enter_context(self._run(_as(plan, alike, labels[0])))
             pairing = pair_runs(self.reference, first, map_file=self.map_file)
             every = meetings_of(self.reference, first, pairing, self._owners(plan))
+            if is_every:
+                every = self._among_sure(plan, first, every)
             meetings: list[Meeting] = []
             tried: list[list[float]] = []
             names = [labels[0]]
@@ -144,10 +261,30 @@ class Trial:
                         continue
                     tried.append(errors_at(self.reference, run, meetings))
                     names.append(label)
-                told = told_by(meetings, tried)
+                told = None if is_every else told_by(meetings, tried)
                 if told is not None:
                     return names[told]
-        return None
+        told = told_by(meetings, tried) if len(tried) == len(labels) else None
+        return None if told is None else names[told]
+
+    def _among_sure(
+        self, plan: WeightPlan, run: Side, meetings: Iterable[Meeting]
+    ) -> list[Meeting]:
+        """Keep the values of layers which are partners whatever is exchanged."""
+        sure = {(0, 0), *self._sure_layers(plan).items()}
+        records = run.index.records, self.reference.index.records
+        return [
+            one for one in meetings
+            if (records[0][one.pair.candidate].module, records[1][one.pair.reference[0]].module)
+            in sure
+        ]  # fmt: skip
+
+    def _sure_layers(self, plan: WeightPlan) -> dict[int, int]:
+        """Give the layers with the only partner that they have, and that is not in doubt."""
+        sure = [pair for pair in plan.pairs if not pair.is_ambiguous]
+        found = open_layers(self.reference.index, self.live, sure)
+        doubted = {self.live.records[pair.candidate].module for pair in plan.ambiguous}
+        return {module: other for module, other in found.items() if module not in doubted}
 
     def _owners(self, plan: WeightPlan) -> tuple[set[int], set[int]]:
         """Give the layers whose weights are in question; a container puts out other things too."""
@@ -212,4 +349,5 @@ def _with_way(
         for pair in way.pairs
     ]
     found = plan.with_pairs(made)
-    return replace(found, notes=(*plan.notes, f"{alike[0].name}: {note}"))
+    notes = dict.fromkeys((*plan.notes, f"{alike[0].name}: {note}"))
+    return replace(found, notes=tuple(notes))

@@ -152,6 +152,7 @@ def carry_over(
                     load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
                     rehearse=rehearsal,
                     fed=None if fed is None else lambda: fed(known),
+                    replan=lambda told: plan_weights(side, live, modules=told, map_file=known),
                     map_file=map_file,
                 )
                 supposed = trial.settle(supposed)

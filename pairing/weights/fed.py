@@ -23,10 +23,21 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair
 
+Kind = tuple[object, ...]
+"""Class and shapes of a layer."""
+Given = tuple[Kind, "RecordInfo | None"]
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 _RESHAPE = Rule.parse("reshape")
 
-__all__ = ["moved_to", "open_layers", "partners_by_input"]
+__all__ = [
+    "first_input",
+    "kind_of_layer",
+    "layers_given",
+    "moved_to",
+    "open_layers",
+    "partner_by_input",
+    "partners_by_input",
+]
 
 
 def open_layers(reference: Index, candidate: Index, pairs: Iterable[WeightPair]) -> dict[int, int]:
@@ -60,22 +71,46 @@ def partners_by_input(
     Returns:
         Modules that take what no layer of their kind takes, or several take, are left out.
     """
-    ours = {other: _first_input(reference, other) for other in layers.values()}
-    kinds = {other: _kind(reference, other) for other in layers.values()}
+    table = layers_given(reference, layers.values())
     found: dict[int, int] = {}
     for module, supposed in layers.items():
-        given = _first_input(candidate, module)
-        rivals = [
-            (other, record)
-            for other, record in ours.items()
-            if record is not None and kinds[other] == kinds[supposed]
-        ]
-        if given is not None:
-            best = _nearest((reference, candidate), rivals, given, rules.get(given.id, _RESHAPE))
-            if best is not None:
-                found[module] = best
+        best = partner_by_input((reference, candidate), module, table, table[supposed][0], rules)
+        if best is not None:
+            found[module] = best
     uses = Counter(found.values())
     return {module: other for module, other in found.items() if uses[other] == 1}
+
+
+def layers_given(side: Side, modules: Iterable[int]) -> dict[int, Given]:
+    """Give the kinds of layers, and what each is given first in its first call."""
+    return {module: (kind_of_layer(side, module), first_input(side, module)) for module in modules}
+
+
+def partner_by_input(
+    sides: tuple[Side, Side],
+    module: int,
+    others: Mapping[int, Given],
+    kind: Kind,
+    rules: Mapping[int, Rule],
+) -> int | None:
+    """Give the layer that alone is given what a module of the candidate is given.
+
+    Args:
+        sides: The reference's run, and one of the model.
+        module: Of the candidate.
+        others: Layers of the reference.
+        kind: Only those of this kind count.
+        rules: Layouts that are known, by record of the candidate.
+    """
+    given = first_input(sides[1], module)
+    rivals = [
+        (other, record)
+        for other, (its_kind, record) in others.items()
+        if record is not None and its_kind == kind
+    ]
+    if given is None:
+        return None
+    return _nearest(sides, rivals, given, rules.get(given.id, _RESHAPE))
 
 
 def _nearest(
@@ -95,7 +130,7 @@ def _nearest(
     return errors[0][1] if is_alone else None
 
 
-def _first_input(side: Side, module: int) -> RecordInfo | None:
+def first_input(side: Side, module: int) -> RecordInfo | None:
     """Give what a module is given first in its first call."""
     calls = [call.id for call in side.index.calls if call.module == module]
     records = [
@@ -107,7 +142,7 @@ def _first_input(side: Side, module: int) -> RecordInfo | None:
     return min(records, key=lambda record: record.order, default=None)
 
 
-def _kind(side: Side, module: int) -> tuple[object, ...]:
+def kind_of_layer(side: Side, module: int) -> Kind:
     """Give what two modules must have in common to exchange their weights."""
     own = [record for record in side.index.records if record.module == module]
     shapes = sorted((record.slot, record.shape) for record in own if record.role in _OWNED)
@@ -135,5 +170,7 @@ def moved_to(
         module = candidate.records[pair.candidate].module
         if module in partners:
             slot = reference.records[pair.reference[0]].slot
-            found.append(replace(pair, reference=(slots[partners[module], slot],)))
+            made = (slots[partners[module], slot],)
+            others = pair.others_than(made, pair.rule)
+            found.append(replace(pair, reference=made, alternatives=others))
     return found

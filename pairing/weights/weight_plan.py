@@ -70,6 +70,12 @@ class WeightPair:
         """Tell whether the evidence does not single this pair out."""
         return self.confidence < SURE
 
+    def others_than(self, reference: tuple[int, ...], rule: Rule) -> tuple[Alternative, ...]:
+        """Give what else the parameter could be made of, if it is made in this way."""
+        own = Alternative(reference=self.reference, rule=self.rule)
+        made = Alternative(reference=reference, rule=rule)
+        return tuple(one for one in dict.fromkeys((own, *self.alternatives)) if one != made)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightAlone:
@@ -117,6 +123,11 @@ class WeightChoice:
     def is_fused(self) -> bool:
         """Tell whether parts are joined or taken: then what comes out is laid out alike."""
         return len(self.candidates) > 1 or len(self.references) > 1
+
+    def is_like(self, other: WeightChoice) -> bool:
+        """Tell whether another choice is that of like layers, between the same ways."""
+        labels = [{way.label for way in one.ways} for one in (self, other)]
+        return self.name == other.name and labels[0] == labels[1]
 
     @property
     def references(self) -> frozenset[int]:
@@ -188,7 +199,7 @@ class WeightPlan:
             pairs[pair.candidate] = replace(
                 pair,
                 confidence=min(pair.confidence, _DISPUTED),
-                alternatives=before.alternatives,
+                alternatives=before.others_than(pair.reference, pair.rule),
                 note=before.note or pair.note,
             )
         new = [choice for choice in other.choices if choice.candidates.isdisjoint(taken[1])]

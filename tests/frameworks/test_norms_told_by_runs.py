@@ -158,22 +158,167 @@ def test_norms_that_are_used_against_their_names_are_not_exchanged(tmp_path: Pat
         torch.testing.assert_close(tensor, reference.state_dict()[name])
 
 
-def test_layers_that_are_given_the_same_stay_ambiguous(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="ambiguous"):
-        _carried(tmp_path, _Both("left", "right"), _Both("gate", "value"), X)
-
-
 class _Both(nn.Module):
-    def __init__(self, *names: str) -> None:
+    """Two layers that are given the same; their product is the same whichever is which."""
+
+    def __init__(self, *names: str, is_even: bool = False, is_crossed: bool = False) -> None:
         super().__init__()
         for name in names:
             setattr(self, name, nn.Linear(WIDTH, WIDTH))
-        self.names = names
+        self.names = names[::-1] if is_crossed else names
+        self.is_even = is_even
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         one, two = (getattr(self, name)(x) for name in self.names)
-        found: torch.Tensor = one * two.tanh()
+        found: torch.Tensor = one * two if self.is_even else one * two.tanh()
         return found
+
+
+def test_layers_that_nothing_tells_apart_stay_ambiguous(tmp_path: Path) -> None:
+    reference = _Both("left", "right", is_even=True)
+
+    with pytest.raises(ConfigError, match=r"left\.weight \(identity\) or right\.weight"):
+        _carried(tmp_path, reference, _Both("gate", "value", is_even=True), X)
+
+
+@pytest.mark.parametrize("is_crossed", [False, True])
+def test_layers_that_are_given_the_same_are_told_by_what_comes_of_them(
+    tmp_path: Path, *, is_crossed: bool
+) -> None:
+    candidate = _Both("gate", "value", is_crossed=is_crossed)
+
+    plan, error = _carried(tmp_path, _Both("left", "right"), candidate, X)
+
+    assert error < 1e-5
+    order = "right, left" if is_crossed else "left, right"
+    assert any(note.startswith(f"gate, value: {order}: tried") for note in plan.notes)
+
+
+class _Attention(nn.Module):
+    """Query, key and value of one size, defined in some order under some names."""
+
+    def __init__(self, names: str, order: str) -> None:
+        super().__init__()
+        for name in names:
+            setattr(self, name, nn.Linear(WIDTH, WIDTH))
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.order = order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (getattr(self, name)(x) for name in self.order)
+        found: torch.Tensor = x + self.out((query @ key.mT).softmax(-1) @ value)
+        return found
+
+
+@pytest.mark.parametrize("order", ["cab", "abc"])
+def test_query_key_and_value_are_told_in_all_layers_together(tmp_path: Path, order: str) -> None:
+    reference = nn.Sequential(*(_Attention("xyz", "xyz") for _ in range(2)))
+    candidate = nn.Sequential(*(_Attention("abc", order) for _ in range(2)))
+
+    plan, error = _carried(tmp_path, reference, candidate, X)
+
+    assert error < 1e-5
+    assert sum("tried" in note for note in plan.notes) == 1
+
+
+class _Parallel(nn.Module):
+    """Two norms of one value, as GPT-NeoX has them before attention and MLP."""
+
+    def __init__(self, first: str, second: str, *, is_crossed: bool = False) -> None:
+        super().__init__()
+        for name in (first, second):
+            setattr(self, name, nn.LayerNorm(WIDTH))
+        self.names = (second, first) if is_crossed else (first, second)
+        self.mix, self.up = nn.Linear(5, 5), nn.Linear(WIDTH, WIDTH + 1)
+        self.down = nn.Linear(WIDTH + 1, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, two = (getattr(self, name)(x) for name in self.names)
+        found: torch.Tensor = x + self.mix(one.mT).mT + self.down(self.up(two).relu())
+        return found
+
+
+@pytest.mark.parametrize("is_crossed", [False, True])
+def test_norms_side_by_side_are_told_by_what_is_made_of_them(
+    tmp_path: Path, *, is_crossed: bool
+) -> None:
+    reference = nn.Sequential(*(_Parallel("ada", "bob") for _ in range(2)))
+    candidate = nn.Sequential(*(_Parallel("yes", "zoe", is_crossed=is_crossed) for _ in range(2)))
+
+    _, error = _carried(tmp_path, reference, candidate, X)
+
+    assert error < 1e-5
+
+
+def test_siblings_that_are_used_against_their_names_are_not_exchanged(tmp_path: Path) -> None:
+    reference = nn.Sequential(_Parallel("norm_attn", "norm_mlp"))
+    faulty = nn.Sequential(_Parallel("norm_attn", "norm_mlp", is_crossed=True))
+
+    _, error = _carried(tmp_path, reference, faulty, X)
+
+    assert error > 1e-3
+    for name, tensor in faulty.state_dict().items():
+        torch.testing.assert_close(tensor, reference.state_dict()[name])
+
+
+class _Levels(nn.Module):
+    """Two heads of equal shapes that are called on each of several levels."""
+
+    def __init__(self, boxes: str, classes: str, *, is_late: bool) -> None:
+        super().__init__()
+        self.names = boxes, classes
+        for name in (classes, boxes) if is_late else (boxes, classes):
+            last = nn.Linear(WIDTH, 4 if name == boxes else 6)
+            setattr(self, name, nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), last))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        heads = [getattr(self, name) for name in self.names]
+        return [head(level) for head in heads for level in (x, x + 1, x * 2)]
+
+
+def test_heads_that_are_called_on_several_levels_are_told(tmp_path: Path) -> None:
+    reference = _First(_Levels("reg_head", "cls_head", is_late=True))
+    candidate = _First(_Levels("box", "kinds", is_late=False))
+
+    _, error = _carried(tmp_path, reference, candidate, X)
+
+    assert error < 1e-5
+
+
+class _Branches(nn.Module):
+    """Two branches of two layers each, all of one shape, that meet in the end."""
+
+    def __init__(self, names: str, order: str) -> None:
+        super().__init__()
+        for name in names:
+            setattr(self, name, nn.Linear(WIDTH, WIDTH))
+        self.order = order
+        self.out = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, two, three, four = (getattr(self, name) for name in self.order)
+        found: torch.Tensor = self.out(three(one(x).relu()) * four(two(x).relu()).tanh())
+        return found
+
+
+@pytest.mark.parametrize("order", ["pqrs", "qprs", "qpsr", "srqp"])
+def test_branches_are_told_with_all_that_is_in_them(tmp_path: Path, order: str) -> None:
+    candidate = _Branches("pqrs", order)
+
+    _, error = _carried(tmp_path, _Branches("wxyz", "wxyz"), candidate, X)
+
+    assert error < 1e-5
+
+
+class _First(nn.Module):
+    """Joins the outputs, so that they can be held against each other."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat(self.body(x), -1)
 
 
 class _Turned(nn.Module):

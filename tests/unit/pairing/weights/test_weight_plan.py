@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from padiff.pairing.result import PairedBy
-from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
+from padiff.pairing.weights.weight_plan import Alternative, WeightPair, WeightPlan
 
 
 def _plan(reference: int, confidence: float = 1.0) -> WeightPlan:
@@ -36,3 +38,14 @@ def test_what_is_ambiguous_itself_raises_no_doubt() -> None:
     plan = _plan(3)
 
     assert plan.doubted_by(_plan(4, 0.3), {}) == plan
+
+
+def test_a_bolder_plan_s_pair_has_the_supposed_one_as_alternative_and_not_itself() -> None:
+    rival = Alternative(reference=(4,))
+    (pair,) = _plan(3, 0.3).pairs
+    timid = WeightPlan(pairs=(replace(pair, alternatives=(rival,)),), alone=())
+
+    (found,) = timid.filled_by(_plan(4, 0.4)).pairs
+
+    assert found.reference == (4,)
+    assert [one.reference for one in found.alternatives] == [(3,)]

@@ -1,0 +1,149 @@
+"""Layers that are given one and the same value: which is which only shows behind them.
+
+Query, key and value of an attention, or norms side by side, are given the same on both sides. In
+each way in which they can be exchanged their weights are laid out alike; the names of a way say
+which of the reference's layers takes which place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from .fed import first_input, kind_of_layer, layers_given, moved_to, partner_by_input
+from .weight_plan import WeightChoice, WeightWay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from padiff.dumpfile import Index
+    from padiff.pairing.rule import Rule
+    from padiff.pairing.side import Side
+
+    from .weight_plan import WeightPair
+
+__all__ = ["Siblings", "changed_layers", "exchanges", "met_siblings", "siblings_of"]
+
+_MOST = 4
+"""Of more siblings there are more orders than are tried."""
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Siblings:
+    """As many layers of each side that are given one value."""
+
+    reference: tuple[int, ...]
+    """Module ids of the supposed partners, in the order of the candidate's."""
+    candidate: tuple[int, ...]
+    """Module ids, ascending."""
+
+    @property
+    def shifted(self) -> dict[int, int]:
+        """Give each layer the partner of the next one."""
+        return dict(
+            zip(self.candidate, (*self.reference[1:], self.reference[0]), strict=True)
+        )  # fmt: skip
+
+
+def siblings_of(reference: Side, candidate: Side, layers: Mapping[int, int]) -> list[Siblings]:
+    """Give the open layers that are given the same, where their supposed partners are, too.
+
+    Args:
+        reference: The reference's run.
+        candidate: A run of the model.
+        layers: Modules of the candidate that are in doubt, with their supposed partners.
+    """
+    ours = _together(
+        reference, {other: kind_of_layer(reference, other) for other in layers.values()}
+    )
+    kinds = {module: kind_of_layer(reference, other) for module, other in layers.items()}
+    found = []
+    for modules in _together(candidate, kinds):
+        partners = [layers[module] for module in modules]
+        if 1 < len(modules) <= _MOST and sorted(partners) in ours:
+            found.append(Siblings(reference=tuple(partners), candidate=tuple(modules)))
+    return found
+
+
+def met_siblings(
+    sides: tuple[Side, Side],
+    siblings: Iterable[Siblings],
+    layers: Mapping[int, int],
+    rules: Mapping[int, Rule],
+) -> list[Siblings]:
+    """Give those that are given what their partners are given, and no other layer in doubt is.
+
+    Args:
+        sides: The two runs.
+        siblings: As ``siblings_of`` gives them.
+        layers: As there.
+        rules: Layouts that are known, by record of the candidate.
+    """
+    table = layers_given(sides[0], layers.values())
+    found = []
+    for one in siblings:
+        first, *twins = one.reference
+        others = {module: given for module, given in table.items() if module not in twins}
+        kind = table[first][0]
+        if partner_by_input(sides, one.candidate[0], others, kind, rules) == first:
+            found.append(one)
+    return found
+
+
+def changed_layers(one: Side, other: Side, modules: Iterable[int]) -> set[int]:
+    """Give the layers that two runs of the candidate give different values."""
+    return {module for module in modules if _given(one, module) != _given(other, module)}
+
+
+def exchanges(
+    reference: Index,
+    candidate: Index,
+    siblings: Siblings,
+    pairs: Sequence[WeightPair],
+    is_allowed: Callable[[WeightPair], bool],
+) -> WeightChoice:
+    """Give each order in which the layers can have the weights of their supposed partners.
+
+    Args:
+        reference: Tables of where the values come from.
+        candidate: Tables of the model.
+        siblings: Who may be exchanged.
+        pairs: Of the plan.
+        is_allowed: Tells whether no name speaks against a pair.
+    """
+    paths = [reference.modules[module].path.split(".") for module in siblings.reference]
+    shared = next(
+        (at for at, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1),
+        min(map(len, paths)),
+    )
+    leaves = {
+        module: ".".join(path[shared:])
+        for module, path in zip(siblings.reference, paths, strict=True)
+    }
+    names = [candidate.modules[module].path for module in siblings.candidate]
+    ways = []
+    for order in permutations(siblings.reference):
+        partners = dict(zip(siblings.candidate, order, strict=True))
+        made = tuple(moved_to(reference, candidate, pairs, partners))
+        label = ", ".join(leaves[module] for module in order)
+        usual = all(is_allowed(pair) for pair in made)
+        ways.append(WeightWay(label=label, pairs=made, is_usual=usual))
+    return WeightChoice(ways=tuple(ways), name=_NUMBER.sub("#", ", ".join(names)))
+
+
+def _together(side: Side, kinds: Mapping[int, object]) -> list[list[int]]:
+    """Group modules of one kind that are given one value, ascending."""
+    groups: dict[tuple[object, object], list[int]] = {}
+    for module in sorted(kinds):
+        given = _given(side, module)
+        if given is not None:
+            groups.setdefault((given, kinds[module]), []).append(module)
+    return list(groups.values())
+
+
+def _given(side: Side, module: int) -> object:
+    record = first_input(side, module)
+    return None if record is None else side.index.values[record.value or 0].digest
