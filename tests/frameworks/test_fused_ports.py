@@ -11,11 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from padiff.dumper import record
-from padiff.dumper.adapters import load
-from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed
-from padiff.dumper.weights.weights import load_weights
 from padiff.dumpfile import ConfigError
+from tests.support.carrying import carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,28 +143,7 @@ class _Residual(nn.Module):
 def _carried(
     folder: Path, reference: nn.Module, candidate: nn.Module, x: torch.Tensor = X
 ) -> tuple[WeightPlan, float]:
-    """Give one net the other's weights by a run; the plan and the relative error."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in reference.parameters():
-            parameter.normal_(0.2, 0.5)
-        with record(reference, name="reference", out=folder) as dump:
-            expected = reference(x)
-
-        def run() -> torch.Tensor:
-            with torch.no_grad():
-                made: torch.Tensor = candidate(x)
-                return made
-
-        adapter = load("torch")
-        plan = load_weights(
-            candidate,
-            adapter,
-            dump.path,
-            rehearsal=lambda: rehearse(candidate, adapter, run),
-            fed=lambda known: rehearse_fed(candidate, adapter, run, dump.path, known),
-        )
-        return plan, float((run() - expected).norm() / expected.norm())
+    return carried(folder, reference, candidate, x, mean=0.2, seed=0)
 
 
 @pytest.mark.parametrize("name", ["qkv", "c_attn", "query_key_value", "W_pack"])

@@ -9,11 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from padiff.dumper import record
-from padiff.dumper.adapters import load
-from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed
-from padiff.dumper.weights.weights import load_weights
 from padiff.dumpfile import ConfigError
+from tests.support.carrying import carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,30 +70,7 @@ def _blocks(*names: str, is_crossed: bool = False) -> nn.Sequential:
 def _carried(
     folder: Path, reference: nn.Module, candidate: nn.Module, *inputs: torch.Tensor
 ) -> tuple[WeightPlan, float]:
-    """Give one model the other's weights by runs; the plan and the relative error."""
-    numbers = torch.Generator().manual_seed(7)
-    reference.eval()
-    candidate.eval()
-    with torch.no_grad():
-        for parameter in reference.parameters():
-            parameter.normal_(0.3, 0.5, generator=numbers)
-        with record(reference, name="reference", out=folder) as dump:
-            expected: torch.Tensor = reference(*inputs)
-
-        def run() -> torch.Tensor:
-            with torch.no_grad():
-                made: torch.Tensor = candidate(*inputs)
-                return made
-
-        adapter = load("torch")
-        plan = load_weights(
-            candidate,
-            adapter,
-            dump.path,
-            rehearsal=lambda: rehearse(candidate, adapter, run),
-            fed=lambda known: rehearse_fed(candidate, adapter, run, dump.path, known),
-        )
-        return plan, float((run() - expected).norm() / expected.norm())
+    return carried(folder, reference, candidate, *inputs, mean=0.3, seed=7)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 FILE = "step_000000/rank_0000.h5"
 PAGE = "p0000_float32"
 ATTRIBUTES = 3_000
-OWN = "v00000099"
-"""A dataset that no good dump here has."""
+OWN = "v00000099"  # a dataset that no good dump here has
 
 
 class Cases(list[tuple["Callable[..., Any]", str]]):
