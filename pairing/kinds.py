@@ -227,11 +227,12 @@ def known_class(module: ModuleInfo) -> str | None:
 
     The nearest one in method resolution order counts; None for a class of the user's own.
     """
-    for path in (module.class_path, *module.bases):
-        name = public_name(path)
-        if name in KINDS:
-            return name
-    return None
+    return _nearest_known((module.class_path, *module.bases))
+
+
+@lru_cache(maxsize=4096)
+def _nearest_known(paths: tuple[str, ...]) -> str | None:
+    return next((name for name in map(public_name, paths) if name in KINDS), None)
 
 
 def kind_of(module: ModuleInfo) -> str | None:

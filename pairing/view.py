@@ -60,6 +60,8 @@ class View:
     """As ``given``, but None for a constant too, which anything could make."""
     told_made: tuple[int | None, ...]
     """As ``made``, but None for a constant too."""
+    telling: Sequence[bool]
+    """Of each value whether it is no constant."""
     weights: tuple[tuple[int, ...], ...]
     """Records of role ``weight`` that each module itself owns, or the parts it is made of."""
     hidden: frozenset[int] = frozenset()
@@ -149,6 +151,7 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         largest=largest,
         given=given,
         made=made,
+        telling=told,
         told_given=tuple(v if v is not None and told[v] else None for v in given),
         told_made=tuple(v if v is not None and told[v] else None for v in made),
         weights=_grouped(owners, len(index.modules)),

@@ -33,14 +33,12 @@ class WordTable:
         self, reference: Sequence[frozenset[str]], candidate: Sequence[frozenset[str]]
     ) -> None:
         """Take both lists; names of no words are like nothing."""
-        counts = [
-            Counter(word for words in set(side) for word in words)
-            for side in (reference, candidate)
-        ]
-        shared = sorted(
-            counts[0].keys() & counts[1].keys(), key=lambda w: (-counts[0][w] - counts[1][w], w)
-        )
-        columns = {word: place for place, word in enumerate(shared[:_MAX_WORDS])}
+        sides = [set(side) for side in (reference, candidate)]
+        shared = frozenset().union(*sides[0]) & frozenset().union(*sides[1])
+        if len(shared) > _MAX_WORDS:
+            counts = Counter(word for side in sides for words in side for word in words & shared)
+            shared = frozenset(sorted(shared, key=lambda word: (-counts[word], word))[:_MAX_WORDS])
+        columns = {word: place for place, word in enumerate(sorted(shared))}
         self._weights = np.array([weight_of([word]) for word in columns])
         self._numbers, self._rows, self._totals = zip(
             _encoded(reference, columns), _encoded(candidate, columns), strict=True
@@ -60,15 +58,13 @@ def _encoded(
     names: Sequence[frozenset[str]], columns: dict[str, int]
 ) -> tuple[Places, npt.NDArray[np.bool_], Floats]:
     """Give for each name the row of its words, the rows, and what all words of each row weigh."""
-    known: dict[tuple[frozenset[int], float], int] = {}
-    numbers = np.empty(len(names), np.int64)
+    known: dict[tuple[frozenset[str], float], int] = {}
     of_words: dict[frozenset[str], int] = {}
-    for place, words in enumerate(names):
-        if words not in of_words:
-            kept = frozenset(columns[word] for word in words if word in columns)
-            of_words[words] = known.setdefault((kept, weight_of(words)), len(known))
-        numbers[place] = of_words[words]
+    kept = frozenset(columns)
+    for words in dict.fromkeys(names):
+        of_words[words] = known.setdefault((words & kept, weight_of(words)), len(known))
+    numbers = np.array([of_words[words] for words in names], np.int64)
     rows = np.zeros((len(known), len(columns)), np.bool_)
-    for (kept, _), number in known.items():
-        rows[number, list(kept)] = True
+    for (words, _), number in known.items():
+        rows[number, [columns[word] for word in words]] = True
     return numbers, rows, np.array([total for _, total in known])

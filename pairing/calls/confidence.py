@@ -7,7 +7,6 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
-from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
@@ -15,8 +14,8 @@ from .doubt import Rated, spread
 from .holding import Holding
 from .onesided import OPAQUE
 from .proof import Proofs, with_proofs
-from .rivals import RatedSide, prepare
-from .telling import Telling, numbers_in, weights_of
+from .rivals import RatedSide
+from .weighing import Weighing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["rate", "rate_calls"]
 
-_CLEAR = 0.3
-"""A partner whose evidence is better by so much leaves no doubt."""
-_EQUAL_WEIGHTS = 2.0
-_EQUAL_NUMBERS = 0.5
-_EQUAL_INPUT = 1.0
-_EQUAL_FLOW = 1.0
-_ALIKE = 0.8
-"""Outputs whose statistics are nearer than this speak for a pair; below, chance does it, too."""
 _PLACED = 0.05
 """Two containers that share no layer, and are paired by their place alone."""
 _LIKELY = 0.9
@@ -57,18 +48,18 @@ def rate(
         The pairs with their confidence, and what is proven of the calls.
     """
     sides = (
-        prepare(reference, set(modules.ahead), set(calls.ahead)),
-        prepare(candidate, set(modules.back), set(calls.back)),
+        RatedSide(reference, modules.ahead, calls.ahead.keys()),
+        RatedSide(candidate, modules.back, calls.back.keys()),
     )
     holding = Holding(reference.modules, candidate.modules, modules.ahead)
     shares = _shares(reference, candidate, modules, holding)
     for call, share in calls.share.items():
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
-    telling = Telling(reference, candidate)
-    rated = [_rate(sides, telling, (one, two), modules, shares) for one, two in modules]
-    rated, proofs = with_proofs((reference, candidate), calls, rated)
-    found = spread((reference, candidate), calls, rated, (sides[0].jobs, sides[1].jobs))
+    weighing = Weighing(sides, modules)
+    rated = [_rate(weighing, (one, two), modules, shares) for one, two in modules]
+    rated, proofs = with_proofs((reference, candidate), calls, rated, weighing.weighed)
+    found = spread((reference, candidate), calls, rated, sides[1])
     return _as_sure_as_content(reference, candidate, found, rated, holding), proofs
 
 
@@ -123,44 +114,29 @@ def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]
 
 
 def _rate(
-    sides: tuple[RatedSide, RatedSide],
-    telling: Telling,
-    pair: tuple[int, int],
-    modules: Matching,
-    shares: dict[int, float],
+    weighing: Weighing, pair: tuple[int, int], modules: Matching, shares: dict[int, float]
 ) -> Rated:
+    """Rate a pair by itself; a leaf that nothing singles out is weighed only if nothing proves it.
+
+    Returns:
+        The pair, of a leaf that is still to be weighed with a confidence of 1.
+    """
     one, two = pair
+    reference, candidate = weighing.views
     by = modules.by[one]
-    reference, candidate = sides[0].view, sides[1].view
     is_same_path = reference.modules[one].path == candidate.modules[two].path
-    confidence = 1.0
-    alternatives: tuple[int, ...] = ()
-    rivals: tuple[int, ...] = ()
-    is_confirmed = by is PairedBy.MAP or is_same_path
-    if reference.children[one] or candidate.children[two]:
-        confidence = max(shares.get(one, 1.0), _PLACED)
-    elif by is not PairedBy.MAP and not is_same_path:
-        doubts = {
-            other: _doubt(sides, (one, two), (modules.back.get(other), other))
-            for other in sides[1].rivals(two, one, sides[0])
-        }
-        back = {
-            other: _doubt(sides, (one, two), (other, modules.ahead.get(other)))
-            for other in sides[0].rivals(one, two, sides[1])
-        }
-        confidence = 1 / (1 + max(sum(doubts.values()), sum(back.values())))
-        alternatives = tuple(other for other, doubt in doubts.items() if doubt > 0)
-        rivals = tuple(other for other, doubt in back.items() if doubt > 0)
-        outputs = sides[0].outputs[one], sides[1].outputs[two]
-        is_confirmed = confidence >= 1.0 and telling.confirms(one, two, outputs)
-    made = ModulePair(
-        reference=one,
-        candidate=two,
-        paired_by=by,
-        confidence=confidence,
-        alternatives=alternatives,
+    is_certain = by is PairedBy.MAP or is_same_path
+    is_container = bool(reference.children[one] or candidate.children[two])
+    confidence = max(shares.get(one, 1.0), _PLACED) if is_container else 1.0
+    made = Rated(
+        pair=ModulePair(reference=one, candidate=two, paired_by=by, confidence=confidence),
+        is_confirmed=is_certain,
+        is_weighed=is_container or is_certain,
     )
-    return Rated(pair=made, rivals=rivals, is_confirmed=is_confirmed)
+    if made.is_weighed or not weighing.are_told(one, two):
+        return made
+    made = weighing.weighed(made)
+    return replace(made, is_confirmed=made.pair.confidence >= 1.0)
 
 
 def _shares(
@@ -223,51 +199,3 @@ def _inside(view: View, layers: Sequence[bool]) -> list[int]:
         if module.parent is not None:
             counts[module.parent] += counts[module.id] + layers[module.id]
     return counts
-
-
-def _doubt(
-    sides: tuple[RatedSide, RatedSide],
-    chosen: tuple[int, int],
-    rest: tuple[int | None, int | None],
-) -> float:
-    """Say how much another partner is in the way of a pair, in [0, 1].
-
-    Args:
-        sides: Both sides.
-        chosen: The pair.
-        rest: A rival of one of the two and its partner, None if it has none. If both are there,
-            the two pairs are weighed against those that exchanging partners makes: what speaks
-            against the exchange for one pair speaks for both.
-    """
-    (one, two), (other, partner) = chosen, rest
-    margin = _evidence(sides, one, two)
-    if other is not None and partner is not None:
-        margin += _evidence(sides, other, partner)
-        margin -= _evidence(sides, one, partner) + _evidence(sides, other, two)
-        margin /= 2
-    elif partner is not None:
-        margin -= _evidence(sides, one, partner)
-    elif other is not None:
-        margin -= _evidence(sides, other, two)
-    return min(max(1 - margin / _CLEAR, 0.0), 1.0)
-
-
-def _evidence(sides: tuple[RatedSide, RatedSide], one: int, two: int) -> float:
-    """Score what tells modules of one job apart: names, numbers, weights, outputs."""
-    reference, candidate = sides[0].view, sides[1].view
-    paths = reference.modules[one].path, candidate.modules[two].path
-    score = likeness(words_of(paths[0]), words_of(paths[1]))
-    score += _EQUAL_NUMBERS * (numbers_in(paths[0]) == numbers_in(paths[1]))
-    weights = weights_of(reference, one), weights_of(candidate, two)
-    score += _EQUAL_WEIGHTS * (weights[0] is not None and weights[0] == weights[1])
-    given = sides[0].fed(one), sides[1].fed(two)
-    if given[0] is not None and given[1] is not None:
-        score += _EQUAL_INPUT * (given[0].digest == given[1].digest)
-    outputs = sides[0].outputs[one], sides[1].outputs[two]
-    if outputs[0] is not None and outputs[1] is not None:
-        near = alikeness(reference, outputs[0], candidate, outputs[1]) or 0.0
-        score += max(near - _ALIKE, 0.0) / (1 - _ALIKE)
-    after = sides[0].fed_to[one], sides[1].fed_to[two]
-    if None not in after:
-        score += _EQUAL_FLOW if after[0] == after[1] else -_EQUAL_FLOW
-    return score

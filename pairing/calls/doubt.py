@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.result import ModulePair
     from padiff.pairing.view import View
 
     from .calls import CallPairs
+    from .rivals import RatedSide
 
 __all__ = ["Rated", "spread"]
 
@@ -29,10 +30,12 @@ class Rated:
     """A pair as rated by itself."""
 
     pair: ModulePair
-    rivals: tuple[int, ...]
+    rivals: tuple[int, ...] = ()
     """Reference modules that could stand in for the pair's own."""
     is_confirmed: bool
     """Whether names, weights or outputs say that it is right, whatever is around it."""
+    is_weighed: bool = True
+    """Whether it was looked for what else could be the partner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def spread(
     views: tuple[View, View],
     calls: CallPairs,
     rated: Sequence[Rated],
-    jobs: tuple[Sequence[Hashable], Sequence[Hashable]],
+    other_side: RatedSide,
 ) -> tuple[ModulePair, ...]:
     """Lower the confidence of what depends on pairs in doubt.
 
@@ -59,7 +62,7 @@ def spread(
         views: Both sides.
         calls: The paired calls.
         rated: The pairs of modules, ascending by reference.
-        jobs: What each module of each side does; only modules of one job can be alternatives.
+        other_side: The candidate; only its modules of one job can be alternatives.
     """
     own = [_contradicted(views, calls, one) for one in rated]
     inside = (
@@ -74,7 +77,7 @@ def spread(
             found.append(pair)
             continue
         branch = inside[1].get(pair.candidate)
-        others = pair.alternatives or _alternatives(views[1], jobs[1], pair.candidate, branch)
+        others = pair.alternatives or _alternatives(other_side, pair.candidate, branch)
         found.append(replace(pair, confidence=limit, alternatives=others))
     return tuple(found)
 
@@ -179,9 +182,7 @@ def _along(
     return limits
 
 
-def _alternatives(
-    view: View, jobs: Sequence[Hashable], module: int, branch: _Branch | None
-) -> tuple[int, ...]:
+def _alternatives(side: RatedSide, module: int, branch: _Branch | None) -> tuple[int, ...]:
     """Find modules of the same job in the branches that could be meant instead."""
     found: set[int] = set()
     todo = list(branch.others) if branch is not None else []
@@ -189,7 +190,7 @@ def _alternatives(
         if not todo or len(found) == _MAX_ALTERNATIVES:
             break
         current = todo.pop()
-        todo.extend(view.children[current])
-        if jobs[current] == jobs[module] and current != module:
+        todo.extend(side.view.children[current])
+        if side.jobs[current] == side.jobs[module] and current != module:
             found.add(current)
     return tuple(sorted(found))

@@ -17,7 +17,7 @@ import numpy as np
 
 from .anchors import token_of
 from .groups import fit
-from .order import ancestors_of, undecided
+from .order import ancestors_of, undecided, undecided_near
 from .sole import sole_partners
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Forced:
         self.pairs: dict[int, int] = {}
         """Rank of the candidate's layer by that of the reference's."""
         self._back: dict[int, int] = {}
-        self._open: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+        self._open: tuple[set[int], set[int]] = (set(), set())
         self._groups: dict[Hashable, tuple[list[int], list[int]]] = {}
 
     def take(self, known: Iterable[tuple[int, int]]) -> None:
@@ -106,7 +106,10 @@ class Forced:
     def rivals(self, one: int, two: int) -> list[int]:
         """Give some layers of the candidate that could be the partner, the nearest first."""
         mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
-        found = set(self._open[1].get(two, ()))
+        found: set[int] = set()
+        if two in self._open[1]:
+            group = self._groups[self._flows[1].groups[two]][1]
+            found.update(undecided_near(self._flows[1].ancestors, group, two, _MAX_RIVALS))
         place, other = bisect_left(mine, one), bisect_left(theirs, two)
         places = (place, other - 1, other, other + 1)
         found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
@@ -160,7 +163,7 @@ class Forced:
                 if rank not in taken:
                     groups[group][side].append(rank)
         self._groups = dict(groups)
-        self._open = ({}, {})
+        self._open = (set(), set())
         found: list[tuple[int, int]] = []
         for ranks in groups.values():
             for side in (0, 1):
@@ -176,7 +179,7 @@ class Forced:
     def _rule_out(self) -> list[tuple[int, int]]:
         """Pair the layers of which what must run before leaves no other partner."""
         even = [ranks for ranks in self._groups.values() if len(ranks[0]) == len(ranks[1])]
-        doubtful = [ranks for ranks in even if not self._open[0].keys().isdisjoint(ranks[0])]
+        doubtful = [ranks for ranks in even if not self._open[0].isdisjoint(ranks[0])]
         if not doubtful:
             return []
         numbers = [np.full(len(flow.groups), -1, np.int64) for flow in self._flows]

@@ -23,7 +23,7 @@ from .linked import prove_free
 from .onesided import opaque_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from padiff.pairing.view import View
 
@@ -59,7 +59,10 @@ class Proofs:
 
 
 def with_proofs(
-    views: tuple[View, View], calls: CallPairs, rated: Sequence[Rated]
+    views: tuple[View, View],
+    calls: CallPairs,
+    rated: Sequence[Rated],
+    weighed: Callable[[Rated], Rated],
 ) -> tuple[list[Rated], Proofs]:
     """Confirm the pairs that are proven, and lower the confidence of all others.
 
@@ -67,6 +70,7 @@ def with_proofs(
         views: Both sides.
         calls: The paired calls.
         rated: The pairs of modules, ascending by reference.
+        weighed: Gives a pair that nothing proves with what else could be the partner.
 
     Returns:
         The pairs anew, and what is proven of the calls. Modules that
@@ -78,23 +82,24 @@ def with_proofs(
     proofs = prove_layers(views, layers, calls, confirmed)
     free = prove_free(views, calls, proofs.proven, layers)
     proven = proofs.proven | free.proven
-    told = set(layers[0]) | free.calls[0], set(layers[1]) | free.calls[1]
+    told = [
+        {view.calls[call].module for call in (*side, *others)}
+        for view, side, others in zip(views, layers, free.calls, strict=True)
+    ]
     rivals = {**proofs.rivals, **free.rivals}
     in_order = proven | (proofs.rivals.keys() - proofs.contradicted)
     found = []
     for one in rated:
         ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
-        is_told = all(
-            any(call in side for call in side_ran) for side, side_ran in zip(told, ran, strict=True)
-        )
+        is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
         if one.is_confirmed or not is_told:
-            found.append(one)
+            found.append(weighed(one))
         elif _is_proven(calls, ran, proven):
             pair = replace(one.pair, confidence=1.0, alternatives=())
-            found.append(Rated(pair=pair, rivals=(), is_confirmed=True))
+            found.append(Rated(pair=pair, is_confirmed=True))
         else:
             limit = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE
-            found.append(_in_doubt(views, one, rivals, limit))
+            found.append(_in_doubt(views, weighed(one), rivals, limit))
     return found, Proofs(proven=proven, rivals=rivals)
 
 

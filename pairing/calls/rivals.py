@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import RecordInfo, Role, ValueInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence, Set
+    from collections.abc import Container, Hashable, Iterator, Sequence, Set
 
     from padiff.pairing.view import View
 
-__all__ = ["RatedSide", "prepare"]
+__all__ = ["RatedSide"]
 
 Food = tuple[str, int | None]
 _MAX_RIVALS = 4
@@ -24,29 +24,87 @@ _MAX_AROUND = 4
 """So many calls around a layer are looked at for towers that are fed the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RatedSide:
-    """One side with the modules that could stand in for one another."""
+    """One side with the modules that could stand in for one another; each table made when needed.
 
-    view: View
-    outputs: tuple[RecordInfo | None, ...]
-    """The largest output of the first call of each module."""
-    foods: tuple[Food, ...]
-    """What each module was fed first."""
-    jobs: tuple[Hashable, ...]
-    """Kind and sizes of each module."""
-    eaters: dict[Hashable, list[int]]
-    """Modules by job and what they are fed, or by job and parent where they never ran."""
-    towers: dict[int, list[Hashable]]
-    """Keys in ``eaters`` of each module by what the calls around its first call are fed."""
-    spare: dict[Hashable, list[int]]
-    """Modules none of whose calls has a partner, by job and paired surroundings."""
-    around: tuple[int | None, ...]
-    """The nearest paired module around each module."""
-    values: dict[str, int]
-    """Value by digest."""
-    fed_to: tuple[Hashable | None, ...]
-    """The jobs of the layers that take what each layer gives as it is; None where not known."""
+    Where data flow proves all layers nothing else is asked of most of them.
+    """
+
+    def __init__(self, view: View, paired: Container[int], paired_calls: Set[int]) -> None:
+        """Take one side.
+
+        Args:
+            view: The side.
+            paired: Its modules that have a partner.
+            paired_calls: Its calls that have one.
+        """
+        self.view = view
+        self._paired = paired
+        self._paired_calls = paired_calls
+
+    @cached_property
+    def outputs(self) -> tuple[RecordInfo | None, ...]:
+        """The largest output of the first call of each module."""
+        return tuple(
+            self.view.main(ran[0], Role.OUTPUT) if ran else None for ran in self.view.executed
+        )
+
+    @cached_property
+    def jobs(self) -> tuple[Hashable, ...]:
+        """Kind and sizes of each module."""
+        return tuple(_job(self.view, module, output) for module, output in enumerate(self.outputs))
+
+    @cached_property
+    def foods(self) -> tuple[Food, ...]:
+        """What each module was fed first."""
+        return tuple(_food(self.view, module.id) for module in self.view.modules)
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """Value by digest."""
+        return {value.digest: value.id for value in self.view.values}
+
+    @cached_property
+    def _towers(self) -> dict[int, list[Hashable]]:
+        """Keys in ``_eaters`` of each module by what the calls around its first call are fed."""
+        return _towers(self.view, self.jobs, self.foods)
+
+    @cached_property
+    def _eaters(self) -> dict[Hashable, list[int]]:
+        """Modules by job and what they are fed, or by job and parent where they never ran."""
+        found: dict[Hashable, list[int]] = defaultdict(list)
+        for module, inside in enumerate(self.view.children):
+            if not inside:
+                found[self.jobs[module], self.foods[module]].append(module)
+        for module in sorted(self._towers):
+            for key in self._towers[module]:
+                found[key].append(module)
+        return found
+
+    @cached_property
+    def _spare(self) -> dict[Hashable, list[int]]:
+        """Modules none of whose calls has a partner, by job and paired surroundings."""
+        found: dict[Hashable, list[int]] = defaultdict(list)
+        for module, ran in enumerate(self.view.executed):
+            is_spare = module not in self._paired and self._paired_calls.isdisjoint(ran)
+            if is_spare and not self.view.children[module]:
+                found[self.jobs[module], self._around[module]].append(module)
+        return found
+
+    @cached_property
+    def _around(self) -> tuple[int | None, ...]:
+        """The nearest paired module around each module."""
+        found: list[int | None] = []
+        for module in self.view.modules:
+            outer = module.parent
+            is_paired = outer is None or outer in self._paired
+            found.append(outer if is_paired or outer is None else found[outer])
+        return tuple(found)
+
+    @cached_property
+    def fed_to(self) -> tuple[Hashable | None, ...]:
+        """The jobs of the layers that take what each layer gives as it is; None if not known."""
+        return _fed_to(self.view, self.jobs, self.foods, self.outputs)
 
     def rivals(self, module: int, partner: int, other_side: RatedSide) -> Iterator[int]:
         """Give the modules that structure and data flow cannot tell from this one.
@@ -54,14 +112,14 @@ class RatedSide:
         Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
         """
         job = self.jobs[module]
-        found = _nearest(self.eaters.get((job, self.foods[module]), []), module)
+        found = _nearest(self._eaters.get((job, self.foods[module]), []), module)
         given = other_side.fed(partner)
         same = None if given is None else self.values.get(given.digest)
         if same is not None:
-            found |= _nearest(self.eaters.get((job, ("fed", same)), []), module)
-        found |= _nearest(self.spare.get((job, self.around[module]), []), module)
-        for key in self.towers.get(module, ()):
-            found |= _nearest(self.eaters[key], module)
+            found |= _nearest(self._eaters.get((job, ("fed", same)), []), module)
+        found |= _nearest(self._spare.get((job, self._around[module]), []), module)
+        for key in self._towers.get(module, ()):
+            found |= _nearest(self._eaters[key], module)
         mine = self.outputs[module]
         for other in sorted(found - {module}):
             theirs = self.outputs[other]
@@ -79,44 +137,6 @@ def _nearest(modules: Sequence[int], module: int) -> set[int]:
     """Give the few of an ascending list that stand next to a module."""
     place = bisect_left(modules, module)
     return set(modules[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1])
-
-
-def prepare(view: View, paired: Set[int], paired_calls: Set[int]) -> RatedSide:
-    """Prepare one side, in a few passes over its modules and calls."""
-    around: list[int | None] = []
-    for module in view.modules:
-        outer = module.parent
-        is_paired = outer is None or outer in paired
-        around.append(outer if is_paired or outer is None else around[outer])
-    eaters: dict[Hashable, list[int]] = defaultdict(list)
-    spare: dict[Hashable, list[int]] = defaultdict(list)
-    outputs = tuple(_output(view, module.id) for module in view.modules)
-    jobs = tuple(_job(view, module, output) for module, output in enumerate(outputs))
-    foods = tuple(_food(view, module.id) for module in view.modules)
-    for module in view.modules:
-        if view.children[module.id]:
-            continue
-        job = jobs[module.id]
-        eaters[job, foods[module.id]].append(module.id)
-        if module.id not in paired and paired_calls.isdisjoint(view.executed[module.id]):
-            spare[job, around[module.id]].append(module.id)
-    towers = _towers(view, jobs, foods)
-    for place in sorted(towers):
-        for key in towers[place]:
-            eaters[key].append(place)
-    values = {value.digest: value.id for value in view.values}
-    return RatedSide(
-        view=view,
-        outputs=outputs,
-        foods=foods,
-        jobs=jobs,
-        eaters=eaters,
-        towers=towers,
-        spare=spare,
-        around=tuple(around),
-        values=values,
-        fed_to=_fed_to(view, jobs, foods, outputs),
-    )
 
 
 def _fed_to(
@@ -178,8 +198,3 @@ def _food(view: View, module: int) -> Food:
         return "inside", view.modules[module].parent
     main = view.main(ran[0], Role.INPUT)
     return ("alone", module) if main is None or main.value is None else ("fed", main.value)
-
-
-def _output(view: View, module: int) -> RecordInfo | None:
-    ran = view.executed[module]
-    return view.main(ran[0], Role.OUTPUT) if ran else None

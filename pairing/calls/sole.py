@@ -8,6 +8,7 @@ layers apart wherever the shorter branch runs first.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,17 +53,25 @@ def sole_partners(
 
 def _forced(can: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Give what every way to pair all rows with all columns has in common, one after the other."""
-    if not (can.any(axis=0).all() and can.any(axis=1).all()):
+    counts = can.sum(axis=1), can.sum(axis=0)
+    if not (counts[0].all() and counts[1].all()):
         return  # the two groups are not of the same layers
     rest = can.copy()
-    while True:
-        is_sole = (rest.sum(axis=1, keepdims=True) == 1) | (rest.sum(axis=0, keepdims=True) == 1)
-        sole = np.argwhere(rest & is_sole)
-        if not len(sole):
-            return
-        row, column = sole[0].tolist()
+    sole = [(row, int(rest[row].argmax())) for row in np.flatnonzero(counts[0] == 1).tolist()]
+    sole += [(int(rest[:, at].argmax()), at) for at in np.flatnonzero(counts[1] == 1).tolist()]
+    heapify(sole)
+    while sole:
+        row, column = heappop(sole)
+        if not rest[row, column]:
+            continue
         yield row, column
+        emptied = rest[:, column].copy(), rest[row].copy()
         rest[row] = rest[:, column] = False
+        for side in (0, 1):
+            counts[side][emptied[side]] -= 1
+            for at in np.flatnonzero(emptied[side] & (counts[side] == 1)).tolist():
+                other = int((rest[at] if side == 0 else rest[:, at]).argmax())
+                heappush(sole, (at, other) if side == 0 else (other, at))
 
 
 def _possible(
@@ -73,25 +82,40 @@ def _possible(
 ) -> npt.NDArray[np.bool_]:
     """Tell which layers of a group can be partners: neither needs more before it than ran."""
     least = [
-        np.array([_counts(side, known[rank], kinds) for rank in of])
+        _counts(side, [known[rank] for rank in of], kinds)
         for side, known, of in zip(numbers, ancestors, ranks, strict=True)
     ]
     most = [
-        np.array([_counts(side, (rank, 0), kinds) for rank in of])
+        _counts(side, [(rank, 0) for rank in of], kinds)
         for side, of in zip(numbers, ranks, strict=True)
     ]
+    # Of most kinds enough ran before each of them, whatever any of the others needs.
+    short = [(least[n].max(axis=0) > most[1 - n].min(axis=0)).nonzero()[0] for n in (0, 1)]
+    low, high = least[0][:, short[0]], most[0][:, short[1]]
+    enough, needed = most[1][:, short[0]], least[1][:, short[1]]
     return np.array(
         [
-            (low <= most[1]).all(axis=1) & (least[1] <= high).all(axis=1)
-            for low, high in zip(least[0], most[0], strict=True)
+            (one <= enough).all(axis=1) & (needed <= other).all(axis=1)
+            for one, other in zip(low, high, strict=True)
         ]
     )
 
 
-def _counts(numbers: Numbers, known: Ancestors, kinds: int) -> Numbers:
-    """Count the layers of each number in a set of ranks."""
-    prefix, bits = known
-    octets = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
-    above = prefix + np.flatnonzero(np.unpackbits(octets, bitorder="little"))
-    held = np.concatenate((numbers[:prefix], numbers[above]))
-    return np.bincount(held[held >= 0], minlength=kinds)
+def _counts(numbers: Numbers, known: Sequence[Ancestors], kinds: int) -> Numbers:
+    """Count the layers of each number in some sets of ranks, shape (sets, kinds)."""
+    found = np.empty((len(known), kinds), np.int64)
+    below, reach = np.zeros(kinds, np.int64), 0
+    for place in sorted(range(len(known)), key=lambda one: known[one][0]):
+        prefix, bits = known[place]
+        if prefix > reach:
+            below, reach = below + _count(numbers[reach:prefix], kinds), prefix
+        found[place] = below
+        if bits:
+            octets = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+            above = prefix + np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+            found[place] += _count(numbers[above], kinds)
+    return found
+
+
+def _count(numbers: Numbers, kinds: int) -> Numbers:
+    return np.bincount(numbers[numbers >= 0], minlength=kinds)

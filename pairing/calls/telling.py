@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
-__all__ = ["Telling", "numbers_in", "weights_of"]
+__all__ = ["Telling", "numbers_in"]
 
 _NAMED = 0.8
 """Paths this alike, numbers included, are those of partners."""
@@ -35,13 +35,17 @@ class Telling:
             for view in self._views
         )
         self._held = [
-            [weights_of(view, module) for module in range(len(view.modules))]
+            [_weights_of(view, module) for module in range(len(view.modules))]
             for view in self._views
         ]
         self._weights = tuple(
             Counter(key for key, owned in zip(held, view.weights, strict=True) if owned)
             for held, view in zip(self._held, self._views, strict=True)
         )
+
+    def is_same_weight(self, one: int, two: int) -> bool:
+        """Tell whether two modules own weights of the same content."""
+        return self._held[0][one] is not None and self._held[0][one] == self._held[1][two]
 
     def confirms(
         self, one: int, two: int, outputs: tuple[RecordInfo | None, RecordInfo | None]
@@ -95,7 +99,7 @@ def numbers_in(path: str) -> tuple[int, ...]:
     return tuple(map(int, _NUMBER.findall(innermost(path))))
 
 
-def weights_of(view: View, module: int) -> Hashable | None:
+def _weights_of(view: View, module: int) -> Hashable | None:
     """Give a key of a module's weights that no layout changes; None where they say nothing."""
     found = []
     for record in view.weights[module]:

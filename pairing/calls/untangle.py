@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Iterable, Iterator, Sequence, Set
+
+    import numpy.typing as npt
 
     from padiff.pairing.view import View
 
     from .anchors import Evidence
+
+    Floats = npt.NDArray[np.float64]
 
 __all__ = ["untangled"]
 
 _CLEAR = 0.5
 """By how much another assignment must be better for the order to give way."""
 _MAX_SIBLINGS = 64
+_BATCH = 256
+"""So many groups are scored at once: what a single small one takes is the call itself."""
 
 
 def untangled(
@@ -49,19 +55,39 @@ def untangled(
             found.append((one, two))
         else:
             groups[given[0], given[1]].append((one, two))
+    several: list[list[tuple[int, int]]] = []
     for group in groups.values():
-        found += _reassigned(evidence, group)
+        if 1 < len(group) <= _MAX_SIBLINGS:
+            several.append(group)
+        else:
+            found += group
+    for start in range(0, len(several), _BATCH):
+        some = several[start : start + _BATCH]
+        for group, table in zip(some, _tables(evidence, some), strict=True):
+            found += _reassigned(table, group)
     return sorted(found)
 
 
-def _reassigned(evidence: Evidence, group: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    if not 1 < len(group) <= _MAX_SIBLINGS:
+def _tables(evidence: Evidence, groups: Sequence[Sequence[tuple[int, int]]]) -> Iterator[Floats]:
+    """Score all with all of each group."""
+    sizes = [len(group) for group in groups]
+    ours = np.array([one for group in groups for one, _ in group], np.int64)
+    rows = np.repeat(ours, np.repeat(sizes, sizes))
+    theirs = [two for group in groups for _ in group for _, two in group]
+    ends = np.cumsum(np.square(sizes))
+    parts = np.split(evidence.scores(rows, np.array(theirs, np.int64)), ends[:-1])
+    for size, part in zip(sizes, parts, strict=True):
+        yield part.reshape(size, size)
+
+
+def _reassigned(table: Floats, group: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Give the pairs of a group anew, if another assignment is clearly better."""
+    if (table.diagonal() >= table.max(axis=1)).all():
         return group
-    rows, columns = np.array(group).T
-    scores = evidence.scores(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
-    table = scores.reshape(len(rows), len(columns))
     ranked = sorted(
-        (-table[place, other], place, other) for place, other in np.ndindex(table.shape)
+        (-score, place, other)
+        for place, row in enumerate(table.tolist())
+        for other, score in enumerate(row)
     )
     taken: tuple[set[int], set[int]] = (set(), set())
     better: list[tuple[int, int]] = []
@@ -73,4 +99,4 @@ def _reassigned(evidence: Evidence, group: list[tuple[int, int]]) -> list[tuple[
     gain = sum(table[place, other] for place, other in better) - float(np.trace(table))
     if len(better) < len(group) or gain < _CLEAR:
         return group
-    return [(int(rows[place]), int(columns[other])) for place, other in better]
+    return [(group[place][0], group[other][1]) for place, other in better]

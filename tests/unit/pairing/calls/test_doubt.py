@@ -6,8 +6,12 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from padiff.pairing import pair
+from padiff.pairing.calls.weighing import Weighing
 from tests.support import treegen
+from tests.support.extremes import Dialect, extreme
 from tests.support.treelayers import Node
 
 if TYPE_CHECKING:
@@ -109,6 +113,39 @@ def test_what_only_one_of_two_towers_has_tells_their_other_layers_apart() -> Non
     found = rated(reference, treegen.reordered(treegen.reseeded(changed_names(reference))))
 
     assert {p.confidence for p in found.values()} == {1.0}
+
+
+@pytest.mark.parametrize("kind", ["equal layers", "layers of all sizes"])
+def test_what_data_flow_proves_is_not_weighed_against_others(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def refuse(self: Weighing, one: int, two: int) -> float:
+        raise AssertionError(f"{one} and {two} are weighed")
+
+    monkeypatch.setattr(Weighing, "_evidence", refuse)
+
+    found = pair(extreme(kind, 50, Dialect.SAME), extreme(kind, 50, Dialect.STRANGE, seed=1))
+
+    assert {one.confidence for one in found.modules} == {1.0}
+
+
+def test_two_siblings_are_weighed_once_with_each_partner(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    gathered = Weighing._gathered
+
+    def counted(self: Weighing, one: int, two: int) -> float:
+        asked.append((one, two))
+        return gathered(self, one, two)
+
+    monkeypatch.setattr(Weighing, "_gathered", counted)
+
+    pair(
+        extreme("attentions", 60, Dialect.SAME),
+        extreme("attentions", 60, Dialect.STRANGE, seed=1),
+    )
+
+    assert asked
+    assert len(asked) == len(set(asked))
 
 
 def changed_names(node: Node) -> Node:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from functools import reduce
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from padiff.pairing import SideName
-from padiff.pairing.calls.order import ancestors_of, common, has, undecided, union
+from padiff.pairing.calls import order
+from padiff.pairing.calls.order import (
+    ancestors_of,
+    common,
+    has,
+    undecided,
+    undecided_near,
+    union,
+)
 from padiff.pairing.view import view_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
@@ -48,18 +57,64 @@ def test_layers_that_feed_one_another_are_in_order() -> None:
     found = ancestors_of(view_of(chain(is_hidden=False), SideName.REFERENCE), [1, 2, 3])
 
     assert [unpacked(one) for one in found] == [set(), {0}, {0, 1}]
-    assert undecided(found, [0, 1, 2]) == {}
+    assert undecided(found, [0, 1, 2]) == set()
 
 
 def test_nothing_is_known_across_functions_between_modules() -> None:
     found = ancestors_of(view_of(chain(is_hidden=True), SideName.REFERENCE), [1, 2, 3])
 
     assert [unpacked(one) for one in found] == [set(), set(), set()]
-    assert undecided(found, [0, 1, 2]) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+    assert undecided(found, [0, 1, 2]) == {0, 1, 2}
+    assert [sorted(undecided_near(found, [0, 1, 2], rank, 4)) for rank in range(3)] == [
+        [1, 2],
+        [0, 2],
+        [0, 1],
+    ]
 
 
 def test_long_runs_of_unknown_order_are_undecided_without_looking_at_every_two() -> None:
-    found = undecided([(0, 0)] * 1000, range(1000))
+    assert undecided([(0, 0)] * 1000, range(1000)) == set(range(1000))
 
-    assert sorted(found) == list(range(1000))
-    assert all(rank not in others and others for rank, others in found.items())
+
+@given(known=st.lists(st.sets(st.integers(0, 40)), max_size=40), of=st.sets(st.integers(0, 39)))
+def test_what_is_undecided_is_what_is_so_with_any_other(
+    known: list[set[int]], of: set[int]
+) -> None:
+    ancestors = [
+        packed({other for other in ranks if other < rank}) for rank, ranks in enumerate(known)
+    ]
+    group = sorted(rank for rank in of if rank < len(known))
+    open_ = {
+        (one, two)
+        for two in group
+        for one in group
+        if one < two and one not in unpacked(ancestors[two])
+    }
+
+    found = undecided(ancestors, group)
+
+    assert found == {rank for both in open_ for rank in both}
+    for rank in group:
+        near = undecided_near(ancestors, group, rank, 2)
+        before = [one for one, two in sorted(open_) if two == rank][-2:]
+        after = sorted(two for one, two in open_ if one == rank)[:2]
+        assert sorted(near) == before + after
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_layers_side_by_side_take_few_steps_each(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Experts of two layers each: the second knows the first, and nothing else of its block."""
+    steps = 0
+
+    def counted(ancestors: tuple[int, int], rank: int) -> bool:
+        nonlocal steps
+        steps += 1
+        return has(ancestors, rank)
+
+    monkeypatch.setattr(order, "has", counted)
+    ancestors = [(0, 0) if rank % 2 == 0 else (0, 1 << (rank - 1)) for rank in range(width)]
+
+    assert undecided(ancestors, range(width)) == set(range(width))
+    assert steps <= 5 * width
