@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Divergence, JudgedPair, Kind, NodeRow, Verdict
+from padiff.dumpfile import Role
 
 from .calltree import is_bad
 
@@ -24,6 +25,7 @@ SEVERITY = (
     Verdict.DIVERGED,
 )
 """Verdicts from harmless to bad; the worst one stands for a module."""
+_ARGUMENTS = (Role.INPUT, Role.GRAD_INPUT)
 
 
 _Own = tuple[int | None, int | None]
@@ -120,24 +122,49 @@ def _turn(node: _Node, first_call: dict[int, int]) -> tuple[bool, int]:
 def _worst(
     pairing: Pairing, pairs: tuple[JudgedPair, ...]
 ) -> tuple[dict[_Own, dict[Phase, Verdict]], dict[_Own, set[Phase]]]:
-    """Find the worst verdict of each node's own records, and where not all are covered."""
+    """Find the worst verdict of each node's own records, and where not all are covered.
+
+    What only one of two partners is given, a mask or positions, says nothing about what both do: it
+    counts where there is nothing else to say.
+    """
     partner = {pair.reference: pair.candidate for pair in pairing.modules}
     back = {pair.candidate: pair.reference for pair in pairing.modules}
     found: dict[_Own, dict[Phase, Verdict]] = defaultdict(dict)
     uncovered: dict[_Own, set[Phase]] = defaultdict(set)
+    aside: dict[tuple[_Own, Phase], Verdict] = {}
     # Most records of a module say the same: each thing that is said of it is looked at once.
     told = dict.fromkeys(
-        (pair.reference is None, end.module, end.address.phase, pair.verdict, pair.covered)
+        (
+            pair.reference is None,
+            end.module,
+            end.address.phase,
+            pair.verdict,
+            pair.covered,
+            _is_argument(pair),
+        )
         for pair in pairs
         if (end := pair.reference or pair.candidate) is not None
     )
-    for is_candidate, module, phase, verdict, covered in told:
+    for is_candidate, module, phase, verdict, covered, is_argument in told:
         key: _Own = (back.get(module), module) if is_candidate else (module, partner.get(module))
-        current = found[key].get(phase, Verdict.SKIPPED)
-        found[key][phase] = max(current, verdict, key=SEVERITY.index)
         if not covered:
             uncovered[key].add(phase)
+        if is_argument and None not in key:
+            aside[key, phase] = verdict
+            continue
+        current = found[key].get(phase, Verdict.SKIPPED)
+        found[key][phase] = max(current, verdict, key=SEVERITY.index)
+    for (key, phase), verdict in aside.items():
+        found[key].setdefault(phase, verdict)
     return found, uncovered
+
+
+def _is_argument(pair: JudgedPair) -> bool:
+    """Tell whether it is something that one side's call alone is given."""
+    end = pair.reference or pair.candidate
+    is_alone = pair.reference is None or pair.candidate is None
+    is_open = pair.verdict is Verdict.MISSING and not pair.fatal
+    return is_alone and is_open and end is not None and end.address.role in _ARGUMENTS
 
 
 def _only_inherited(divergences: tuple[Divergence, ...]) -> set[int]:

@@ -226,8 +226,31 @@ def _draw_left_out(canvas: Canvas, comparison: Comparison, pairs: list[JudgedPai
     _list(canvas, phases)
     if missing:
         canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
-        _draw_alone(canvas, "only on", missing)
+        _draw_missing(canvas, missing)
     _draw_skipped(canvas, skipped)
+
+
+def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
+    """List what only one side has; what many modules or calls alike have shares a row."""
+    if canvas.verbose:
+        _draw_alone(canvas, "only on", missing)
+        return
+    groups: dict[tuple[str, str, str], list[JudgedPair]] = {}
+    for pair in missing:
+        groups.setdefault((_only(pair), _what(canvas, pair), pair.reason), []).append(pair)
+    canvas.table(
+        ["only on", "what", "reason"],
+        [
+            [
+                only,
+                f"{canvas.safe(names(found[0]))} {what}"
+                + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
+                canvas.safe(reason),
+            ]
+            for (only, what, reason), found in groups.items()
+        ],
+        wrapping=("what", "reason"),
+    )
 
 
 def _draw_alone(canvas: Canvas, side: str, pairs: list[JudgedPair]) -> None:
