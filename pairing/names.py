@@ -28,8 +28,8 @@ _SYNONYMS = {
     "pooling": "pool", "pooler": "pool", "maxpool": "pool", "avgpool": "pool",
 }  # fmt: skip
 _SPLITS = {
-    "qkv": ("q", "k", "v"), "layernorm": ("norm",), "attn": ("attn",), "selfattn": ("self", "attn"),
-    "input": ("in",), "sa": ("self", "attn"),
+    "qkv": ("q", "k", "v"), "kv": ("k", "v"), "layernorm": ("norm",), "attn": ("attn",),
+    "selfattn": ("self", "attn"), "input": ("in",), "sa": ("self", "attn"),
 }  # fmt: skip
 _CROSS = re.compile(
     r"(enc(oder)?_?dec(oder)?|encoder|enc|src|inter|context|cross)_?(?=att)", re.IGNORECASE

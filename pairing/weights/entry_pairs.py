@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpError
 from padiff.pairing.calls.telling import numbers_in
+from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
@@ -207,6 +209,7 @@ def _make(
     if not any(option.fits(shapes, entry.shape) for option in options):
         options = _reshaped(source.rule, shapes, entry, pair)
     options = [option for option in options if option.fits(shapes, entry.shape)]
+    options = options or list(_as_kept(shapes, entry, pair))
     if not options:
         return None
     verified = None
@@ -299,6 +302,25 @@ def _reshaped(
     if not is_turned and _squeezed(shapes[0]) == _squeezed(entry.shape):
         options += [_RESHAPE] if _RESHAPE not in options else []
     return options
+
+
+def _as_kept(shapes: Sequence[tuple[int, ...]], entry: Entry, pair: UnitPair) -> Iterable[Rule]:
+    """Give the rules where a class is no layer of a framework, or turns the layer it derives from.
+
+    A head that derives from Paddle's Linear and multiplies by the transpose keeps torch's shape;
+    an author of einsums keeps an axis of heads that another merges with its neighbour.
+    """
+    if len(shapes) != 1:
+        return
+    is_own = [public_name(unit.module.class_path) not in KINDS
+              for unit in (pair.reference, pair.candidate)]  # fmt: skip
+    if any(is_own) and len(entry.shape) == _MATRIX:
+        yield from (one for one in (IDENTITY, _TRANSPOSE) if one.fits(shapes, entry.shape))
+    if all(is_own) and _MATRIX in map(len, (shapes[0], entry.shape)):
+        long, short = sorted((shapes[0], entry.shape), key=len, reverse=True)
+        if any(prod(long[:cut]) == short[0] and prod(long[cut:]) == short[-1]
+               for cut in range(1, len(long))):  # fmt: skip
+            yield _RESHAPE
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Unit
 
-__all__ = ["is_whole", "recurrent_parts"]
+__all__ = ["cells_in", "is_whole", "recurrent_parts"]
 
 _CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_cell"}
 _RUNNERS = frozenset({"cell_runner", "cell_runner2"})
@@ -46,21 +46,37 @@ def recurrent_parts(units: Sequence[Unit], others: Sequence[Unit]) -> list[Unit]
 
     Returns:
         The units, layers replaced by their cells if the other side has cells of that kind and no
-        such layer, cells by their products if it has no such cell either.
+        such layer, or stacks as many cells in another number of layers; cells by their products if
+        it has no such cell either.
     """
     kinds = {unit.kind for unit in others}
     cells = {_kind_of_cell(unit) for unit in others if _is_layer(unit)}
+    stacked = {kind for kind in cells if kind and _is_stacked(units, others, kind)}
     found: list[Unit] = []
     for unit in units:
         kind = _kind_of_cell(unit)
-        if kind is None or kind in cells:
+        if kind is None or (kind in cells and kind not in stacked):
             found.append(unit)
             continue
         parts = list(_cells(unit, kind)) if _is_layer(unit) else [unit]
-        if kind not in kinds and not any(map(_is_bare_cell, others)):
+        if kind not in kinds | cells and not any(map(_is_bare_cell, others)):
             parts = [product for part in parts for product in _products(part)]
         found += parts
     return _numbered(found, units, others)
+
+
+def cells_in(unit: Unit) -> int:
+    """Count the cells of a recurrent layer, 0 for anything else."""
+    return sum(1 for _ in _cells(unit, "")) if _is_layer(unit) else 0
+
+
+def _is_stacked(units: Sequence[Unit], others: Sequence[Unit], kind: str) -> bool:
+    """Tell whether both sides have as many cells of a kind, in layers of other numbers of them."""
+    counts = [
+        sorted(cells_in(unit) for unit in side if _is_layer(unit) and _kind_of_cell(unit) == kind)
+        for side in (units, others)
+    ]
+    return counts[0] != counts[1] and sum(counts[0]) == sum(counts[1])
 
 
 def _is_layer(unit: Unit) -> bool:

@@ -13,9 +13,11 @@ from .inventory import Entry, Inventory, Unit
 __all__ = [
     "Key",
     "Paths",
+    "bulk",
     "by_path",
     "by_scope",
     "by_value",
+    "is_own_stack",
     "loose",
     "nearest",
     "strict",
@@ -26,6 +28,7 @@ __all__ = [
 Key = Callable[[Inventory, Unit], Hashable | None]
 
 _NUMBER = re.compile(r"\d+")
+_MATRIX = 2
 _FLATTENED = frozenset({"layer_norm", "bilinear"})
 """Kinds whose parameters one framework keeps flat."""
 
@@ -78,6 +81,16 @@ def loose(_: Inventory, unit: Unit) -> Hashable | None:
     if len(main.atoms) > 1:
         return None
     return tuple(sorted(length for length in main.shape if length != 1))
+
+
+def bulk(_: Inventory, unit: Unit) -> Hashable | None:
+    """As many elements in the largest parameter, of classes of users' own."""
+    return prod(unit.main.shape) if unit.kind is None else None
+
+
+def is_own_stack(unit: Unit) -> bool:
+    """Tell whether a user's own class keeps more than a matrix: one with an axis of heads."""
+    return unit.kind is None and len(unit.main.shape) > _MATRIX
 
 
 def remembered(key: Key) -> Key:

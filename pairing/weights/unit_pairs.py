@@ -12,9 +12,21 @@ from padiff.pairing.result import ModulePair, PairedBy
 
 from .crossing import by_stride, stride_of, told_strides, without_crossing
 from .inventory import UnitPair, exploded, freed
-from .recurrent import is_whole, recurrent_parts
+from .recurrent import cells_in, is_whole, recurrent_parts
 from .told_words import told_by_words
-from .unit_keys import Key, Paths, by_path, by_scope, by_value, loose, remembered, strict, trim
+from .unit_keys import (
+    Key,
+    Paths,
+    bulk,
+    by_path,
+    by_scope,
+    by_value,
+    is_own_stack,
+    loose,
+    remembered,
+    strict,
+    trim,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -24,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["UnitSearch"]
 
 _TOLD, _ORDERED, _LIKELY, _GUESS = 0.9, 0.7, 0.6, 0.3
+_MAX_OTHERS = 8
+"""So many other units are named for a guess."""
 _PRODUCTS = ("linear", "conv1d", "conv2d", "conv3d")
 _MAX_MET, _MIN_LEVELS = 1_000_000, 8
 """So many meetings of two modules around paired units are counted, about; at least so many
@@ -59,6 +73,7 @@ class UnitSearch:
                 trim([unit.path for unit in candidate.units]),
             )
         )
+        self._paths = paths
         self._by_path = (
             by_path(self._same, paths, self.sides),
             by_path(self._loose, paths, self.sides),
@@ -126,6 +141,8 @@ class UnitSearch:
 
     def guess(self) -> None:
         """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
+        if any(map(is_own_stack, self.left)) or any(map(is_own_stack, self.right)):
+            self._meet(by_path(bulk, self._paths, self.sides), PairedBy.NAME, is_strict=False)
         self._meet(self._same, PairedBy.STRUCTURE, is_last=True)
         self._meet(self._loose, PairedBy.STRUCTURE, is_strict=False, is_last=True)
 
@@ -157,7 +174,17 @@ class UnitSearch:
         found: list[UnitPair] = []
         for ours, theirs in buckets:
             found += _resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
-        self.take(pair for pair in found if self._is_possible(pair))
+        self.take(self._settled(pair) for pair in found if self._is_possible(pair))
+
+    def _settled(self, pair: UnitPair) -> UnitPair:
+        """Take no offence at a choice between buffers that hold the same."""
+        units = (pair.reference, *pair.alternatives)
+        if not 1 < len(units) <= _MAX_OTHERS:
+            return pair
+        contents = {_content(self.sides[0], unit) for unit in units}
+        if len(contents) > 1 or None in contents:
+            return pair
+        return replace(pair, confidence=_LIKELY, alternatives=())
 
     def _is_possible(self, pair: UnitPair) -> bool:
         is_told = self._same(self.sides[0], pair.reference) in self._strides
@@ -251,8 +278,10 @@ def _buckets(
 def _can_be(reference: Unit, candidate: Unit) -> bool:
     """Tell whether two kinds can do the same job; a user's own class can do any."""
     one, two = reference.kind, candidate.kind
-    if one == two or one is None or two is None:
+    if one is None or two is None:
         return True
+    if one == two:
+        return cells_in(reference) == cells_in(candidate)
     return any(one in group and two in group for group in _ALIKE)
 
 
@@ -351,11 +380,19 @@ def _by_order(
             candidate=two,
             paired_by=PairedBy.POSITION,
             confidence=_GUESS,
-            alternatives=tuple(unit for unit in ours[:9] if unit is not one)[:8],
+            alternatives=tuple(unit for unit in ours[:9] if unit is not one)[:_MAX_OTHERS],
         )
         for one, two in zip(ours, theirs, strict=True)
         if _can_be(one, two)
     ]
+
+
+def _content(side: Inventory, unit: Unit) -> tuple[str, ...] | None:
+    """Give the digests of a unit of buffers; None where it trains, or its values are not known."""
+    values = [side.value(entry) for entry in unit.entries if entry.is_buffer]
+    if len(values) < len(unit.entries) or None in values:
+        return None
+    return tuple(value.digest for value in values if value is not None)
 
 
 def _pair(reference: Unit, candidate: Unit, by: PairedBy, confidence: float) -> UnitPair:

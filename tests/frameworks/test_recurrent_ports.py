@@ -117,6 +117,20 @@ class Case:
     paddle: Callable[[], pn.Layer]
 
 
+class PaddleStack(pn.Layer):
+    """Run one recurrent layer of Paddle after the other, in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = pn.Linear(2 * HIDDEN, 3)
+        self.rnn1 = pn.LSTM(INPUT, HIDDEN, direction="bidirect")
+        self.rnn2 = pn.LSTM(2 * HIDDEN, HIDDEN, direction="bidirect")
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        made: paddle.Tensor = self.out(self.rnn2(self.rnn1(x)[0])[0])
+        return made
+
+
 def torch_layer(name: str, count: int = 1) -> nn.Module:
     return TorchLayer(getattr(nn, name)(INPUT, HIDDEN, count, batch_first=True))
 
@@ -132,6 +146,12 @@ CASES = {
     "two layers against two cells": Case(
         torch=lambda: torch_layer("LSTM", 2),
         paddle=lambda: PaddleLoop(paddle_cells("LSTMCell", 2)),
+    ),
+    "two layers against two modules": Case(
+        torch=lambda: TorchLayer(
+            nn.LSTM(INPUT, HIDDEN, 2, batch_first=True, bidirectional=True), 2 * HIDDEN
+        ),
+        paddle=PaddleStack,
     ),
     "GRU against cells": Case(
         torch=lambda: torch_layer("GRU"), paddle=lambda: PaddleLoop(paddle_cells("GRUCell"))
