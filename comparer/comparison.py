@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
-from padiff.pairing.weights.weight_plan import ASSUMED
 
-from .causes.arguments import result_notes
 from .causes.callfacts import add_call_facts
 from .causes.causes import explain
 from .causes.draws import random_notes
-from .causes.elsewhere import attribute_notes
 from .causes.optimizeroptions import Optimizers
 from .causes.ratecauses import explain_rates
 from .causes.weightgradients import explain_weight_gradients
+from .judgedpairs import remarkable
 from .judging.clipped import excuse_clipped
 from .judging.coverage import count_coverage
 from .judging.judge import judge
-from .judging.kinks import excuse_kinks, kink_notes
+from .judging.kinks import excuse_kinks
 from .judging.noise import Noise, read_noise
 from .judging.threeway import ThreeWay, count_more_precise, measure_golden
-from .judging.tolerance import TolerancePolicy
 from .judging.updates import TrainingJudge
-from .locating.calltree import CallTree
-from .locating.drift import drift_notes, excuse_drift
+from .later import Later
+from .locating.calltree import CallTree, is_bad
+from .locating.drift import excuse_drift
 from .locating.fed import Fed, read_fed
-from .locating.locate import locate
-from .locating.masks import mask_notes, skip_masks
-from .locating.nonfinite import nonfinite_notes
+from .locating.locate import Located, locate
+from .locating.masks import skip_masks
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .narrow import narrow
 from .paired import paired_calls, paired_modules
-from .result import Comparison, Coverage, StepComparison, Verdict
+from .remarks import name_of_place, notes_of_run, notes_of_step, reasons_of_step
+from .result import Comparison, StepComparison, Verdict
 from .settings import CompareSettings
-from .steps import inherit_across, known_notes
+from .steps import inherit_across
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,20 +47,12 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
 
     from .judging.judge import Judgement
-    from .locating.locate import Located
 
 
 __all__ = ["compare"]
 
-SAME_STRUCTURE_COVERAGE = 1.0
-OTHER_STRUCTURE_COVERAGE = 0.8
-"""What share of the distinct values must have been judged, unless the user says otherwise: all
-where both sides have the same calls; a port with another tree has calls of its own."""
-
-
-STALE = "had a gradient before recording began"
-"""What the recorder notes of gradients that were not cleared."""
-
+Given = ParamSpec("Given")
+Item = TypeVar("Item")
 
 Scales = tuple[Noise | None, ThreeWay | None]
 """What was measured of how far correct runs differ."""
@@ -117,7 +107,10 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
             hint="check --phase, --include and --exclude against `padiff show`",
         )
     steps = explain_rates(inherit_across([result.step for result in results], fed.phases))
-    reasons = [*_one_sided(places), *(line for step in steps for line in _reasons(step, settings))]
+    reasons = [
+        *_one_sided(places),
+        *(line for step in steps for line in reasons_of_step(step, settings)),
+    ]
     result = Comparison(
         verdict=Verdict.DIVERGED if reasons else Verdict.MATCH,
         reasons=tuple(reasons),
@@ -125,7 +118,13 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         candidate=found.manifest,
         steps=steps,
         settings=settings.to_json(),
-        notes=_notes(known, found, results, settings),
+        notes=notes_of_run(
+            known,
+            found,
+            settings,
+            used_rules=[place for result in results for place in result.used_rules],
+            used_allowances=frozenset().union(*(result.used_allowances for result in results)),
+        ),
     )
     return result if threeway is None else _with_precision(result)
 
@@ -159,14 +158,10 @@ def _check_common(
             "neither dump has the steps and ranks that were asked for",
             hint="see what there is with `padiff show`",
         )
-    have = [", ".join(map(_name, sorted(side))) or "nothing" for side in places]
+    have = [", ".join(map(name_of_place, sorted(side))) or "nothing" for side in places]
     raise CompareError(
         f"the dumps have no step and rank in common: expected {have[0]}, found {have[1]}"
     )
-
-
-def _name(place: tuple[int, int]) -> str:
-    return f"step {place[0]}" + (f" rank {place[1]}" if place[1] else "")
 
 
 def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> list[str]:
@@ -178,7 +173,7 @@ def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> lis
             listed = ", ".join(map(str, ranks))
             lines.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {listed} only in the {name}")
         lone = sorted(place for place in mine - other if place[1] not in ranks)
-        lines += [f"{_name(place)} is only in the {name}" for place in lone]
+        lines += [f"{name_of_place(place)} is only in the {name}" for place in lone]
     return lines
 
 
@@ -234,24 +229,34 @@ def _compare_files(
         judgement, known.index, found.index, same_structure=pairing.same_structure
     )
     judgement = _excuse(judgement, known, found, settings, is_fed=bool(fed.phases))
-    tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
-    located = locate(tree, (known.framework, found.framework))
-    located = explain(located, tree, known, found, told)
-    located = explain_weight_gradients(located, tree, (known, found), before)
-    located = add_call_facts(located, known, found)
-    coverages = count_coverage(judgement, known.index, found.index)
+    located = Located(divergences=(), pairs=judgement.pairs)
+    if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
+        tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
+        located = locate(tree, (known.framework, found.framework))
+        located = explain(located, tree, known, found, told)
+        located = explain_weight_gradients(located, tree, (known, found), before)
+        located = add_call_facts(located, known, found)
+    return _result_of_step(known, found, pairing, judgement, located)
+
+
+def _result_of_step(
+    known: StepFile, found: StepFile, pairing: Pairing, judgement: Judgement, located: Located
+) -> _StepResult:
+    """Put together what was found of a step; what reports alone need is made when they do."""
+    sides = known.index, found.index
+    coverages = count_coverage(judgement, *sides)
     step = StepComparison(
         step=known.index.step,
         rank=known.index.rank,
         pairs=located.pairs,
         divergences=located.divergences,
-        tree=merge_trees(pairing, known.index, found.index, located.pairs, located.divergences),
+        tree=_later(merge_trees, located, pairing, *sides, located.pairs, located.divergences),
         coverage_reference=coverages[0],
         coverage_candidate=coverages[1],
         same_structure=pairing.same_structure,
-        notes=_notes_of_step(known, found, pairing, located),
-        pairing=paired_modules(pairing, known.index, found.index),
-        calls=paired_calls(pairing, known.index, found.index),
+        notes=notes_of_step(known, found, pairing, located),
+        pairing=_later(paired_modules, located, pairing, *sides),
+        calls=_later(paired_calls, located, pairing, *sides),
         records=judgement.records,
     )
     return _StepResult(
@@ -260,6 +265,18 @@ def _compare_files(
         used_allowances=judgement.used_allowances,
         records=len(located.pairs),
     )
+
+
+def _later(
+    make: Callable[Given, Sequence[Item]],
+    located: Located,
+    *given: Given.args,
+    **named: Given.kwargs,
+) -> Sequence[Item]:
+    """Make something when it is looked into; at once where something diverged, for it will be."""
+    if located.divergences:
+        return make(*given, **named)
+    return Later(partial(make, *given, **named))
 
 
 def _excuse(
@@ -288,93 +305,11 @@ def _pair_files(known: StepFile, found: StepFile, settings: CompareSettings) -> 
     """
     whole = pair(known, found, map_file=settings.map_file)
     if not whole.records and (known.index.records or found.index.records):
+        place = name_of_place((known.index.step, known.index.rank))
         raise CompareError(
-            f"{_name((known.index.step, known.index.rank))}: no record of the reference has a "
-            "counterpart in the candidate",
+            f"{place}: no record of the reference has a counterpart in the candidate",
             hint="arrays go by their names, that of a .npy file has none"
             if known.framework == found.framework == "numpy"
             else "are these dumps of the same model?",
         )
     return narrow(whole, known.index, found.index, settings)
-
-
-def _notes_of_step(
-    known: StepFile, found: StepFile, pairing: Pairing, located: Located
-) -> tuple[str, ...]:
-    return (
-        *pairing.notes,
-        *result_notes(pairing, (known.index, found.index)),
-        *known_notes(located.pairs),
-        *mask_notes(located.pairs),
-        *drift_notes(located.pairs),
-        *kink_notes(located.pairs),
-        *nonfinite_notes(known.index, found.index),
-        *attribute_notes(
-            pairing,
-            (known.index, found.index),
-            (known.framework, found.framework),
-            located.divergences,
-        ),
-    )
-
-
-def _reasons(step: StepComparison, settings: CompareSettings) -> list[str]:
-    """Say why a step diverged, one line for each kind of trouble."""
-    where = _name((step.step, step.rank))
-    counts = Counter(pair.verdict for pair in step.pairs if pair.fatal)
-    words = {
-        Verdict.DIVERGED: "diverged",
-        Verdict.INCOMPARABLE: "cannot be compared (shape or dtype)",
-        Verdict.MISSING: "lack a counterpart",
-    }
-    lines = [
-        f"{where}: {counts[verdict]} {'record' if counts[verdict] == 1 else 'records'} {word}"
-        for verdict, word in words.items()
-        if counts[verdict]
-    ]
-    gate = settings.min_coverage
-    if gate is None:
-        gate = SAME_STRUCTURE_COVERAGE if step.same_structure else OTHER_STRUCTURE_COVERAGE
-    sides = (("reference", step.coverage_reference), ("candidate", step.coverage_candidate))
-    return lines + [
-        _gap(where, side, found, gate) for side, found in sides if found.fraction < gate
-    ]
-
-
-def _gap(where: str, side: str, found: Coverage, gate: float) -> str:
-    return (
-        f"{where}: only {found.judged} of {found.total} values of the {side} were judged, "
-        f"{found.fraction:.1%} where {gate:.0%} are required"
-    )
-
-
-def _notes(
-    reference: Dump, candidate: Dump, results: Sequence[_StepResult], settings: CompareSettings
-) -> tuple[str, ...]:
-    """Remark on options that had no effect and on runs that were set up differently."""
-    notes = []
-    policy = TolerancePolicy(rules=settings.rules)
-    used = [place for result in results for place in result.used_rules]
-    notes += [f"the tolerance rule {rule!r} named no pair" for rule in policy.unused(used)]
-    allowed = {pattern for result in results for pattern in result.used_allowances}
-    notes += [
-        f"--allow-missing {pattern!r} excused nothing"
-        for pattern in settings.allow_missing
-        if pattern not in allowed
-    ]
-    known, found = reference.manifest, candidate.manifest
-    notes += read_fed(found).notes(reference.path.name)
-    for side, mine, other in (("reference", known, found), ("candidate", found, known)):
-        told = [
-            note
-            for note in mine.notes
-            if (STALE in note or ASSUMED in note) and note not in other.notes
-        ]
-        if mine.incomplete:
-            told.insert(0, f"incomplete, its recording did not finish: {mine.incomplete}")
-        notes += [f"{side}: {note}" for note in told]
-    for name in ("training", "phase", "dtype", "seed"):
-        before, after = getattr(known, name), getattr(found, name)
-        if before != after:
-            notes.append(f"recorded differently: {name} {before} against {after}")
-    return tuple(notes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy
@@ -299,22 +299,26 @@ class PairedCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepComparison:
-    """One step and rank of both dumps, compared."""
+    """One step and rank of both dumps, compared.
+
+    The long sequences are equal to tuples of their items, but where nothing diverged made only
+    when somebody looks into them.
+    """
 
     step: int
     rank: int
-    pairs: tuple[JudgedPair, ...]
+    pairs: Sequence[JudgedPair]
     """All that was judged or is missing, in the reference's execution order."""
     divergences: tuple[Divergence, ...]
     """One for each diverged call or module-level record, in execution order, forward first."""
-    tree: tuple[NodeRow, ...]
+    tree: Sequence[NodeRow]
     coverage_reference: Coverage
     coverage_candidate: Coverage
     same_structure: bool
     notes: tuple[str, ...] = ()
-    pairing: tuple[PairedModules, ...] = ()
+    pairing: Sequence[PairedModules] = ()
     """The pairs of modules, in the reference's definition order."""
-    calls: tuple[PairedCalls, ...] = ()
+    calls: Sequence[PairedCalls] = ()
     """The pairs of calls, in the reference's execution order."""
     records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""

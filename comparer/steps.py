@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
+from .judgedpairs import remarkable
 from .result import Kind, StepComparison
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def inherit_across(
     """Ranks whose weights are no longer the reference's."""
     kept_steps = []
     for step in steps:
-        has_update = any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
         kept = step
         if step.rank in diverged:
             kept = replace(
@@ -59,7 +59,7 @@ def inherit_across(
             moved.add(step.rank)
         ends = [found.pair.reference or found.pair.candidate for found in step.divergences]
         rates |= {(step.rank, end.address.slot) for end in ends if end and _is_rate(end)}
-        if has_update and step.divergences:
+        if step.divergences and _has_update(step):
             diverged.add(step.rank)
         kept_steps.append(kept)
     return tuple(_inherit_across_ranks(kept_steps))
@@ -99,7 +99,7 @@ def _is_shared(divergence: Divergence) -> bool:
 def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     """Give one line for each known difference that a step's pairs show, with where."""
     where: dict[str, list[str]] = {}
-    for pair in pairs:
+    for _, pair in remarkable(pairs):
         if pair.reason.startswith("known difference") and pair.reference is not None:
             address = pair.reference.address
             names = where.setdefault(pair.reason, [])
@@ -140,6 +140,10 @@ def _inherited(divergence: Divergence) -> Divergence:
     return replace(
         divergence, kind=Kind.INHERITED, pair=replace(divergence.pair, kind=Kind.INHERITED)
     )
+
+
+def _has_update(step: StepComparison) -> bool:
+    return any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
 
 
 def _is_update(end: object) -> bool:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.judgedpairs import remarkable, replaced
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Content, Phase, Role
 
 from .metrics import measure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer.result import Metrics
     from padiff.dumpfile import Index, RecordInfo, StepFile
     from padiff.pairing import Pairing, RecordPair
@@ -60,7 +63,6 @@ def excuse_clipped(
     if clipped is None:
         return judgement
     places, is_candidate = clipped
-    pairs = list(judgement.pairs)
     found: list[_Held] = []
     for place, pair in enumerate(pairing.records):
         record = candidate.index.records[pair.candidate]
@@ -75,19 +77,27 @@ def excuse_clipped(
         if held is None:
             return judgement
         found.append(held)
+    return replace(judgement, pairs=replaced(judgement.pairs, _settled(judgement.pairs, found)))
+
+
+def _settled(pairs: Sequence[JudgedPair], found: Sequence[_Held]) -> dict[int, JudgedPair]:
+    """Give what becomes of gradients that agree, of the clipped ones, and of their norm."""
+    settled: dict[int, JudgedPair] = {}
     for one in found:
-        pairs[one.place] = replace(
+        settled[one.place] = replace(
             pairs[one.place],
             verdict=Verdict.MATCH,
             metrics=one.metrics,
             fatal=False,
             reason=MATCHES,
         )
-        pairs[one.other] = replace(
+        settled[one.other] = replace(
             pairs[one.other], verdict=Verdict.SKIPPED, fatal=False, reason=TAKEN
         )
-    pairs = [_without_norm(pair) for pair in pairs] if found else pairs
-    return replace(judgement, pairs=tuple(pairs))
+    if found:
+        norms = {place: pair for place, pair in remarkable(pairs) if _is_off_norm(pair)}
+        settled |= {place: _without_norm(pair) for place, pair in norms.items()}
+    return settled
 
 
 def _clipped(
@@ -99,14 +109,15 @@ def _clipped(
     """
     found: list[dict[tuple[int, str], int]] = [{}, {}]
     is_bad = False
-    for place, (known, had) in enumerate(judgement.records):
+    for place, pair in remarkable(judgement.pairs):
+        known, had = judgement.records[place]
         side, record = (
             (1, candidate.records[had or 0]) if not known else (0, reference.records[known[0]])
         )
         if record.role is not Role.WEIGHT_GRAD:
             continue
         if known and had is not None:
-            is_bad |= judgement.pairs[place].verdict is Verdict.DIVERGED
+            is_bad |= pair.verdict is Verdict.DIVERGED
         elif record.phase is Phase.UPDATE:
             found[side][record.module, record.slot] = place
     if not is_bad or bool(found[0]) == bool(found[1]):
@@ -145,13 +156,16 @@ def _is_whole(file: StepFile, record: RecordInfo) -> bool:
     return value is not None and value.content is Content.FULL
 
 
-def _without_norm(pair: JudgedPair) -> JudgedPair:
+def _is_off_norm(pair: JudgedPair) -> bool:
+    """Tell whether it is a diverged norm of all gradients."""
     end = pair.reference
-    is_norm = (
+    return (
         end is not None
+        and pair.verdict is Verdict.DIVERGED
         and end.address.phase is Phase.UPDATE
         and (end.address.role, end.address.slot) == (Role.NAMED, "['gradient_norm']")
     )
-    if not is_norm or pair.verdict is not Verdict.DIVERGED:
-        return pair
+
+
+def _without_norm(pair: JudgedPair) -> JudgedPair:
     return replace(pair, verdict=Verdict.SKIPPED, metrics=None, fatal=False, reason=NORM)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.result import Coverage, Verdict
 
 if TYPE_CHECKING:
@@ -26,15 +27,19 @@ def count_coverage(
     A value recorded at several addresses is judged if one of them is. Values that appear only in
     skipped records (known to be one-sided, excluded, allowed to be missing) are left out.
     """
-    judged: tuple[set[int], set[int]] = (set(), set())
-    missing: tuple[set[int], set[int]] = (set(), set())
-    for pair, (references, found) in zip(judgement.pairs, judgement.records, strict=True):
-        verdict = pair.verdict
+    verdicts = {place: pair.verdict for place, pair in remarkable(judgement.pairs)}
+    places: dict[bool, list[tuple[tuple[int, ...], int | None]]] = {True: [], False: []}
+    for place, records in enumerate(judgement.records):
+        verdict = verdicts.get(place, Verdict.MATCH)
         if verdict is not Verdict.SKIPPED:
-            target = judged if verdict in JUDGED else missing
-            target[0].update(references)
-            if found is not None:
-                target[1].add(found)
+            places[verdict in JUDGED].append(records)
+    judged, missing = (
+        (
+            {one for references, _ in places[is_judged] for one in references},
+            {found for _, found in places[is_judged] if found is not None},
+        )
+        for is_judged in (True, False)
+    )
     return (
         _coverage(reference, judged[0], missing[0]),
         _coverage(candidate, judged[1], missing[1]),

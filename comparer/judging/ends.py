@@ -1,4 +1,4 @@
-"""Describe all records of one side as ends of pairs, in one pass over its tables."""
+"""Describe records of one side as ends of pairs, in one pass over its tables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from padiff.dumpfile import Address
 from padiff.dumpfile.bulk import build_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from padiff.dumpfile import Index
 
 __all__ = ["endpoints"]
 
 
-def endpoints(index: Index) -> list[Endpoint]:
-    """Describe every record of an index as one side of a pair, by record id."""
-    records = index.records
+def endpoints(index: Index, ids: Iterable[int]) -> list[Endpoint]:
+    """Describe records of an index as one side of pairs.
+
+    Args:
+        index: All that was recorded.
+        ids: Of the records, in any order.
+    """
+    records = [index.records[place] for place in ids]
     modules = [index.modules[record.module] for record in records]
     calls = [None if record.call is None else index.calls[record.call] for record in records]
     values = [None if record.value is None else index.values[record.value] for record in records]

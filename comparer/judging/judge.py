@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from padiff.comparer.judgedpairs import JudgedPairs
 from padiff.comparer.result import Endpoint, JudgedPair, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import Phase, RecordInfo, Role
-from padiff.dumpfile.bulk import build_all
 from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
-from padiff.pairing.rule import IDENTITY
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .basis import Bases
+from .building import Builder, Measured, Plain
 from .contents import Contents
 from .decision import Counted, agrees, by_errors
 from .ends import endpoints
@@ -24,7 +24,7 @@ from .partly import Partial, judge_partly
 from .tolerance import STATE_ROLES, TolerancePolicy, default_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
 
@@ -43,7 +43,7 @@ NO_ELEMENTS = "not all elements were recorded of a gradient that must be summed 
 class Judgement:
     """All verdicts of one step and rank."""
 
-    pairs: tuple[JudgedPair, ...]
+    pairs: Sequence[JudgedPair]
     """Pairs in the reference's order, then the unmatched ones of the reference and candidate."""
     records: tuple[tuple[tuple[int, ...], int | None], ...]
     """Record ids (reference's, candidate's) of each pair, in the same order."""
@@ -87,16 +87,15 @@ def judge(
     measurements = Measurements(
         reference, candidate, mean=settings.mode is Mode.MEAN, release=release
     )
-    pairs = judger.pairs(pairing.records, measurements)
+    pairs = judger.pairs(pairing.records, pairing.unmatched, measurements)
     records: list[tuple[tuple[int, ...], int | None]] = [
         (pair.reference, pair.candidate) for pair in pairing.records
     ]
     for alone in pairing.unmatched:
-        pairs.append(judger.unmatched(alone))
         is_reference = alone.side is SideName.REFERENCE
         records.append(((alone.record,), None) if is_reference else ((), alone.record))
     return Judgement(
-        pairs=tuple(pairs),
+        pairs=pairs,
         records=tuple(records),
         used_rules=frozenset(judger.used_rules),
         used_allowances=frozenset(judger.used_allowances),
@@ -106,8 +105,8 @@ def judge(
 class _Judger:
     """The verdicts of one step and rank.
 
-    Pairs are looked at one by one, but what is equal and what was measured becomes judged pairs all
-    at once: most pairs of most dumps are like that, and nothing about them is special.
+    Pairs are looked at one by one, but what simply agrees becomes judged pairs only if somebody
+    looks at them: most pairs of most dumps are like that, and nothing about them is special.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class _Judger:
     ) -> None:
         self._reference = reference
         self._candidate = candidate
-        self._ends = endpoints(reference.index), endpoints(candidate.index)
+        self._builder = Builder(reference.index, candidate.index)
         self._contents = Contents(reference.index, candidate.index)
         self._settings = settings
         self._same_structure = same_structure
@@ -132,40 +131,27 @@ class _Judger:
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
 
-    def pairs(self, pairs: Sequence[RecordPair], measurements: Measurements) -> list[JudgedPair]:
-        """Judge all pairs: what no element decides at once, the others when all are measured."""
+    def pairs(
+        self,
+        pairs: Sequence[RecordPair],
+        unmatched: Sequence[UnmatchedRecord],
+        measurements: Measurements,
+    ) -> JudgedPairs:
+        """Judge all: what no element decides at once, the others when all are measured."""
         drafts = [self._draft(pair) for pair in pairs]
-        both = list(zip(pairs, drafts, strict=True))
-        open_ones = [(pair, draft) for pair, draft in both if isinstance(draft, Request)]
-        measured = iter(self._measured(open_ones, measurements))
-        equal = [pair for pair, draft in both if draft is None]
-        equals = iter(self._built(equal, same={"verdict": Verdict.MATCH, "equal_digest": True}))
-        return [
-            draft if isinstance(draft, JudgedPair) else next(equals if draft is None else measured)
-            for draft in drafts
-        ]
-
-    def _built(
-        self, pairs: Sequence[RecordPair], *, same: Mapping[str, object], **columns: list[Any]
-    ) -> list[JudgedPair]:
-        """Make judged pairs of what is known of them."""
-        ends = self._ends
-        texts = {IDENTITY: ""}
-        layouts = [
-            [texts[rule] if rule in texts else texts.setdefault(rule, str(rule)) for rule in rules]
-            for rules in ([one.rule for one in pairs], [one.candidate_rule for one in pairs])
-        ]
-        return build_all(
-            JudgedPair,
-            len(pairs),
-            same=same,
-            reference=[ends[0][pair.reference[0]] for pair in pairs],
-            candidate=[ends[1][pair.candidate] for pair in pairs],
-            paired_by=[pair.paired_by for pair in pairs],
-            layout=layouts[0],
-            candidate_layout=layouts[1],
-            **columns,
+        told = {at: draft for at, draft in enumerate(drafts) if isinstance(draft, JudgedPair)}
+        requests = {at: draft for at, draft in enumerate(drafts) if isinstance(draft, Request)}
+        measured = self._measured(
+            [pairs[at] for at in requests], list(requests.values()), measurements
         )
+        places = list(requests)
+        bad = measured.not_plain()
+        told |= zip([places[row] for row in bad], measured.built(bad), strict=True)
+        told |= enumerate(self._unmatched(unmatched), start=len(pairs))
+        plain = Plain(
+            pairs=pairs, rows={at: row for row, at in enumerate(places)}, measured=measured
+        )
+        return JudgedPairs(len(pairs) + len(unmatched), told, plain.made)
 
     def _draft(self, pair: RecordPair) -> JudgedPair | Request | None:
         """Judge a pair as far as its elements are not needed; None where digests are equal."""
@@ -194,16 +180,15 @@ class _Judger:
 
     def _blank(self, pair: RecordPair) -> JudgedPair:
         """Give a pair with the verdict match, and nothing but what pairing says."""
-        return self._built([pair], same={"verdict": Verdict.MATCH})[0]
+        return self._builder.built([pair], same={"verdict": Verdict.MATCH})[0]
 
     def _measured(
-        self, found: Sequence[tuple[RecordPair, Request]], measurements: Measurements
-    ) -> list[JudgedPair]:
+        self, pairs: list[RecordPair], requests: list[Request], measurements: Measurements
+    ) -> Measured:
         """Judge pairs by their elements."""
-        pairs, requests = [pair for pair, _ in found], [request for _, request in found]
-        errors: list[GoldenErrors | None] = [None] * len(found)
+        errors: list[GoldenErrors | None] = [None] * len(pairs)
         if self._threeway is not None:
-            errors = [self._errors(pair, self._threeway) for pair in pairs]
+            errors = self._errors(pairs, self._threeway)
         known = [request.known for request in requests]
         bases = self._bases.of(
             known,
@@ -219,16 +204,15 @@ class _Judger:
             request.tolerance = tolerance
         metrics = measurements.of(requests, jobs=self._settings.jobs)
         verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
-        return self._built(
-            pairs,
-            same={},
-            verdict=[Verdict.MATCH if agree else Verdict.DIVERGED for agree, _ in verdicts],
+        return Measured(
+            builder=self._builder,
+            pairs=pairs,
             metrics=metrics,
-            tolerance=tolerances,
-            basis=bases,
+            tolerances=tolerances,
+            bases=bases,
             errors=errors,
-            fatal=[not agree for agree, _ in verdicts],
-            reason=[words or reason for reason, (_, words) in zip(absent, verdicts, strict=True)],
+            agree=[agree for agree, _ in verdicts],
+            reasons=[words or reason for reason, (_, words) in zip(absent, verdicts, strict=True)],
         )
 
     def _decide(
@@ -244,12 +228,33 @@ class _Judger:
             is_finite=not metrics.nonfinite_mismatched,
         )
 
-    def unmatched(self, alone: UnmatchedRecord) -> JudgedPair:
+    def _unmatched(self, unmatched: Sequence[UnmatchedRecord]) -> list[JudgedPair]:
+        """Give the verdicts on records without partner."""
+        sides = self._builder.reference, self._builder.candidate
+        of_reference = [alone.side is SideName.REFERENCE for alone in unmatched]
+        ends = [
+            iter(
+                endpoints(
+                    index,
+                    [
+                        alone.record
+                        for alone, is_reference in zip(unmatched, of_reference, strict=True)
+                        if is_reference is (index is sides[0])
+                    ],
+                )
+            )
+            for index in sides
+        ]
+        return [
+            self._alone(alone, next(ends[0] if is_reference else ends[1]))
+            for alone, is_reference in zip(unmatched, of_reference, strict=True)
+        ]
+
+    def _alone(self, alone: UnmatchedRecord, found: Endpoint) -> JudgedPair:
         """Give the verdict on a record without partner."""
         is_reference = alone.side is SideName.REFERENCE
-        index = self._reference.index if is_reference else self._candidate.index
+        index = self._builder.reference if is_reference else self._builder.candidate
         record = index.records[alone.record]
-        found = self._ends[0 if is_reference else 1][alone.record]
         verdict, reason = Verdict.SKIPPED, alone.reason
         if alone.absence is Absence.MISSING:
             allowance = self._allowance(found)
@@ -303,28 +308,34 @@ class _Judger:
         settings = self._settings
         return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
 
-    def _errors(self, pair: RecordPair, threeway: ThreeWay) -> GoldenErrors | None:
-        """Give the errors of both sides against the golden run.
+    def _errors(self, pairs: Sequence[RecordPair], threeway: ThreeWay) -> list[GoldenErrors | None]:
+        """Give the errors of both sides of each pair against the golden run.
 
         Of integers there are none. Weights that a run began with were not computed: what is off
         in them is their dtype, or another weight, and the rule of elements tells those apart.
         """
-        known, found = self._ends[0][pair.reference[0]], self._ends[1][pair.candidate]
-        is_first = known.address.step == 0 and known.address.phase is not Phase.UPDATE
-        if known.address.role in STATE_ROLES and is_first:
-            return None
-        if not all(default_of(dtype).rtol for dtype in (known.dtype, found.dtype)):
-            return None
-        return threeway.errors(known.address, found.address)
+        return [
+            threeway.errors(known.address, found.address)
+            if _is_computed(known) and default_of(known.dtype).rtol and default_of(found.dtype).rtol
+            else None
+            for known, found in zip(*self._ends_of(pairs), strict=True)
+        ]
+
+    def _ends_of(self, pairs: Sequence[RecordPair]) -> tuple[list[Endpoint], list[Endpoint]]:
+        """Give both ends of pairs."""
+        return (
+            endpoints(self._builder.reference, [pair.reference[0] for pair in pairs]),
+            endpoints(self._builder.candidate, [pair.candidate for pair in pairs]),
+        )
 
     def _tolerances(self, pairs: Sequence[RecordPair], bases: Sequence[Basis]) -> list[Tolerance]:
         """Choose the tolerance of each pair, and note which rules did."""
-        ends = self._ends
-        tolerances, rules = self._policy.choose_all(
-            [ends[0][pair.reference[0]].address for pair in pairs],
-            [ends[1][pair.candidate].address for pair in pairs],
-            bases,
-        )
+        if not self._policy.rules:
+            records = self._builder.reference.records
+            known = [records[pair.reference[0]] for pair in pairs]
+            return self._policy.choose_plain(known, bases, step=self._builder.reference.step)
+        references, candidates = ([end.address for end in ends] for ends in self._ends_of(pairs))
+        tolerances, rules = self._policy.choose_all(references, candidates, bases)
         self.used_rules |= rules
         return tolerances
 
@@ -335,3 +346,9 @@ class _Judger:
                 self.used_allowances.add(pattern)
                 return pattern
         return None
+
+
+def _is_computed(end: Endpoint) -> bool:
+    """Tell whether a run made it, and did not begin with it."""
+    is_first = end.address.step == 0 and end.address.phase is not Phase.UPDATE
+    return not (end.address.role in STATE_ROLES and is_first)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.judgedpairs import remarkable, replaced
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Content, Phase, Role, is_floating
 from padiff.pairing import Rule, kind_of
@@ -80,15 +81,16 @@ def excuse_kinks(
         candidate: The other.
         settings: When a difference counts.
     """
-    places = [place for place, pair in enumerate(judgement.pairs) if _is_open(pair, settings)]
-    is_clean = not any(pair.fatal and _phase(pair) is Phase.FORWARD for pair in judgement.pairs)
+    told = list(remarkable(judgement.pairs))
+    places = [place for place, pair in told if _is_open(pair, settings)]
+    is_clean = not any(pair.fatal and _phase(pair) is Phase.FORWARD for _, pair in told)
     if not places or not is_clean or settings.rtol is not None:
         return judgement
     kinks = list(_Search(judgement, reference, candidate).kinks())
     came = _when_gradients_came(judgement)
-    pairs = list(judgement.pairs)
+    excused: dict[int, JudgedPair] = {}
     for place in places:
-        pair = pairs[place]
+        pair = judgement.pairs[place]
         assert pair.reference is not None
         assert pair.metrics is not None
         order = pair.reference.order
@@ -101,13 +103,13 @@ def excuse_kinks(
             count = sum(kink.count for kink in before)
             reason = f"{KINKS}: {count} in the activations behind it, a relative error of "
             reason += f"{explained:.2g} where this gradient has {error:.2g}"
-            pairs[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=reason)
-    return replace(judgement, pairs=tuple(pairs))
+            excused[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=reason)
+    return replace(judgement, pairs=replaced(judgement.pairs, excused))
 
 
 def kink_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     """Say of a step how many gradients were excused, if any."""
-    found = [pair.reference for pair in pairs if pair.reason.startswith(KINKS)]
+    found = [pair.reference for _, pair in remarkable(pairs) if pair.reason.startswith(KINKS)]
     first = min((end for end in found if end is not None), key=lambda end: end.order, default=None)
     if first is None:
         return ()

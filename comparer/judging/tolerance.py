@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Tolerance
 from padiff.comparer.selection import matches
-from padiff.dumpfile import Address, ConfigError, Phase, Role
+from padiff.dumpfile import Address, ConfigError, Phase, RecordInfo, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -279,42 +279,57 @@ class TolerancePolicy:
         candidates: Sequence[Address],
         bases: Sequence[Basis],
     ) -> tuple[list[Tolerance], frozenset[int]]:
-        """Find the tolerance of each pair, and the user's rules that took part in any."""
-        if not self.rules:
-            return self._by_groups(references, bases), frozenset()
+        """Find the tolerance of each pair, and the user's rules that took part in any.
+
+        Args:
+            references: Addresses on the reference.
+            candidates: Addresses on the candidate.
+            bases: What is known of the pairs.
+        """
         chosen = list(map(self.choose, references, candidates, bases))
         return [one.tolerance for one in chosen], frozenset(
             place for one in chosen for place in one.rules
         )
 
-    def _by_groups(self, references: Sequence[Address], bases: Sequence[Basis]) -> list[Tolerance]:
-        """Choose without the user's rules; what pairs have in common is worked out once."""
+    def choose_plain(
+        self, references: Sequence[RecordInfo], bases: Sequence[Basis], *, step: int
+    ) -> list[Tolerance]:
+        """Find the tolerance of each pair where the user has no rules; see ``choose``.
+
+        What pairs have in common is worked out once.
+
+        Args:
+            references: The reference's records.
+            bases: What is known of the pairs.
+            step: The number of the step that they are of.
+        """
         groups: dict[tuple[object, ...], _Group] = {}
         found = []
-        for address, basis in zip(references, bases, strict=True):
-            key = address.role, address.phase, address.step, basis.dtypes, basis.model_dtypes
+        for record, basis in zip(references, bases, strict=True):
+            key = record.role, record.phase, basis.dtypes, basis.model_dtypes
             group = groups.get(key)
             if group is None:
-                group = groups[key] = self._group(address, basis)
+                group = groups[key] = self._group(record.role, record.phase, step, basis)
             found.append(group.tolerance(basis))
         return found
 
     def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
         """Choose without the user's rules."""
-        return self._group(reference, basis).tolerance(basis)
+        at = reference
+        return self._group(at.role, at.phase, at.step, basis).tolerance(basis)
 
-    def _group(self, reference: Address, basis: Basis) -> _Group:
+    def _group(self, role: Role, phase: Phase, step: int, basis: Basis) -> _Group:
         names: tuple[str, ...] = basis.dtypes
-        is_state = reference.role in STATE_ROLES
+        is_state = role in STATE_ROLES
         if not is_state and names[0] in _DEFAULTS and names[1] in _DEFAULTS:
             names = names + basis.model_dtypes
-        is_updated = reference.phase is Phase.UPDATE
+        is_updated = phase is Phase.UPDATE
         return _Group(
             loosest=_loosest(names),
             atol=self.atol,
             rtol=self.rtol,
             is_state=is_state,
-            is_computed=not is_state or is_updated or reference.step > 0,
+            is_computed=not is_state or is_updated or step > 0,
             is_rounded=not is_state or is_updated,
         )
 

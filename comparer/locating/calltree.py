@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Phase, Role
 
@@ -98,7 +99,7 @@ class CallTree:
         for call in reference.calls:
             self.calls_of[call.module].append(call.id)
             self.children[call.parent].append(call.id)
-        self._bad = {place for place, pair in enumerate(self.pairs) if is_bad(pair)}
+        self._bad = {place for place, pair in remarkable(self.pairs) if is_bad(pair)}
         self._bad_values = {value for place in self._bad for value in self.values(place)}
 
         self._add_spoiled()

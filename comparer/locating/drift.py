@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.comparer.causes.contrast import unit_roundoff
+from padiff.comparer.judgedpairs import remarkable, replaced
 from padiff.comparer.judging.excused import DRIFT, DRIFTING
 from padiff.comparer.judging.kinks import KINKS
 from padiff.comparer.judging.rounding import CONTRACTIONS
@@ -59,23 +60,25 @@ def excuse_drift(
     measured = settings.rtol, settings.floor, settings.golden
     if any(setting is not None for setting in measured):
         return judgement
-    fatal = [(place, pair) for place, pair in enumerate(judgement.pairs) if pair.fatal]
+    fatal = [(place, pair) for place, pair in remarkable(judgement.pairs) if pair.fatal]
     places = [place for place, pair in fatal if _may_drift(pair, settings, phase)]
     is_clean = not any(_phase(pair) is Phase.FORWARD for _, pair in fatal)
     if not places or (phase is Phase.BACKWARD and not is_clean):
         return judgement
     errors = _Errors(judgement, index)
-    pairs = list(judgement.pairs)
+    excused: dict[int, JudgedPair] = {}
     for place in filter(errors.has_drifted, places):
-        error = relative_error(pairs[place])
+        pair = judgement.pairs[place]
+        error = relative_error(pair)
         reason = f"{DRIFT}: a relative error of {error:.2g}, nowhere much more than went in"
-        pairs[place] = replace(pairs[place], verdict=Verdict.MATCH, fatal=False, reason=reason)
-    return replace(judgement, pairs=tuple(pairs))
+        excused[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=reason)
+    return replace(judgement, pairs=replaced(judgement.pairs, excused))
 
 
 def drift_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     """Say of a step how many records were excused, if any."""
-    found = [pair for pair in pairs if pair.reason.startswith(DRIFT) and pair.reference]
+    told = remarkable(pairs)
+    found = [pair for _, pair in told if pair.reason.startswith(DRIFT) and pair.reference]
     if not found:
         return ()
     first = min((pair.reference for pair in found if pair.reference), key=lambda end: end.order)

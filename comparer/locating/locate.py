@@ -51,7 +51,7 @@ class Located:
     """The divergences of one step, and the pairs with their kinds filled in."""
 
     divergences: tuple[Divergence, ...]
-    pairs: tuple[JudgedPair, ...]
+    pairs: Sequence[JudgedPair]
 
 
 def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:

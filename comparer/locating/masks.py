@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Phase, Role, is_floating
 
@@ -45,7 +46,7 @@ def skip_masks(
         same_structure: Whether both sides have the same calls, so that all is to be equal.
     """
     groups: dict[Values, list[int]] = defaultdict(list)
-    for place, pair in enumerate(judgement.pairs):
+    for place, pair in remarkable(judgement.pairs):
         known, found = judgement.records[place]
         if pair.verdict not in BAD or len(known) != 1 or found is None:
             continue
@@ -73,7 +74,8 @@ def skip_masks(
 
 def mask_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     """Say of a step how many masks were skipped, if any."""
-    found = [pair.reference for pair in pairs if pair.reason == REASON and pair.reference]
+    told = remarkable(pairs)
+    found = [pair.reference for _, pair in told if pair.reason == REASON and pair.reference]
     if not found:
         return ()
     first = min(found, key=lambda end: end.order)

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from padiff.comparer.judgedpairs import remarkable, replaced
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Index, Role
 
@@ -50,13 +51,14 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
     such gradients are excused. Otherwise only those whose error does not arrive at the call that
     returned last before the tensor was used.
     """
-    if not any(map(_is_soft, judgement.pairs)):
+    if not any(_is_soft(pair) for _, pair in remarkable(judgement.pairs)):
         return judgement
-    hard = [pair for pair in judgement.pairs if is_bad(pair) and _is_hard(pair, reference)]
+    told = remarkable(judgement.pairs)
+    hard = [pair for _, pair in told if is_bad(pair) and _is_hard(pair, reference)]
     made = _made_by_calls(reference), _made_by_calls(candidate)
     receivers = _receivers(judgement, reference) if hard else []
-    pairs = list(judgement.pairs)
-    for place, pair in enumerate(pairs):
+    skipped: dict[int, JudgedPair] = {}
+    for place, pair in remarkable(judgement.pairs):
         known, found = judgement.records[place]
         if not _is_soft(pair) or found is None or len(known) != 1:
             continue
@@ -64,8 +66,8 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
         if None in values or (values[0] in made[0] and values[1] in made[1]):
             continue
         if not hard or not _arrives(pair, reference, receivers):
-            pairs[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=REASON)
-    return replace(judgement, pairs=tuple(pairs))
+            skipped[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=REASON)
+    return replace(judgement, pairs=replaced(judgement.pairs, skipped))
 
 
 def _is_soft(pair: JudgedPair) -> bool:

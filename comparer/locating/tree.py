@@ -12,6 +12,8 @@ from padiff.dumpfile import Role
 from .calltree import is_bad
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.dumpfile import Index, Phase
     from padiff.pairing import ModulePair, PairedBy, Pairing
 
@@ -44,7 +46,7 @@ def merge_trees(
     pairing: Pairing,
     reference: Index,
     candidate: Index,
-    pairs: tuple[JudgedPair, ...],
+    pairs: Sequence[JudgedPair],
     divergences: tuple[Divergence, ...],
 ) -> tuple[NodeRow, ...]:
     """Merge the two module trees and annotate every row with what its records showed.
@@ -120,7 +122,7 @@ def _turn(node: _Node, first_call: dict[int, int]) -> tuple[bool, int]:
 
 
 def _worst(
-    pairing: Pairing, pairs: tuple[JudgedPair, ...]
+    pairing: Pairing, pairs: Sequence[JudgedPair]
 ) -> tuple[dict[_Own, dict[Phase, Verdict]], dict[_Own, set[Phase]]]:
     """Find the worst verdict of each node's own records, and where not all are covered.
 

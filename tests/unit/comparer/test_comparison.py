@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Kind, Mode, ToleranceRule, Verdict, compare
+from padiff.comparer.judging import building
+from padiff.comparer.judging.ends import endpoints
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import CompareError, ConfigError, DumpNotFoundError, Phase, Role
 from tests.support.dumps import DumpBuilder, write_dump
 from tests.support.tiny_net import tiny_net, tiny_pair
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from padiff.comparer.result import Endpoint
+    from padiff.dumpfile import Index
 
 DEFAULT = CompareSettings()
 
@@ -42,6 +48,24 @@ def test_a_dump_matches_itself_without_measuring(tmp_path: Path) -> None:
     found = compare(path, path, DEFAULT)
 
     assert all(pair.equal_digest and pair.metrics is None for pair in found.steps[0].pairs)
+
+
+def test_nothing_is_made_of_pairs_that_agree_until_somebody_looks_at_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def counting(index: Index, ids: Sequence[int]) -> list[Endpoint]:
+        made.append(len(ids))
+        return endpoints(index, ids)
+
+    monkeypatch.setattr(building, "endpoints", counting)
+    found = compare(*tiny_pair(tmp_path), DEFAULT)
+
+    assert not sum(made)
+    assert {pair.verdict for pair in found.steps[0].pairs} == {Verdict.MATCH}
+    assert sum(made) == 2 * len(found.steps[0].pairs)
+    assert len(found.steps[0].records) == len(found.steps[0].pairs)
 
 
 def test_a_forward_fault_is_the_only_origin(tmp_path: Path) -> None:

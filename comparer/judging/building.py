@@ -1,0 +1,110 @@
+"""Make judged pairs of what pairing and judging know, many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from padiff.comparer.result import JudgedPair, Verdict
+from padiff.dumpfile.bulk import build_all
+from padiff.pairing.rule import IDENTITY
+
+from .ends import endpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
+    from padiff.dumpfile import Index
+    from padiff.pairing import RecordPair
+
+    from .basis import Basis
+
+__all__ = ["Builder", "Measured", "Plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Makes the judged pairs of one step. Needs the indexes alone, no file."""
+
+    reference: Index
+    candidate: Index
+
+    def built(
+        self, pairs: Sequence[RecordPair], *, same: Mapping[str, object], **columns: list[Any]
+    ) -> list[JudgedPair]:
+        """Make judged pairs.
+
+        Args:
+            pairs: What pairing says of each.
+            same: Fields of ``JudgedPair`` that are equal in all.
+            columns: Fields that are not, one cell for each pair.
+        """
+        texts = {IDENTITY: ""}
+        layouts = [
+            [texts[rule] if rule in texts else texts.setdefault(rule, str(rule)) for rule in rules]
+            for rules in ([one.rule for one in pairs], [one.candidate_rule for one in pairs])
+        ]
+        return build_all(
+            JudgedPair,
+            len(pairs),
+            same=same,
+            reference=endpoints(self.reference, [pair.reference[0] for pair in pairs]),
+            candidate=endpoints(self.candidate, [pair.candidate for pair in pairs]),
+            paired_by=[pair.paired_by for pair in pairs],
+            layout=layouts[0],
+            candidate_layout=layouts[1],
+            **columns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Pairs that were judged by their elements; parallel sequences."""
+
+    builder: Builder
+    pairs: Sequence[RecordPair]
+    metrics: Sequence[Metrics]
+    tolerances: Sequence[Tolerance]
+    bases: Sequence[Basis]
+    errors: Sequence[GoldenErrors | None]
+    agree: Sequence[bool]
+    reasons: Sequence[str]
+
+    def not_plain(self) -> list[int]:
+        """Give the rows of those of which there is more to say than that they agree."""
+        both = zip(self.agree, self.reasons, strict=True)
+        return [row for row, (agrees, reason) in enumerate(both) if reason or not agrees]
+
+    def built(self, rows: Sequence[int]) -> list[JudgedPair]:
+        """Make judged pairs of some rows."""
+        agree = [self.agree[row] for row in rows]
+        return self.builder.built(
+            [self.pairs[row] for row in rows],
+            same={},
+            verdict=[Verdict.MATCH if agrees else Verdict.DIVERGED for agrees in agree],
+            metrics=[self.metrics[row] for row in rows],
+            tolerance=[self.tolerances[row] for row in rows],
+            basis=[self.bases[row] for row in rows],
+            errors=[self.errors[row] for row in rows],
+            fatal=[not agrees for agrees in agree],
+            reason=[self.reasons[row] for row in rows],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """Pairs that agree, by their place among all."""
+
+    pairs: Sequence[RecordPair]
+    rows: Mapping[int, int]
+    """Where those that were measured stand among these; the digests of the others are equal."""
+    measured: Measured
+
+    def made(self, places: Sequence[int]) -> list[JudgedPair]:
+        """Make the judged pairs at some places."""
+        rows, equal = self.rows, {"verdict": Verdict.MATCH, "equal_digest": True}
+        measured = iter(self.measured.built([rows[at] for at in places if at in rows]))
+        same = [self.pairs[at] for at in places if at not in rows]
+        equals = iter(self.measured.builder.built(same, same=equal))
+        return [next(measured if at in rows else equals) for at in places]

@@ -1,0 +1,139 @@
+"""What is said of a comparison as a whole: why it diverged, and what a reader should know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from padiff.pairing.weights.weight_plan import ASSUMED
+
+from .causes.arguments import result_notes
+from .causes.elsewhere import attribute_notes
+from .judgedpairs import remarkable
+from .judging.kinks import kink_notes
+from .judging.tolerance import TolerancePolicy
+from .locating.drift import drift_notes
+from .locating.fed import read_fed
+from .locating.masks import mask_notes
+from .locating.nonfinite import nonfinite_notes
+from .result import Coverage, StepComparison, Verdict
+from .steps import known_notes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from padiff.dumpfile import Dump, StepFile
+    from padiff.pairing import Pairing
+
+    from .locating.locate import Located
+    from .settings import CompareSettings
+
+__all__ = ["name_of_place", "notes_of_run", "notes_of_step", "reasons_of_step"]
+
+SAME_STRUCTURE_COVERAGE = 1.0
+OTHER_STRUCTURE_COVERAGE = 0.8
+"""What share of the distinct values must have been judged, unless the user says otherwise: all
+where both sides have the same calls; a port with another tree has calls of its own."""
+
+
+STALE = "had a gradient before recording began"
+"""What the recorder notes of gradients that were not cleared."""
+
+
+def name_of_place(place: tuple[int, int]) -> str:
+    """Name a step and rank."""
+    return f"step {place[0]}" + (f" rank {place[1]}" if place[1] else "")
+
+
+def notes_of_step(
+    known: StepFile, found: StepFile, pairing: Pairing, located: Located
+) -> tuple[str, ...]:
+    """Give the notes on a step."""
+    return (
+        *pairing.notes,
+        *result_notes(pairing, (known.index, found.index)),
+        *known_notes(located.pairs),
+        *mask_notes(located.pairs),
+        *drift_notes(located.pairs),
+        *kink_notes(located.pairs),
+        *nonfinite_notes(known.index, found.index),
+        *attribute_notes(
+            pairing,
+            (known.index, found.index),
+            (known.framework, found.framework),
+            located.divergences,
+        ),
+    )
+
+
+def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str]:
+    """Say why a step diverged, one line for each kind of trouble."""
+    where = name_of_place((step.step, step.rank))
+    counts = Counter(pair.verdict for _, pair in remarkable(step.pairs) if pair.fatal)
+    words = {
+        Verdict.DIVERGED: "diverged",
+        Verdict.INCOMPARABLE: "cannot be compared (shape or dtype)",
+        Verdict.MISSING: "lack a counterpart",
+    }
+    lines = [
+        f"{where}: {counts[verdict]} {'record' if counts[verdict] == 1 else 'records'} {word}"
+        for verdict, word in words.items()
+        if counts[verdict]
+    ]
+    gate = settings.min_coverage
+    if gate is None:
+        gate = SAME_STRUCTURE_COVERAGE if step.same_structure else OTHER_STRUCTURE_COVERAGE
+    sides = (("reference", step.coverage_reference), ("candidate", step.coverage_candidate))
+    return lines + [
+        _gap(where, side, found, gate) for side, found in sides if found.fraction < gate
+    ]
+
+
+def _gap(where: str, side: str, found: Coverage, gate: float) -> str:
+    return (
+        f"{where}: only {found.judged} of {found.total} values of the {side} were judged, "
+        f"{found.fraction:.1%} where {gate:.0%} are required"
+    )
+
+
+def notes_of_run(
+    reference: Dump,
+    candidate: Dump,
+    settings: CompareSettings,
+    *,
+    used_rules: Iterable[int],
+    used_allowances: frozenset[str],
+) -> tuple[str, ...]:
+    """Remark on options that had no effect and on runs that were set up differently.
+
+    Args:
+        reference: The dump held to be right.
+        candidate: The other.
+        settings: What the user asked for.
+        used_rules: Positions of the tolerance rules that named a pair in any step.
+        used_allowances: Patterns of ``allow_missing`` that excused something in any step.
+    """
+    notes = []
+    policy = TolerancePolicy(rules=settings.rules)
+    notes += [f"the tolerance rule {rule!r} named no pair" for rule in policy.unused(used_rules)]
+    notes += [
+        f"--allow-missing {pattern!r} excused nothing"
+        for pattern in settings.allow_missing
+        if pattern not in used_allowances
+    ]
+    known, found = reference.manifest, candidate.manifest
+    notes += read_fed(found).notes(reference.path.name)
+    for side, mine, other in (("reference", known, found), ("candidate", found, known)):
+        told = [
+            note
+            for note in mine.notes
+            if (STALE in note or ASSUMED in note) and note not in other.notes
+        ]
+        if mine.incomplete:
+            told.insert(0, f"incomplete, its recording did not finish: {mine.incomplete}")
+        notes += [f"{side}: {note}" for note in told]
+    for name in ("training", "phase", "dtype", "seed"):
+        before, after = getattr(known, name), getattr(found, name)
+        if before != after:
+            notes.append(f"recorded differently: {name} {before} against {after}")
+    return tuple(notes)

@@ -1,0 +1,92 @@
+"""Judged pairs of which those that agree are made only if somebody looks at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replaced
+from padiff.comparer.result import JudgedPair, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def pair(reason: str, verdict: Verdict = Verdict.MATCH) -> JudgedPair:
+    return JudgedPair(reference=None, candidate=None, verdict=verdict, reason=reason)
+
+
+BAD = pair("is bad", Verdict.DIVERGED)
+"""Stands second of four."""
+
+
+class Made:
+    """Makes the others, and remembers which."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.pairs = JudgedPairs(4, {1: BAD}, self.make)
+
+    def make(self, places: Sequence[int]) -> list[JudgedPair]:
+        self.asked += places
+        return [pair(str(place)) for place in places]
+
+
+ALL = (pair("0"), BAD, pair("2"), pair("3"))
+
+
+def test_what_is_remarkable_is_there_without_making_the_others() -> None:
+    made = Made()
+
+    assert list(remarkable(made.pairs)) == [(1, BAD)]
+    assert len(made.pairs) == 4
+    assert made.pairs[1] is BAD
+    assert not made.asked
+
+
+def test_each_is_made_once_and_only_if_looked_at() -> None:
+    made = Made()
+
+    assert made.pairs[-1] is made.pairs[3]
+    assert made.asked == [3]
+    assert tuple(made.pairs) == ALL
+    assert made.pairs[:2] == ALL[:2]
+    assert sorted(made.asked) == [0, 2, 3]
+
+
+def test_a_place_outside_is_refused() -> None:
+    with pytest.raises(IndexError):
+        Made().pairs[4]
+
+
+def test_they_equal_hash_and_show_as_the_tuple_of_them() -> None:
+    pairs = Made().pairs
+
+    assert pairs == ALL
+    assert pairs == Made().pairs
+    assert pairs != ALL[:3]
+    assert pairs != list(ALL)
+    assert hash(pairs) == hash(ALL)
+    assert repr(pairs) == repr(ALL)
+
+
+def test_others_in_their_place_leave_the_rest_as_it_is() -> None:
+    made = Made()
+    skipped = pair("left out", Verdict.SKIPPED)
+    first = made.pairs[0]
+
+    found = replaced(made.pairs, {2: skipped})
+
+    assert list(remarkable(found)) == [(1, BAD), (2, skipped)]
+    assert found[0] is first
+    assert tuple(found) == (ALL[0], BAD, skipped, ALL[3])
+    assert tuple(made.pairs) == ALL
+
+
+def test_a_plain_sequence_of_pairs_serves_as_well() -> None:
+    skipped = pair("left out", Verdict.SKIPPED)
+
+    assert list(remarkable(ALL)) == list(enumerate(ALL))
+    assert picked(ALL, [3, 1]) == picked(Made().pairs, [3, 1]) == [ALL[3], BAD]
+    assert replaced(ALL, {2: skipped}) == (ALL[0], BAD, skipped, ALL[3])
