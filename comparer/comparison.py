@@ -31,6 +31,7 @@ from .locating.drift import excuse_drift
 from .locating.fed import Fed, read_fed
 from .locating.locate import Located, locate
 from .locating.masks import skip_masks
+from .locating.repeated import excuse_repeated
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .narrow import narrow
@@ -293,6 +294,7 @@ def _excuse(
     judgement = excuse_kinks(judgement, known, found, settings)
     judgement = excuse_shared(judgement, known.index, found.index)
     if not is_fed:
+        judgement = excuse_repeated(judgement, known, found)
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
     return judgement
 

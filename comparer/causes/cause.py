@@ -47,6 +47,8 @@ class CauseName(StrEnum):
     """Another sum of what was at hand: a residual left out, a factor."""
     ATTENTION = "attention"
     """Another attention of the same queries, keys and values."""
+    ORDER = "order"
+    """A norm before a layer on one side, behind it on the other."""
     CUT = "cut"
     """A gradient that lacks a branch."""
     RUNNING_VARIANCE = "running_variance"

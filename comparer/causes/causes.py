@@ -28,8 +28,11 @@ from .layercauses import (
 from .losscauses import loss_causes
 from .normcauses import normalisation
 from .optimizeroptions import option_causes
+from .ordercauses import norm_order
+from .partcauses import exchanged, halves, other_rows, pooled
 from .patterns import (
     bias,
+    clamped,
     factor,
     feature_factor,
     frame,
@@ -126,6 +129,9 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
     if inner is not None and inner != shown:
         inside = divergence.pair.reference.address.module
         causes = [_placed(cause, sides, position, inside) for cause in causes]
+    call = divergence.pair.reference.call
+    if call is not None and divergence.phase is Phase.FORWARD:
+        causes = [*norm_order(sides.tree, call), *causes]
     settings = [line for line in divergence.evidence if line.startswith(FIRST_WORDS)]
     others = [line for line in divergence.evidence if line not in settings]
     return replace(
@@ -258,15 +264,20 @@ class _Search:
         tries: list[Callable[[], Cause | None]] = [
             lambda: function(sides, at_hand),
             lambda: combination(sides, at_hand),
-            lambda: gated(sides, at_hand),
+            lambda: gated(sides, at_hand) or gated(sides, halves(sides, at_hand)),
             lambda: attention(sides, at_hand, self._heads),
             lambda: resized(sides, at_hand),
+            lambda: pooled(sides, at_hand),
         ]
         if layer is not None and len(at_hand) == 1 and "norm" in layer.kind + layer.class_name:
             states = layer.state("weight", "scale"), layer.state("bias")
             eps = layer.reference.get("eps")
             tries.insert(0, lambda: normalisation(sides, at_hand[0][1], *states, eps))
-        tries.append(self._of_stacks)
+        tries += [
+            self._of_stacks,
+            lambda: exchanged(sides, at_hand),
+            lambda: other_rows(sides, self._sides.tables(self._record)),
+        ]
         yield next((found for found in (attempt() for attempt in tries) if found), None)
 
     def _of_stacks(self) -> Cause | None:
@@ -290,7 +301,7 @@ class _Search:
         """Look for one change of all elements."""
         sides, layer = self._contrast, self._layer
         is_state = self._record.role not in CALL_ROLES
-        whole = factor(sides) or offset(sides)
+        whole = factor(sides) or offset(sides) or (None if is_state else clamped(sides))
         if whole is None and not is_state:
             whole = bias(sides, None if layer is None else layer.state("bias")) or shifted(sides)
         whole = whole or reordered(sides)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Sides", "Two"]
 
 _STATES = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD, Role.OPTIMIZER_STATE}
+_MATRIX = 2
 MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into: it takes several float64 copies."""
 MOST_AT_HAND = 1 << 22
@@ -177,6 +178,36 @@ class Sides:
                     if array is not None:
                         name = name_of(tree.reference, known[0], inside=tree.path(call))
                         found.append((name.replace("grad_", ""), array))
+        return found
+
+    def tables(self, record: RecordInfo) -> list[tuple[str, Array]]:
+        """Give the matrices of the reference that may hold a row for each place of a tensor.
+
+        Those of the module whose code made it and of what is inside that; no weights of products.
+
+        Args:
+            record: Of the reference, shape (..., place, feature).
+        """
+        if record.call is None or len(record.shape) < _MATRIX:
+            return []
+        index, call = self.reference.index, record.call
+        own = call if record.role is Role.OUTPUT else index.calls[call].parent
+        path = "" if own is None else self.tree.path(own)
+        found = []
+        for one in index.records:
+            shape = tuple(length for length in one.shape if length != 1)
+            module = index.modules[one.module]
+            if one.role not in {Role.WEIGHT, Role.BUFFER} or len(shape) != _MATRIX:
+                continue
+            if shape[0] < record.shape[-2] or shape[1] != record.shape[-1]:
+                continue
+            if kind_of(module) not in {None, "embedding"} or not f"{module.path}.".startswith(
+                f"{path}.".lstrip(".")
+            ):
+                continue
+            array = self._floating(one, MOST_AT_HAND)
+            if array is not None:
+                found.append((name_of(index, one, inside=path), array.reshape(shape)))
         return found
 
     def small(self, record: RecordInfo) -> Array | None:

@@ -13,7 +13,7 @@ from .profile import axis_names
 if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
 
-__all__ = ["EXPLAINED", "Contrast", "unit_roundoff"]
+__all__ = ["EXPLAINED", "MOST_LEFT", "Contrast", "unit_roundoff"]
 
 EXPLAINED = 0.02
 """Share of the error, in L2, that may be left over by an explanation, besides rounding."""

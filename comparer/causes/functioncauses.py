@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .contrast import Contrast
 
-__all__ = ["combination", "function", "gated"]
+__all__ = ["FUNCTIONS", "combination", "function", "gated", "rounded"]
 
 MOST_TERMS = 3
 """Terms of a sum that are looked for."""
@@ -63,7 +63,7 @@ def _tanh_gelu(x: Array) -> Array:
     return result
 
 
-_FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "its input unchanged": lambda x: x,
     "minus its input": lambda x: -x,
     "relu": lambda x: np.maximum(x, 0),
@@ -85,6 +85,7 @@ _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "exp": lambda x: np.exp(np.minimum(x, 700)),
     "squared relu": lambda x: np.maximum(x, 0) ** 2,
 }
+"""Elementwise functions that a model may have between layers, by name; from and to float64."""
 
 
 def _softmax(x: Array, axis: int) -> Array:
@@ -99,7 +100,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
 
 
 def _candidates(x: Array) -> Iterator[tuple[str, Callable[[Array], Array]]]:
-    yield from _FUNCTIONS.items()
+    yield from FUNCTIONS.items()
     for axis in range(x.ndim):
         yield f"softmax along axis {axis}", partial(_softmax, axis=axis)
         yield f"log_softmax along axis {axis}", partial(_log_softmax, axis=axis)
@@ -159,7 +160,7 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
 
 
 def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> str | None:
-    return next((name for name, apply in _FUNCTIONS.items() if is_it(apply(gate) * factor)), None)
+    return next((name for name, apply in FUNCTIONS.items() if is_it(apply(gate) * factor)), None)
 
 
 def _first(is_it: Callable[[Array], bool], source: Array) -> str | None:
@@ -213,7 +214,7 @@ def _sum_of(
         numbers = np.linalg.lstsq(matrix, target.ravel(), rcond=None)[0]
         if float(np.linalg.norm(matrix @ numbers - target.ravel())) <= exact * size:
             return {
-                place: _rounded(float(number), exact)
+                place: rounded(float(number), exact)
                 for place, number in zip(places, numbers, strict=True)
             }
     return None
@@ -229,7 +230,13 @@ def _subsets(count: int) -> Iterable[tuple[int, ...]]:
             yield from ((first, second, third) for third in range(second + 1, count))
 
 
-def _rounded(number: float, exact: float) -> float:
+def rounded(number: float, exact: float) -> float:
+    """Give the round number that a coefficient is near to, if any.
+
+    Args:
+        number: The coefficient.
+        exact: Relative error of its measure.
+    """
     near = round(number * 64) / 64
     return near if near and abs(number - near) <= max(ROUND, exact) * abs(near) else number
 
