@@ -74,11 +74,16 @@ def words_of(path: str) -> frozenset[str]:
     >>> sorted(words_of("EncDecAttention")) == sorted(words_of("encoder_attn"))
     True
     """
+    return frozenset().union(*map(_words_in, innermost(path).split(".")))
+
+
+@lru_cache(maxsize=65536)
+def _words_in(part: str) -> frozenset[str]:
+    """Give the words of one component of a path; most stand in many paths."""
     found: set[str] = set()
-    end = innermost(path)
-    if "att" in end.lower():
-        end = _CROSS.sub("cross_", end)
-    for word in _WORD.findall(end):
+    if "att" in part.lower():
+        part = _CROSS.sub("cross_", part)
+    for word in _WORD.findall(part):
         lower = word.lower()
         found.update(_SPLITS.get(lower, (_SYNONYMS.get(lower, lower),)))
     return frozenset(found)

@@ -18,7 +18,7 @@ from .rivals import RatedSide
 from .weighing import Weighing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
@@ -47,9 +47,10 @@ def rate(
     Returns:
         The pairs with their confidence, and what is proven of the calls.
     """
+    jobs: dict[Hashable, int] = {}
     sides = (
-        RatedSide(reference, modules.ahead, calls.ahead.keys()),
-        RatedSide(candidate, modules.back, calls.back.keys()),
+        RatedSide(reference, modules.ahead, calls.ahead.keys(), jobs),
+        RatedSide(candidate, modules.back, calls.back.keys(), jobs),
     )
     holding = Holding(reference.modules, candidate.modules, modules.ahead)
     shares = _shares(reference, candidate, modules, holding)

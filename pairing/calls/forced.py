@@ -17,7 +17,7 @@ import numpy as np
 
 from .anchors import token_of
 from .groups import fit
-from .order import ancestors_of, undecided, undecided_near
+from .order import Order, ancestors_of
 from .sole import sole_partners
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Forced:
         self.pairs: dict[int, int] = {}
         """Rank of the candidate's layer by that of the reference's."""
         self._back: dict[int, int] = {}
-        self._open: tuple[set[int], set[int]] = (set(), set())
         self._groups: dict[Hashable, tuple[list[int], list[int]]] = {}
+        self._orders: tuple[dict[Hashable, Order], dict[Hashable, Order]] = ({}, {})
 
     def take(self, known: Iterable[tuple[int, int]]) -> None:
         """Start from known pairs."""
@@ -107,9 +107,9 @@ class Forced:
         """Give some layers of the candidate that could be the partner, the nearest first."""
         mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
         found: set[int] = set()
-        if two in self._open[1]:
-            group = self._groups[self._flows[1].groups[two]][1]
-            found.update(undecided_near(self._flows[1].ancestors, group, two, _MAX_RIVALS))
+        order = self._orders[1].get(self._flows[1].groups[two])
+        if order is not None and two in order.undecided:
+            found.update(order.near(two, _MAX_RIVALS))
         place, other = bisect_left(mine, one), bisect_left(theirs, two)
         places = (place, other - 1, other, other + 1)
         found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
@@ -150,10 +150,10 @@ class Forced:
             others = theirs.get(size, [])
             if len(takers) != len(others):
                 continue
-            rest = [rank for rank in takers if self.pairs.get(rank) not in others]
-            others = [rank for rank in others if self._back.get(rank) not in takers]
-            if len(rest) == len(others) == 1:
-                yield rest[0], others[0]
+            rest = set(takers) - {self._back.get(rank) for rank in others}
+            open_ = set(others) - {self.pairs.get(rank) for rank in takers}
+            if len(rest) == len(open_) == 1:
+                yield rest.pop(), open_.pop()
 
     def _rank(self) -> list[tuple[int, int]]:
         """Count the layers of each group that are not paired yet, where their order is certain."""
@@ -163,29 +163,31 @@ class Forced:
                 if rank not in taken:
                     groups[group][side].append(rank)
         self._groups = dict(groups)
-        self._open = (set(), set())
+        for flow, orders, side in zip(self._flows, self._orders, (0, 1), strict=True):
+            orders.clear()
+            orders.update({key: Order(flow.ancestors, of[side]) for key, of in groups.items()})
         found: list[tuple[int, int]] = []
-        for ranks in groups.values():
-            for side in (0, 1):
-                self._open[side].update(undecided(self._flows[side].ancestors, ranks[side]))
+        for key, ranks in groups.items():
             if len(ranks[0]) == len(ranks[1]):
+                open_ = self._orders[0][key].undecided, self._orders[1][key].undecided
                 found += [
                     (one, two)
                     for one, two in zip(*ranks, strict=True)
-                    if one not in self._open[0] or two not in self._open[1]
+                    if one not in open_[0] or two not in open_[1]
                 ]
         return [pair for pair in found if self._fits(*pair) and self._add(*pair)]
 
     def _rule_out(self) -> list[tuple[int, int]]:
         """Pair the layers of which what must run before leaves no other partner."""
-        even = [ranks for ranks in self._groups.values() if len(ranks[0]) == len(ranks[1])]
-        doubtful = [ranks for ranks in even if not self._open[0].isdisjoint(ranks[0])]
+        groups = self._groups.items()
+        even = {key: ranks for key, ranks in groups if len(ranks[0]) == len(ranks[1])}
+        doubtful = [ranks for key, ranks in even.items() if self._orders[0][key].undecided]
         if not doubtful:
             return []
         numbers = [np.full(len(flow.groups), -1, np.int64) for flow in self._flows]
         for number, (one, two) in enumerate(self.pairs.items()):
             numbers[0][one] = numbers[1][two] = number
-        for number, (mine, theirs) in enumerate(even, len(self.pairs)):
+        for number, (mine, theirs) in enumerate(even.values(), len(self.pairs)):
             numbers[0][mine] = numbers[1][theirs] = number
         ancestors = self._flows[0].ancestors, self._flows[1].ancestors
         found = sole_partners(ancestors, (numbers[0], numbers[1]), doubtful)

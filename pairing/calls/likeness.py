@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from padiff.pairing.tensors.sketch import closeness, sketches_of
 from padiff.pairing.wordtable import WordTable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from padiff.pairing.view import View
 
 __all__ = ["CallLikeness"]
@@ -33,23 +35,16 @@ class CallLikeness:
         for view in views:
             for kind in view.kinds:
                 numbers.setdefault(kind, len(numbers))
-        kinds = [
-            np.array([numbers[view.kind(c.id)] for c in view.calls], np.int64) for view in views
-        ]
-        holds = [np.array([bool(inner) for inner in view.inner], np.bool_) for view in views]
+        self._modules = _of_both(views, lambda view: [call.module for call in view.calls], np.int64)
+        of_modules = _of_both(views, lambda view: [numbers[k] for k in view.kinds], np.int64)
+        self._kinds = of_modules[0][self._modules[0]], of_modules[1][self._modules[1]]
+        self._holds = _of_both(views, lambda view: [bool(inner) for inner in view.inner], np.bool_)
+        self._hands_on = _of_both(views, _hands_on, np.bool_)
         outputs = [sketches_of(view, range(len(view.calls)), Role.OUTPUT) for view in views]
-        hands_on = [
-            np.array([v is not None and v == g for v, g in zip(*both, strict=True)], np.bool_)
-            for both in ((view.made, view.given) for view in views)
-        ]
-        self._hands_on = hands_on[0], hands_on[1]
-        self._kinds = kinds[0], kinds[1]
-        self._holds = holds[0], holds[1]
         self._outputs = outputs[0], outputs[1]
-        self._classes = WordTable(*(_class_words(view) for view in views))
-        self._paths = WordTable(
-            *([words_of(view.path(c.id)) for c in view.calls] for view in views)
-        )
+        modules = reference.modules, candidate.modules
+        self._classes = WordTable(*([words_of(one.class_name) for one in side] for side in modules))
+        self._paths = WordTable(*([words_of(one.path) for one in side] for side in modules))
 
     def free(self, rows: Places, columns: Places) -> Floats:
         """Score calls without parameters; above 0 they may be partners."""
@@ -62,13 +57,13 @@ class CallLikeness:
         score = np.full(len(rows), -1.0)
         if not is_possible.any():
             return score
-        near, classes = self._near(rows, columns), self._classes.likeness(rows, columns)
+        near, classes = self._near(rows, columns), self._said(self._classes, rows, columns)
         is_possible &= is_same_kind | (near > 0) | (classes > 0)
         # A dropout that is not active is no activation, though it gives what that gives.
         is_same_job = self._hands_on[0][rows] == self._hands_on[1][columns]
         is_possible &= is_same_kind | is_same_job | (classes >= 1)
         known = np.where(is_same_kind, np.where(is_same_size, 1.0, 0.5), 0.4) + near
-        alike = self._paths.likeness(rows[is_possible], columns[is_possible])
+        alike = self._said(self._paths, rows[is_possible], columns[is_possible])
         score[is_possible] = known[is_possible] + 0.3 * alike
         return score
 
@@ -77,18 +72,29 @@ class CallLikeness:
         kinds = self._kinds[0][rows], self._kinds[1][columns]
         score = 0.2 + self._near(rows, columns) + 0.3 * self.is_same_size(rows, columns)
         score += 1.0 * ((kinds[0] == kinds[1]) & (kinds[0] >= 0))
-        score += self._classes.likeness(rows, columns)
-        return np.asarray(score + self._paths.likeness(rows, columns))
+        score += self._said(self._classes, rows, columns)
+        return np.asarray(score + self._said(self._paths, rows, columns))
 
     def is_same_size(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
         """Tell whether the largest outputs have as many elements, or both sides have none."""
         return np.asarray(self._outputs[0].size[rows] == self._outputs[1].size[columns])
+
+    def _said(self, table: WordTable, rows: Places, columns: Places) -> Floats:
+        """Compare the words of the modules of calls."""
+        return table.likeness(self._modules[0][rows], self._modules[1][columns])
 
     def _near(self, rows: Places, columns: Places) -> Floats:
         near = closeness(self._outputs[0], rows, self._outputs[1], columns)
         return np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE)
 
 
-def _class_words(view: View) -> list[frozenset[str]]:
-    words = [words_of(module.class_name) for module in view.modules]
-    return [words[call.module] for call in view.calls]
+def _hands_on(view: View) -> list[bool]:
+    """Tell of each call whether it gives what it was given."""
+    both = zip(view.made, view.given, strict=True)
+    return [made is not None and made == given for made, given in both]
+
+
+def _of_both(
+    views: tuple[View, View], told: Callable[[View], list[Any]], kind: type[np.generic]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    return np.array(told(views[0]), kind), np.array(told(views[1]), kind)

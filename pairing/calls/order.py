@@ -8,27 +8,19 @@ and what is computed inside a call depends on what went into it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from functools import reduce
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.pairing.view import View
 
-__all__ = [
-    "Ancestors",
-    "ancestors_of",
-    "common",
-    "has",
-    "undecided",
-    "undecided_near",
-    "union",
-]
+__all__ = ["Ancestors", "Order", "ancestors_of", "common", "has", "union"]
 
 _MAX_BITS = 4096
 """So many layers above the first one that is not known to be an ancestor are remembered."""
@@ -147,69 +139,72 @@ def ancestors_of(view: View, layers: Sequence[int]) -> list[Ancestors]:
     return view.before[key]
 
 
-def undecided(ancestors: Sequence[Ancestors], ranks: Sequence[int]) -> set[int]:
-    """Find the layers of a group whose order nothing proves.
+class Order:
+    """What is proven about the order of some layers of a side."""
 
-    What is known to be undecided is not looked at again but to find out about the next layer, for
-    which one that is undecided is enough: of thousands that run side by side each takes few steps.
+    def __init__(self, ancestors: Sequence[Ancestors], ranks: Sequence[int]) -> None:
+        """Find those whose order nothing proves.
 
-    Args:
-        ancestors: Of all layers of a side.
-        ranks: Those that are looked at, ascending.
+        What is known to be undecided is not looked at again but to find out about the next layer,
+        for which one that is undecided is enough: of thousands that run side by side each takes
+        few steps.
 
-    Returns:
-        The ranks of all but those that provably ran after all before and before all after them.
-    """
-    found: set[int] = set()
-    ordered: list[int] = []
-    wide: list[tuple[int, int]] = []
-    for place, rank in enumerate(ranks):
-        known = ancestors[rank]
-        start = bisect_left(ranks, known[0], 0, place)
-        if place - start > _MAX_WINDOW:
-            wide.append((start, place))
-            continue
-        first = bisect_left(ordered, known[0])
-        lost = [other for other in ordered[first:] if not has(known, other)]
-        if lost:
-            found.update(lost)
-            ordered[first:] = [other for other in ordered[first:] if has(known, other)]
-        if lost or any(not has(known, ranks[at]) for at in range(place - 1, start - 1, -1)):
-            found.add(rank)
-        else:
-            ordered.append(rank)
-    reach = 0
-    for start, stop in sorted(wide):
-        found.update(ranks[max(start, reach) : stop + 1])
-        reach = stop + 1
-    return found
+        Args:
+            ancestors: Of all layers of the side.
+            ranks: Those that are looked at, ascending.
+        """
+        self.undecided: set[int] = set()
+        """All but those that provably ran after all before and before all after them."""
+        self._ancestors = ancestors
+        self._ranks = ranks
+        self._narrow: list[int] = []
+        """Those with few before them that may have run after them: they were looked at."""
+        ordered: list[int] = []
+        wide: list[tuple[int, int]] = []
+        for place, rank in enumerate(ranks):
+            known = ancestors[rank]
+            start = bisect_left(ranks, known[0], 0, place)
+            if place - start > _MAX_WINDOW:
+                wide.append((start, place))
+                continue
+            self._narrow.append(rank)
+            first = bisect_left(ordered, known[0])
+            lost = [other for other in ordered[first:] if not has(known, other)]
+            if lost:
+                self.undecided.update(lost)
+                ordered[first:] = [other for other in ordered[first:] if has(known, other)]
+            if lost or any(not has(known, ranks[at]) for at in range(place - 1, start - 1, -1)):
+                self.undecided.add(rank)
+            else:
+                ordered.append(rank)
+        reach = 0
+        for start, stop in sorted(wide):
+            self.undecided.update(ranks[max(start, reach) : stop + 1])
+            reach = stop + 1
+        prefixes = (ancestors[rank][0] for rank in reversed(self._narrow))
+        self._least = list(accumulate(prefixes, min))[::-1]
+        """Below this rank everything ran before each narrow one from one on."""
 
+    def near(self, rank: int, count: int) -> list[int]:
+        """Give the nearest layers that could as well have run before as after one of them.
 
-def undecided_near(
-    ancestors: Sequence[Ancestors], ranks: Sequence[int], rank: int, count: int
-) -> list[int]:
-    """Give the nearest layers of a group that could as well have run before as after one of them.
+        Args:
+            rank: The one.
+            count: How many before it, and how many after it, at most.
+        """
+        return [*islice(self._before(rank), count), *islice(self._after(rank), count)]
 
-    Args:
-        ancestors: Of all layers of a side.
-        ranks: Those of the group, ascending.
-        rank: The one.
-        count: How many before it, and how many after it, at most.
-    """
-    place, known = bisect_left(ranks, rank), ancestors[rank]
-    start = bisect_left(ranks, known[0], 0, place)
-    before: list[int] = []
-    if place - start <= _MAX_WINDOW:
-        open_ = (ranks[at] for at in range(place - 1, start - 1, -1))
-        before += islice((other for other in open_ if not has(known, other)), count)
-    later = range(place + 1, min(place + _MAX_WINDOW + 1, len(ranks)))
-    after = (ranks[at] for at in later if _is_open(ancestors, ranks, at, rank))
-    return [*before, *islice(after, count)]
+    def _before(self, rank: int) -> Iterator[int]:
+        place, known = bisect_left(self._ranks, rank), self._ancestors[rank]
+        start = bisect_left(self._ranks, known[0], 0, place)
+        if place - start <= _MAX_WINDOW:
+            for at in range(place - 1, start - 1, -1):
+                if not has(known, self._ranks[at]):
+                    yield self._ranks[at]
 
-
-def _is_open(ancestors: Sequence[Ancestors], ranks: Sequence[int], place: int, rank: int) -> bool:
-    """Tell whether nothing proves that a layer ran after an earlier one of its group."""
-    known = ancestors[ranks[place]]
-    if rank < known[0] or has(known, rank):
-        return False
-    return place - bisect_left(ranks, known[0], 0, place) <= _MAX_WINDOW
+    def _after(self, rank: int) -> Iterator[int]:
+        for at in range(bisect_right(self._narrow, rank), len(self._narrow)):
+            if self._least[at] > rank:
+                return
+            if not has(self._ancestors[self._narrow[at]], rank):
+                yield self._narrow[at]

@@ -95,7 +95,9 @@ def with_proofs(
         if one.is_confirmed or not is_told:
             found.append(weighed(one))
         elif _is_proven(calls, ran, proven):
-            pair = replace(one.pair, confidence=1.0, alternatives=())
+            pair = one.pair
+            if one.is_weighed:
+                pair = replace(pair, confidence=1.0, alternatives=())
             found.append(Rated(pair=pair, is_confirmed=True))
         else:
             limit = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE

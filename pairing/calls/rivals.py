@@ -30,17 +30,25 @@ class RatedSide:
     Where data flow proves all layers nothing else is asked of most of them.
     """
 
-    def __init__(self, view: View, paired: Container[int], paired_calls: Set[int]) -> None:
+    def __init__(
+        self,
+        view: View,
+        paired: Container[int],
+        paired_calls: Set[int],
+        numbers: dict[Hashable, int],
+    ) -> None:
         """Take one side.
 
         Args:
             view: The side.
             paired: Its modules that have a partner.
             paired_calls: Its calls that have one.
+            numbers: Number of each job, the same table for both sides.
         """
         self.view = view
         self._paired = paired
         self._paired_calls = paired_calls
+        self._numbers = numbers
 
     @cached_property
     def outputs(self) -> tuple[RecordInfo | None, ...]:
@@ -50,9 +58,10 @@ class RatedSide:
         )
 
     @cached_property
-    def jobs(self) -> tuple[Hashable, ...]:
-        """Kind and sizes of each module."""
-        return tuple(_job(self.view, module, output) for module, output in enumerate(self.outputs))
+    def jobs(self) -> tuple[int, ...]:
+        """Number for kind and sizes of each module."""
+        jobs = (_job(self.view, module, output) for module, output in enumerate(self.outputs))
+        return tuple(self._numbers.setdefault(job, len(self._numbers)) for job in jobs)
 
     @cached_property
     def foods(self) -> tuple[Food, ...]:
@@ -141,12 +150,12 @@ def _nearest(modules: Sequence[int], module: int) -> set[int]:
 
 def _fed_to(
     view: View,
-    jobs: Sequence[Hashable],
+    jobs: Sequence[int],
     foods: Sequence[Food],
     outputs: Sequence[RecordInfo | None],
 ) -> tuple[Hashable | None, ...]:
     """Give the jobs of the layers that each layer feeds directly, with nothing between."""
-    takers: dict[Food, set[Hashable]] = defaultdict(set)
+    takers: dict[Food, set[int]] = defaultdict(set)
     for module, food in enumerate(foods):
         if view.weights[module] and not view.children[module]:
             takers[food].add(jobs[module])
@@ -159,9 +168,7 @@ def _fed_to(
     return tuple(found)
 
 
-def _towers(
-    view: View, jobs: Sequence[Hashable], foods: Sequence[Food]
-) -> dict[int, list[Hashable]]:
+def _towers(view: View, jobs: Sequence[int], foods: Sequence[Food]) -> dict[int, list[Hashable]]:
     """Give for each layer its job, its rank among those alike in each call around it, and its food.
 
     The k-th layers of a kind in towers that are fed the same tensor are alike, even where a
@@ -186,7 +193,7 @@ def _towers(
 
 def _job(view: View, module: int, output: RecordInfo | None) -> Hashable:
     """Give kind and sizes of a module's weights, and whether it ran."""
-    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
+    sizes = sorted([prod(view.records[record].shape) for record in view.weights[module]])
     size = None if output is None else prod(output.shape)
     return view.kinds[module], tuple(sizes), bool(view.executed[module]), size
 

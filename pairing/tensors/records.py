@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ __all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 _CALL_ROLES = tuple(sorted(CALL_ROLES))
 _TENSOR_OF = {Role.GRAD_INPUT: Role.INPUT, Role.GRAD_OUTPUT: Role.OUTPUT}
+_Makers = dict[int | None, list[int]]
 _SAME = 0.9
 """Values whose statistics are this near count as the same, where structure leaves it open."""
 
@@ -64,8 +67,9 @@ def pair_call_records(
     found: list[tuple[int, int]] = []
     by: list[PairedBy] = []
     open_ones: list[tuple[int, int, int]] = []
+    handed = _Handed(reference, candidate, calls)
     for one, two in calls:
-        is_same_job = _is_same_job(reference, one, candidate, two, calls)
+        is_same_job = _is_same_job(reference, one, candidate, two, calls, handed)
         for first, second in _slots_of(reference, one, candidate, two, calls, ends):
             if is_same_job:
                 found.append((first, second))
@@ -244,7 +248,9 @@ def _is_near(reference: View, one: RecordInfo, candidate: View, two: RecordInfo)
     return near is not None and near >= _SAME and prod(one.shape) == prod(two.shape)
 
 
-def _is_same_job(reference: View, one: int, candidate: View, two: int, calls: CallPairs) -> bool:
+def _is_same_job(
+    reference: View, one: int, candidate: View, two: int, calls: CallPairs, handed: _Handed
+) -> bool:
     """Tell whether two paired calls do the same with the same content."""
     if one not in calls.share or calls.by[one] is PairedBy.MAP:
         return True
@@ -253,24 +259,59 @@ def _is_same_job(reference: View, one: int, candidate: View, two: int, calls: Ca
     mine, theirs = reference.inner[one], candidate.inner[two]
     if len(mine) == len(theirs) and set(theirs).issuperset(map(calls.ahead.get, mine)):
         return True
-    if calls.share[one] < 1.0:
-        return False
-    handed = (
-        {calls.ahead.get(call) for call in _handed_on(reference, one)} - {None},
-        {call for call in _handed_on(candidate, two) if call in calls.back},
-    )
-    return bool(handed[0] & handed[1]) or not (handed[0] or handed[1])
+    return calls.share[one] >= 1.0 and handed.is_same(one, two)
 
 
 def _is_root(view: View, call: int) -> bool:
     return view.calls[call].module == 0
 
 
-def _handed_on(view: View, call: int) -> list[int]:
-    """Give the calls inside whose output is also an output of this one."""
-    outputs = {record.value for record in view.select(call, Role.OUTPUT)}
-    return [
-        inner
-        for inner in view.inside(call)
-        if any(record.value in outputs for record in view.select(inner, Role.OUTPUT))
-    ]
+class _Handed:
+    """What calls hand on: outputs that are those of calls inside, which have partners."""
+
+    def __init__(self, reference: View, candidate: View, calls: CallPairs) -> None:
+        self._views = reference, candidate
+        self._calls = calls
+
+    @cached_property
+    def _makers(self) -> tuple[_Makers, _Makers]:
+        """The paired calls of each side by their outputs, ascending."""
+        found: tuple[_Makers, _Makers] = {}, {}
+        partners = self._calls.ahead, self._calls.back
+        for view, paired, makers in zip(self._views, partners, found, strict=True):
+            for call in sorted(paired):
+                for value in _outputs(view, call):
+                    makers.setdefault(value, []).append(call)
+        return found
+
+    def is_same(self, one: int, two: int) -> bool:
+        """Tell whether two calls hand on the output of a pair of calls inside, or both of none."""
+        mine, theirs = self._inside(0, one), self._inside(1, two)
+        if not (mine and theirs):
+            return not (mine or theirs)
+        other = self._views[1]
+        last, outputs = other.last[two], _outputs(other, two)
+        for (
+            makers,
+            span,
+        ) in mine:  # of many levels that hand on one value the innermost is met first
+            for at in reversed(span):
+                partner = self._calls.ahead[makers[at]]
+                if two < partner <= last and not outputs.isdisjoint(_outputs(other, partner)):
+                    return True
+        return False
+
+    def _inside(self, side: int, call: int) -> list[tuple[Sequence[int], range]]:
+        """Give for the outputs of a call which calls inside have them, if there are any."""
+        view = self._views[side]
+        found: list[tuple[Sequence[int], range]] = []
+        for value in _outputs(view, call):
+            makers = self._makers[side].get(value, [])
+            span = range(bisect_right(makers, call), bisect_right(makers, view.last[call]))
+            if span:
+                found.append((makers, span))
+        return found
+
+
+def _outputs(view: View, call: int) -> set[int | None]:
+    return {record.value for record in view.select(call, Role.OUTPUT)}

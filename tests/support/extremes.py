@@ -284,12 +284,23 @@ def _many_outputs(make: _Maker, count: int) -> None:
     make.leave(make.layer("head", "Linear", made, sizes=(9, 3)))
 
 
+def _takers(make: _Maker, count: int) -> None:
+    """Run layers that all take one value, as the heads of a model do."""
+    made = make.value()
+    make.enter("root", "Net", made)
+    made = make.layer("first", "Linear", made, sizes=(9, 3))
+    for _ in range(count):
+        make.layer("head", "Linear", made, sizes=(9, 3))
+    make.leave(make.layer("last", "Linear", make.value(), sizes=(9, 3)))
+
+
 WIDE: dict[str, Callable[[_Maker, int], None]] = {
     "256 experts a layer": _experts,
     "branches of convolutions": _branches,
     "attentions": _attentions,
     "outputs of one length": _one_length,
     "outputs of one call": _many_outputs,
+    "takers of one value": _takers,
 }
 """The same for forms that are wide, not all of whose calls can be told apart by what they hold."""
 

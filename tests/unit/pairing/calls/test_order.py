@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from padiff.pairing import SideName
 from padiff.pairing.calls import order
-from padiff.pairing.calls.order import (
-    ancestors_of,
-    common,
-    has,
-    undecided,
-    undecided_near,
-    union,
-)
+from padiff.pairing.calls.order import Order, ancestors_of, common, has, union
 from padiff.pairing.view import view_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
@@ -57,15 +50,15 @@ def test_layers_that_feed_one_another_are_in_order() -> None:
     found = ancestors_of(view_of(chain(is_hidden=False), SideName.REFERENCE), [1, 2, 3])
 
     assert [unpacked(one) for one in found] == [set(), {0}, {0, 1}]
-    assert undecided(found, [0, 1, 2]) == set()
+    assert Order(found, [0, 1, 2]).undecided == set()
 
 
 def test_nothing_is_known_across_functions_between_modules() -> None:
     found = ancestors_of(view_of(chain(is_hidden=True), SideName.REFERENCE), [1, 2, 3])
 
     assert [unpacked(one) for one in found] == [set(), set(), set()]
-    assert undecided(found, [0, 1, 2]) == {0, 1, 2}
-    assert [sorted(undecided_near(found, [0, 1, 2], rank, 4)) for rank in range(3)] == [
+    assert Order(found, [0, 1, 2]).undecided == {0, 1, 2}
+    assert [sorted(Order(found, [0, 1, 2]).near(rank, 4)) for rank in range(3)] == [
         [1, 2],
         [0, 2],
         [0, 1],
@@ -73,7 +66,7 @@ def test_nothing_is_known_across_functions_between_modules() -> None:
 
 
 def test_long_runs_of_unknown_order_are_undecided_without_looking_at_every_two() -> None:
-    assert undecided([(0, 0)] * 1000, range(1000)) == set(range(1000))
+    assert Order([(0, 0)] * 1000, range(1000)).undecided == set(range(1000))
 
 
 @given(known=st.lists(st.sets(st.integers(0, 40)), max_size=40), of=st.sets(st.integers(0, 39)))
@@ -91,11 +84,11 @@ def test_what_is_undecided_is_what_is_so_with_any_other(
         if one < two and one not in unpacked(ancestors[two])
     }
 
-    found = undecided(ancestors, group)
+    found = Order(ancestors, group)
 
-    assert found == {rank for both in open_ for rank in both}
+    assert found.undecided == {rank for both in open_ for rank in both}
     for rank in group:
-        near = undecided_near(ancestors, group, rank, 2)
+        near = found.near(rank, 2)
         before = [one for one, two in sorted(open_) if two == rank][-2:]
         after = sorted(two for one, two in open_ if one == rank)[:2]
         assert sorted(near) == before + after
@@ -116,5 +109,5 @@ def test_layers_side_by_side_take_few_steps_each(
     monkeypatch.setattr(order, "has", counted)
     ancestors = [(0, 0) if rank % 2 == 0 else (0, 1 << (rank - 1)) for rank in range(width)]
 
-    assert undecided(ancestors, range(width)) == set(range(width))
+    assert Order(ancestors, range(width)).undecided == set(range(width))
     assert steps <= 5 * width
