@@ -187,7 +187,8 @@ def _compare_step(
     fed: Fed,
 ) -> _StepResult:
     with ExitStack() as exits:
-        known, found = (exits.enter_context(side.open(*place)) for side in (reference, candidate))
+        known = exits.enter_context(reference.open(*place))
+        found = exits.enter_context(candidate.open(*place, like=known))
 
         def before() -> tuple[StepFile, StepFile] | None:
             earlier = place[0] - 1, place[1]

@@ -1,18 +1,43 @@
-"""Checks of whole table columns, fast where all is well and exact where it is not."""
+"""Columns of an index: what a cell must be, and what the objects make of it.
+
+A right column is checked as a whole, at next to no cost; only a wrong one is walked.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .schema import SourceLine
 from .strictjson import is_plain
 
 INT_LIMIT = 2**62
 """Integers in an index lie below this, so that sums and products of two fit 128 bits anywhere."""
 
 Cells = Sequence[Any]
+Known = dict[Any, Any]
+"""What equal cells of a column were made into before."""
+
+
+def _as_they_are(cells: Cells, known: Known) -> Cells:
+    del known
+    return cells
+
+
+def _shared(cells: Cells, known: Known) -> Cells:
+    """Let equal cells, of which there are few distinct ones, be one object."""
+    return list(map(known.setdefault, cells, cells))
+
+
+def _is_float(value: object) -> bool:
+    return type(value) is float
+
+
+def _tuples(cells: Cells, known: Known) -> Cells:
+    return _shared(list(map(tuple, cells)), known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +49,18 @@ class Column:
     """In words, for messages."""
     accepts: Callable[[Any], bool]
     """Whether one cell is right."""
-    accepts_all: Callable[[Cells], bool] | None = None
+    accepts_all: Callable[[Cells], bool]
     """The same for a whole column at once; may be wrong only by saying no."""
+    make: Callable[[Cells, Known], Cells] = _as_they_are
+    """Turn right cells into what the objects hold."""
+
+    def is_right(self, cells: Cells) -> bool:
+        """Tell whether all cells are right."""
+        return self.accepts_all(cells) or all(map(self.accepts, cells))
 
     def bad_rows(self, cells: Cells, *, most: int) -> list[int]:
         """Find the first rows whose cell is wrong."""
-        if self.accepts_all is not None and self.accepts_all(cells):
+        if self.accepts_all(cells):
             return []
         return [row for row, cell in enumerate(cells) if not self.accepts(cell)][:most]
 
@@ -51,25 +82,37 @@ def integer(name: str, *, low: int = 0, optional: bool = False) -> Column:
     return Column(name=name, expected=words, accepts=accepts, accepts_all=accepts_all)
 
 
-def typed(name: str, *types: type) -> Column:
-    """Describe a column whose cells have one of the given types exactly."""
+def typed(name: str, *types: type, shared: bool = False) -> Column:
+    """Describe a column whose cells have one of the given types exactly.
+
+    Args:
+        name: Its name.
+        types: Strings, booleans, or null.
+        shared: Whether many cells are equal.
+    """
     allowed = frozenset(types)
     return Column(
         name=name,
         expected=" or ".join(sorted(kind.__name__ for kind in allowed)),
         accepts=lambda cell: type(cell) in allowed,
         accepts_all=lambda cells: allowed.issuperset(map(type, cells)),
+        make=_shared if shared else _as_they_are,
     )
 
 
 def one_of(name: str, values: Iterable[str]) -> Column:
-    """Describe a column of words from a closed set."""
-    allowed = frozenset(values)
+    """Describe a column of words from a closed set, which become its members."""
+    members = {str(value): value for value in values}
+
+    def accepts_all(cells: Cells) -> bool:
+        return {str}.issuperset(map(type, cells)) and members.keys() >= set(cells)
+
     return Column(
         name=name,
-        expected=f"one of {', '.join(sorted(allowed))}",
-        accepts=lambda cell: isinstance(cell, str) and cell in allowed,
-        accepts_all=lambda cells: {str}.issuperset(map(type, cells)) and allowed.issuperset(cells),
+        expected=f"one of {', '.join(sorted(members))}",
+        accepts=lambda cell: isinstance(cell, str) and cell in members,
+        accepts_all=accepts_all,
+        make=lambda cells, _: list(map(members.__getitem__, cells)),
     )
 
 
@@ -82,12 +125,18 @@ def shape(name: str) -> Column:
     def accepts_all(cells: Cells) -> bool:
         if not {list}.issuperset(map(type, cells)):
             return False
-        sizes = list(chain.from_iterable(cells))
-        return {int}.issuperset(map(type, sizes)) and (
-            not sizes or (min(sizes) >= 0 and max(sizes) < INT_LIMIT)
-        )
+        if not {int}.issuperset(map(type, chain.from_iterable(cells))):
+            return False
+        distinct = set(map(tuple, cells))
+        return all(0 <= size < INT_LIMIT for dims in distinct for size in dims)
 
-    return Column(name=name, expected="list of sizes", accepts=accepts, accepts_all=accepts_all)
+    return Column(
+        name=name,
+        expected="list of sizes",
+        accepts=accepts,
+        accepts_all=accepts_all,
+        make=_tuples,
+    )
 
 
 def number(name: str) -> Column:
@@ -106,7 +155,14 @@ def number(name: str) -> Column:
             float("inf") not in cells and float("-inf") not in cells
         )
 
-    return Column(name=name, expected="number or null", accepts=accepts, accepts_all=accepts_all)
+    def make(cells: Cells, _: Known) -> Cells:
+        if {float, type(None)}.issuperset(map(type, cells)):
+            return cells
+        return [None if cell is None else float(cell) for cell in cells]
+
+    return Column(
+        name=name, expected="number or null", accepts=accepts, accepts_all=accepts_all, make=make
+    )
 
 
 def strings(name: str) -> Column:
@@ -119,6 +175,7 @@ def strings(name: str) -> Column:
             {list}.issuperset(map(type, cells))
             and {str}.issuperset(map(type, chain.from_iterable(cells)))
         ),
+        make=_tuples,
     )
 
 
@@ -133,10 +190,19 @@ def mapping(name: str, *, of: type | None = None) -> Column:
     def accepts_all(cells: Cells) -> bool:
         if not {dict}.issuperset(map(type, cells)):
             return False
-        kinds = set(map(type, chain.from_iterable(map(dict.values, cells))))
-        return kinds <= ({int, bool, str, type(None)} if of is None else {of})
+        values = list(chain.from_iterable(map(dict.values, cells)))
+        kinds = set(map(type, values))
+        if of is not None:
+            return kinds <= {of}
+        return kinds <= {int, bool, str, type(None), float} and (
+            float not in kinds or all(map(math.isfinite, filter(_is_float, values)))
+        )
 
-    return Column(name=name, expected="object", accepts=accepts, accepts_all=accepts_all)
+    def make(cells: Cells, known: Known) -> Cells:
+        empty = known.setdefault("empty", {})
+        return [cell or empty for cell in cells]
+
+    return Column(name=name, expected="object", accepts=accepts, accepts_all=accepts_all, make=make)
 
 
 def source(name: str) -> Column:
@@ -161,5 +227,25 @@ def source(name: str) -> Column:
             and (not numbers or (min(numbers) >= 0 and max(numbers) < INT_LIMIT))
         )
 
-    words = "[file, line, function] or null"
-    return Column(name=name, expected=words, accepts=accepts, accepts_all=accepts_all)
+    return Column(
+        name=name,
+        expected="[file, line, function] or null",
+        accepts=accepts,
+        accepts_all=accepts_all,
+        make=_lines,
+    )
+
+
+def _lines(cells: Cells, known: Known) -> Cells:
+    """Make source lines; those of one place are one object."""
+    found: list[SourceLine | None] = []
+    for cell in cells:
+        if cell is None:
+            found.append(None)
+            continue
+        key = tuple(cell)
+        line = known.get(key)
+        if line is None:
+            line = known[key] = SourceLine(file=key[0], line=key[1], function=key[2])
+        found.append(line)
+    return found

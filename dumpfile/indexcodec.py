@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from .bulk import collector_paused
+from .indexrelations import check_events, check_references, check_samples
 from .indexrows import (
     build_index,
     call_row,
@@ -14,22 +15,17 @@ from .indexrows import (
     sample_rows,
     value_row,
 )
-from .indextables import (
-    COLUMNS,
-    OPTIONAL,
-    Row,
-    check_events,
-    check_references,
-    check_samples,
-    read_columns,
-    read_head,
-)
+from .indextables import COLUMNS, OPTIONAL, Row, Table, read_columns, read_head
+from .indextext import find_tables, read_rows
 from .problem import Problem, ProblemKind
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import mmap
+    from collections.abc import Iterable, Mapping
 
+    from .indexlike import Rows, WrittenIndex
+    from .indextext import RowsText
     from .schema import JSON, CallInfo, Draw, Index, ModuleInfo, ValueInfo
 
 
@@ -76,20 +72,59 @@ def encode_index(
     return to_json(cast("JSON", document)).encode()
 
 
-def decode_index(data: bytes) -> tuple[Index | None, list[Problem]]:
+def decode_index(
+    data: bytes | mmap.mmap,
+    where: slice | None = None,
+    *,
+    like: WrittenIndex | None = None,
+) -> tuple[Index | None, list[Problem], RowsText]:
     """Read an index and check everything that can be checked without the elements.
 
+    Args:
+        data: What holds its text.
+        where: Start and stop of the text in it; by default it is all of it.
+        like: An index that this one may be like: what is the same text becomes the same objects.
+
     Returns:
-        The index, None if there are problems, and the problems; ``loc`` is like
-        ``records[12].shape``.
+        The index, None if there are problems; the problems, whose ``loc`` is like
+        ``records[12].shape``; and where in ``data`` the rows of each table lie, nothing if the
+        text is not as ``encode_index`` writes it.
     """
+    where = where or slice(0, len(data))
     with collector_paused():
+        found = _decode_text(data, where, like)
+        if found is not None:
+            return found[0], [], found[1]
         problems: list[Problem] = []
-        index = _decode(data, problems)
-        return index, problems
+        index = _decode_document(data[where], problems)
+        return index, problems, {}
 
 
-def _decode(data: bytes, problems: list[Problem]) -> Index | None:
+def _decode_text(
+    data: bytes | mmap.mmap, where: slice, like: WrittenIndex | None
+) -> tuple[Index, RowsText] | None:
+    """Read an index as ``encode_index`` writes it; None if it is not, or anything is wrong."""
+    found = find_tables(data, where)
+    if found is None:
+        return None
+    head, rows = found
+    tables: dict[str, Table] = {}
+    shared: dict[str, Rows] = {}
+    for name, place in rows.items():
+        if like is not None and like.has(name, data, rows, tables):
+            shared[name] = like.objects(name)
+            tables[name] = like.table(name)
+            continue
+        table = read_rows(name, data[place])
+        if table is None:
+            return None
+        tables[name] = table
+    index = _related(head, tables, [], shared)
+    return None if index is None else (index, rows)
+
+
+def _decode_document(data: bytes, problems: list[Problem]) -> Index | None:
+    """Read an index as any JSON, and find out all that is wrong with it."""
     try:
         document = from_json(data)
     except StrictJSONError as error:
@@ -98,15 +133,30 @@ def _decode(data: bytes, problems: list[Problem]) -> Index | None:
     head = read_head(document, problems)
     if problems or not isinstance(document, dict):
         return None
-    tables = {name: read_columns(name, document.pop(name, None), problems) for name in COLUMNS}
-    has_draws = "draws" in document
-    for name, columns in OPTIONAL.items():
-        if name in document:
-            tables[name] = read_columns(name, document.pop(name), problems)
-        else:
-            tables[name] = [[] for _ in columns]
-    if not problems:
-        check_references(tables, problems)
-        check_samples(tables["samples"], tables["values"], problems)
-        check_events(tables, problems)
-    return None if problems else build_index(head, tables, has_draws=has_draws)
+    names = (*COLUMNS, *(name for name in OPTIONAL if name in document))
+    tables = {name: read_columns(name, document.pop(name, None), problems) for name in names}
+    return None if problems else _related(head, tables, problems, {})
+
+
+def _related(
+    head: tuple[int, int],
+    tables: dict[str, Table],
+    problems: list[Problem],
+    shared: Mapping[str, Rows],
+) -> Index | None:
+    """Make an index of tables if their rows say of each other what is so.
+
+    Args:
+        head: Step and rank.
+        tables: Checked columns; of those in ``shared`` only what others refer to.
+        problems: Gets what is wrong.
+        shared: Rows that are objects already, and were checked.
+    """
+    has_draws = "draws" in tables
+    whole: dict[str, Table] = {name: [()] * len(OPTIONAL[name]) for name in OPTIONAL}
+    whole |= tables
+    check_references(whole, problems, known=shared.keys())
+    if "values" not in shared:
+        check_samples(whole["samples"], whole["values"], problems)
+    check_events(whole, problems)
+    return None if problems else build_index(head, whole, shared, has_draws=has_draws)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from .address import Phase, Role
 from .bulk import build_all
 from .schema import (
     CallInfo,
-    Content,
     Draw,
     Index,
     ModuleInfo,
@@ -22,7 +21,7 @@ from .schema import (
 from .strictjson import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from .indextables import Row, Table
 
@@ -105,45 +104,40 @@ def recomputed_rows(calls: Iterable[CallInfo]) -> list[Row]:
     return [(call.id, call.recomputed) for call in calls if call.recomputed]
 
 
-def build_index(head: tuple[int, int], tables: dict[str, Table], *, has_draws: bool) -> Index:
-    """Make the objects of an index from checked columns.
+def build_index(
+    head: tuple[int, int],
+    tables: Mapping[str, Table],
+    shared: Mapping[str, Any],
+    *,
+    has_draws: bool,
+) -> Index:
+    """Make the objects of an index from columns that are checked and made.
 
     Args:
         head: Step and rank.
         tables: Every table, those that the file lacks empty.
+        shared: Rows of tables that are made already, by table.
         has_draws: Whether the file says what was drawn.
     """
+    makers: dict[str, Callable[[Table], tuple[Any, ...]]] = {
+        "modules": _modules,
+        "calls": partial(_calls, recomputed=dict(zip(*tables["recomputed"], strict=True))),
+        "values": partial(_values, samples=_samples(tables["samples"])),
+        "records": _records,
+    }
+    made = {
+        name: shared[name] if name in shared else make(tables[name])
+        for name, make in makers.items()
+    }
     return Index(
         step=head[0],
         rank=head[1],
-        modules=_modules(tables["modules"]),
-        calls=_calls(tables["calls"], dict(zip(*tables["recomputed"], strict=True))),
-        records=_records(tables["records"]),
-        values=_values(tables["values"], _samples(tables["samples"])),
+        modules=made["modules"],
+        calls=made["calls"],
+        records=made["records"],
+        values=made["values"],
         draws=_draws(tables["draws"]) if has_draws else None,
     )
-
-
-def _shared(cells: Sequence[Any]) -> list[Any]:
-    """Let equal cells, of which there are few distinct ones, be one object."""
-    known: dict[Any, Any] = {}
-    return list(map(known.setdefault, cells, cells))
-
-
-def _lines(cells: Sequence[Row | None]) -> list[SourceLine | None]:
-    """Make source lines; those of one place are one object."""
-    known: dict[tuple[Any, ...], SourceLine] = {}
-    found: list[SourceLine | None] = []
-    for cell in cells:
-        if cell is None:
-            found.append(None)
-            continue
-        key = tuple(cell)
-        line = known.get(key)
-        if line is None:
-            line = known[key] = SourceLine(file=key[0], line=key[1], function=key[2])
-        found.append(line)
-    return found
 
 
 def _modules(table: Table) -> tuple[ModuleInfo, ...]:
@@ -154,22 +148,21 @@ def _modules(table: Table) -> tuple[ModuleInfo, ...]:
             count,
             id=range(count),
             path=table[0],
-            class_name=_shared(table[1]),
-            class_path=_shared(table[2]),
-            bases=_shared(list(map(tuple, table[3]))),
+            class_name=table[1],
+            class_path=table[2],
+            bases=table[3],
             parent=table[4],
-            aliases=list(map(tuple, table[5])),
+            aliases=table[5],
             training=table[6],
             attributes=table[7],
-            source=_lines(table[8]),
+            source=table[8],
         )
     )
 
 
 def _draws(table: Table) -> tuple[Draw, ...]:
     return tuple(
-        Draw(call=row[0], after=row[1], generators=tuple(row[2]))
-        for row in zip(*table, strict=True)
+        Draw(call=row[0], after=row[1], generators=row[2]) for row in zip(*table, strict=True)
     )
 
 
@@ -187,7 +180,7 @@ def _calls(table: Table, recomputed: Mapping[int, int]) -> tuple[CallInfo, ...]:
             start=table[3],
             end=table[4],
             training=table[5],
-            site=_lines(table[6]),
+            site=table[6],
             literals=table[7],
             containers=table[8],
             recomputed=times,
@@ -195,26 +188,19 @@ def _calls(table: Table, recomputed: Mapping[int, int]) -> tuple[CallInfo, ...]:
     )
 
 
-def _numbers(cells: Sequence[float | str | None]) -> Sequence[float | None]:
-    if {float}.issuperset(map(type, cells)):
-        return cast("Sequence[float]", cells)
-    return [None if cell is None else float(cell) for cell in cells]
-
-
 def _samples(table: Table) -> dict[int, Sample]:
-    return {row[0]: Sample(count=row[1], shape=tuple(row[2])) for row in zip(*table, strict=True)}
+    return {row[0]: Sample(count=row[1], shape=row[2]) for row in zip(*table, strict=True)}
 
 
 def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...]:
     count = len(table[0])
-    contents = {content.value: content for content in Content}
     statistics = build_all(
         Statistics,
         count,
-        minimum=_numbers(table[3]),
-        maximum=_numbers(table[4]),
-        mean=_numbers(table[5]),
-        l2=_numbers(table[6]),
+        minimum=table[3],
+        maximum=table[4],
+        mean=table[5],
+        l2=table[6],
         nan=table[7],
         posinf=table[8],
         neginf=table[9],
@@ -226,11 +212,11 @@ def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...
             count,
             id=range(count),
             digest=table[0],
-            dtype=_shared(table[1]),
+            dtype=table[1],
             size=table[2],
             statistics=statistics,
-            content=list(map(contents.__getitem__, table[11])),
-            dataset=_shared(table[12]),
+            content=table[11],
+            dataset=table[12],
             offset=table[13],
             sample=list(map(samples.get, range(count))),
         )
@@ -239,8 +225,6 @@ def _values(table: Table, samples: Mapping[int, Sample]) -> tuple[ValueInfo, ...
 
 def _records(table: Table) -> tuple[RecordInfo, ...]:
     count = len(table[0])
-    phases = {phase.value: phase for phase in Phase}
-    roles = {role.value: role for role in Role}
     return tuple(
         build_all(
             RecordInfo,
@@ -248,11 +232,11 @@ def _records(table: Table) -> tuple[RecordInfo, ...]:
             id=range(count),
             module=table[0],
             call=table[1],
-            phase=list(map(phases.__getitem__, table[2])),
-            role=list(map(roles.__getitem__, table[3])),
-            slot=_shared(table[4]),
+            phase=table[2],
+            role=table[3],
+            slot=table[4],
             order=table[5],
-            shape=_shared(list(map(tuple, table[6]))),
+            shape=table[6],
             value=table[7],
             requires_grad=table[8],
             tensor=table[9],

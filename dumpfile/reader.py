@@ -43,8 +43,14 @@ class Dump:
         """Give all files, by step and rank."""
         return self._manifest.files
 
-    def open(self, step: int = 0, rank: int = 0) -> StepFile:
+    def open(self, step: int = 0, rank: int = 0, *, like: StepFile | None = None) -> StepFile:
         """Open the file of one step and rank.
+
+        Args:
+            step: Iteration, from 0.
+            rank: Index of the process, from 0.
+            like: An open file that it may be like: what both say of modules, calls and records is
+                read once.
 
         Raises:
             DumpNotFoundError: The dump has no such step and rank.
@@ -52,7 +58,7 @@ class Dump:
         """
         info = self._places.get((step, rank))
         if info is not None:
-            return self._open(info)
+            return self._open(info, like)
         have = ", ".join(f"step {info.step} rank {info.rank}" for info in self.files[:20])
         raise DumpNotFoundError(
             f"cannot read step {step} rank {rank} of dump {str(self._path)!r}: it has {have}"
@@ -62,7 +68,7 @@ class Dump:
         """Check the whole dump without recomputing digests; see ``validate``."""
         return validate(self._path, deep=False)
 
-    def _open(self, info: FileInfo) -> StepFile:
+    def _open(self, info: FileInfo, like: StepFile | None) -> StepFile:
         path = self._path / info.path
         check_plain_file(path)
         try:
@@ -79,7 +85,7 @@ class Dump:
                 f"{info.path!r}, found {found}",
                 hint="the file is truncated or was changed: copy it again, or record again",
             )
-        opened = StepFile(path, framework=self._manifest.framework)
+        opened = StepFile(path, framework=self._manifest.framework, like=like)
         try:
             _check_place(opened, info)
         except DumpFormatError:

@@ -14,6 +14,7 @@ from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
 from .indexcodec import decode_index
+from .indexlike import WrittenIndex
 from .inflate import inflate
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
@@ -41,12 +42,14 @@ class StepFile:
     Arrays that were given out stay valid after ``close``.
     """
 
-    def __init__(self, path: Path, *, framework: str = "") -> None:
+    def __init__(self, path: Path, *, framework: str = "", like: StepFile | None = None) -> None:
         """Open a file and read its index.
 
         Args:
             path: The HDF5 file.
             framework: What the manifest names.
+            like: An open file that this one may be like: rows of the index that are the same in
+                both become the same objects, and are read once.
 
         Raises:
             DumpFormatError: It is no whole file of a dump.
@@ -70,7 +73,7 @@ class StepFile:
             self.close()
             raise _unreadable(path, error) from error
         try:
-            self._index, self._problems = self._read_index()
+            self._index, self._problems = self._read_index(like)
         except DumpFormatError:
             self.close()
             raise
@@ -279,20 +282,31 @@ class StepFile:
             raise _unreadable(self._path, error) from error
         return elements.view(numpy_dtype(value.dtype))
 
-    def _read_index(self) -> tuple[Index | None, tuple[Problem, ...]]:
+    def _read_index(self, like: StepFile | None) -> tuple[Index | None, tuple[Problem, ...]]:
         found = self._dataset("/index", "uint8")
         if found.size > _INDEX_LIMIT_BYTES:
             raise DumpFormatError(
                 f"cannot read {str(self._path)!r}: expected an index of at most "
                 f"{_INDEX_LIMIT_BYTES} bytes, found {found.size}"
             )
-        start = found.offset_bytes
-        data = self._mapped()[start : start + found.size]  # type: ignore[operator]
+        start = found.offset_bytes or 0  # contiguous, or it would have been refused
+        text = self._mapped()
+        written = None if like is None else like.written()
+        index, problems, self._rows = decode_index(
+            text, slice(start, start + found.size), like=written
+        )
         self.release_pages()
-        index, problems = decode_index(data)
+        if like is not None:
+            like.release_pages()
         if index is not None:
             problems = self._strangers(index)
         return None if problems else index, tuple(problems)
+
+    def written(self) -> WrittenIndex | None:
+        """Give the index with its text, which another one may be like; None when that is gone."""
+        if self._index is None or self._map is None or not self._rows:
+            return None
+        return WrittenIndex(index=self._index, text=self._map, rows=self._rows)
 
     def _strangers(self, index: Index) -> list[Problem]:
         """Find out whether the file holds anything that belongs to no value."""

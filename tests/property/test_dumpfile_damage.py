@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from padiff.dumpfile import PadiffError, open_dump, validate
 from padiff.dumpfile.indexcodec import decode_index
+from padiff.dumpfile.indexlike import WrittenIndex
 from padiff.dumpfile.manifestcodec import decode_manifest
 from tests.support.dumps import DumpBuilder
+from tests.support.indexes import full_index
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,14 +90,14 @@ def paths_in(document: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...
     return [prefix, *(path for key in keys for path in paths_in(document[key], (*prefix, key)))]
 
 
-def replaced(document: Any, path: tuple[Any, ...], value: Any) -> bytes:  # noqa: ANN401
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:  # noqa: ANN401
     """Give the document with one thing replaced."""
     made = json.loads(json.dumps(document))
     inner = made
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    return json.dumps(made).encode()
+    return made
 
 
 @IN_PLACE
@@ -108,9 +110,29 @@ def test_anything_anywhere_in_an_index_is_read_or_a_problem(
     document, _ = json.JSONDecoder().raw_decode(raw[start:].decode("latin-1"))
     path = data.draw(st.sampled_from(paths_in(document)[1:]))
 
-    index, problems = decode_index(replaced(document, path, data.draw(json_values)))
+    changed = replaced(document, path, data.draw(json_values))
+    index, problems, _ = decode_index(json.dumps(changed).encode())
 
     assert (index is None) is (problems != [])
+
+
+@given(data=st.data())
+def test_an_index_is_read_alike_as_it_is_written_as_any_json_and_beside_another(
+    data: st.DataObject,
+) -> None:
+    text = full_index()
+    whole, _, rows = decode_index(text)
+    assert whole is not None
+    document = json.loads(text)
+    path = data.draw(st.sampled_from(paths_in(document)[1:]))
+    changed = replaced(document, path, data.draw(json_values | st.integers(-1, 3)))
+    written = json.dumps(changed, separators=(",", ":")).encode()
+
+    expected = decode_index(json.dumps(changed).encode())[:2]
+
+    assert decode_index(written)[:2] == expected
+    known = WrittenIndex(index=whole, text=text, rows=rows)
+    assert decode_index(written, like=known)[:2] == expected
 
 
 @IN_PLACE
@@ -121,6 +143,8 @@ def test_anything_anywhere_in_a_manifest_is_read_or_a_problem(
     document = json.loads((dump / "manifest.json").read_text())
     path = data.draw(st.sampled_from(paths_in(document)[1:]))
 
-    manifest, problems = decode_manifest(replaced(document, path, data.draw(json_values)))
+    manifest, problems = decode_manifest(
+        json.dumps(replaced(document, path, data.draw(json_values))).encode()
+    )
 
     assert (manifest is None) is (problems != [])

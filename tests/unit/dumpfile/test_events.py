@@ -79,7 +79,7 @@ def test_events_of_calls_that_are_not_there_are_refused(
     content = document(path)
     content[table] = {**content[table], "rows": rows}  # type: ignore[dict-item]
 
-    index, problems = decode_index(json.dumps(content).encode())
+    index, problems, _ = decode_index(json.dumps(content).encode())
 
     assert index is None
     assert loc in [problem.loc for problem in problems]

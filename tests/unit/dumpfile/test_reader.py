@@ -220,3 +220,35 @@ def test_rows_beyond_the_file_are_refused(dump: Path) -> None:
 
         with pytest.raises(DumpFormatError):
             file.rows([value, value])
+
+
+def two_runs(tmp_path: Path) -> tuple[Path, Path]:
+    """Write two dumps of one model, whose outputs differ."""
+    built = [
+        DumpBuilder().module("", "Net").call("", inputs=[X], outputs=[BIG + number])
+        for number in range(2)
+    ]
+    return built[0].write(tmp_path / "one"), built[1].write(tmp_path / "two")
+
+
+def test_what_two_files_say_alike_is_read_once(tmp_path: Path) -> None:
+    one, two = map(open_dump, two_runs(tmp_path))
+
+    with one.open() as known, two.open(like=known) as found, two.open() as alone:
+        assert found.index == alone.index
+        assert found.index.records is known.index.records
+        assert found.index.values != known.index.values
+        assert [found.array(record).sum() for record in found.index.records] == [
+            X.sum(),
+            (BIG + 1).sum(),
+        ]
+
+
+def test_a_closed_file_is_like_no_other(tmp_path: Path) -> None:
+    one, two = map(open_dump, two_runs(tmp_path))
+    with one.open() as known:
+        pass
+
+    with two.open(like=known) as found:
+        assert found.index.records == known.index.records
+        assert found.index.records is not known.index.records

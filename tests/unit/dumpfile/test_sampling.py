@@ -217,7 +217,7 @@ def test_samples_that_fit_no_value_are_refused(
         document = json.loads(file["index"][...].tobytes())
     document["samples"]["rows"] = rows
 
-    index, problems = decode_index(json.dumps(document).encode())
+    index, problems, _ = decode_index(json.dumps(document).encode())
 
     assert index is None
     assert loc in [problem.loc for problem in problems]
