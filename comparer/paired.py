@@ -21,16 +21,18 @@ def paired_modules(
     pairing: Pairing, reference: Index, candidate: Index
 ) -> tuple[PairedModules, ...]:
     """Name the pairs of modules."""
-    known, found = reference.modules, candidate.modules
+    known, pairs = reference.modules, pairing.modules
+    paths = [module.path for module in candidate.modules]
     return tuple(
-        PairedModules(
-            reference=known[one.reference].path,
-            candidate=found[one.candidate].path,
-            paired_by=one.paired_by,
-            confidence=one.confidence,
-            alternatives=tuple(found[other].path for other in one.alternatives),
+        build_all(
+            PairedModules,
+            len(pairs),
+            reference=[known[one.reference].path for one in pairs],
+            candidate=[paths[one.candidate] for one in pairs],
+            paired_by=[one.paired_by for one in pairs],
+            confidence=[one.confidence for one in pairs],
+            alternatives=[tuple([paths[other] for other in one.alternatives]) for one in pairs],
         )
-        for one in pairing.modules
     )
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from padiff.dumpfile import CALL_ROLES, Index, Phase, RecordInfo, Role
+from padiff.dumpfile import Index, Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 
 from .result import CallPair, ModulePair, PairedBy, Pairing, RecordPair
 from .tensors.reordered import Reorders
 from .tensors.slots import plain_slot
-from .weights.equal import plan_equal
+from .weights.equal import is_equal_plan
 from .weights.optimizer_state import split_slot
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def pair_equal(reference: Side, candidate: Side) -> Pairing | None:
         return None
     records = sides[0].records
     modules = _partners(ModulePair, len(sides[0].modules))
-    if plan_equal(*sides, modules) is None or not _are_told_apart(records):
+    if not is_equal_plan(*sides, modules) or not _are_told_apart(records):
         return None
-    order = sorted(range(len(records)), key=lambda one: (records[one].order, one))
+    orders = [record.order for record in records]
+    order = sorted(range(len(records)), key=orders.__getitem__)  # and by id, as it is stable
     pairs = build_all(
         RecordPair,
         len(order),
@@ -73,7 +74,9 @@ def _partners(kind: type[Pair], count: int) -> list[Pair]:
 
 
 def _are_same_modules(one: Index, two: Index) -> bool:
-    """Tell whether the trees are the same; of classes and what they keep ``plan_equal`` tells."""
+    """Tell whether the trees are the same; the plan of weights tells of classes."""
+    if one.modules is two.modules:
+        return True
     if [module.path for module in one.modules] != [module.path for module in two.modules]:
         return False
     both = zip(one.modules, two.modules, strict=True)
@@ -85,6 +88,8 @@ def _are_same_modules(one: Index, two: Index) -> bool:
 
 
 def _are_same_calls(one: Index, two: Index) -> bool:
+    if one.calls is two.calls:
+        return True
     known, found = (
         [(call.module, call.parent, call.index) for call in side.calls] for side in (one, two)
     )
@@ -93,6 +98,8 @@ def _are_same_calls(one: Index, two: Index) -> bool:
 
 def _are_same_records(one: Index, two: Index) -> bool:
     """Tell whether both have tensors of the same shapes at the same addresses."""
+    if one.records is two.records:
+        return True
     for name in ("module", "call", "phase", "role", "slot", "shape"):
         known, found = (list(map(attrgetter(name), side.records)) for side in (one, two))
         if known != found:
@@ -108,8 +115,8 @@ def _are_told_apart(records: Sequence[RecordInfo]) -> bool:
     by the weight and its own name. What belongs to no weight that is recorded stays alone.
     """
     plain = {slot: plain_slot(slot) for slot in {record.slot for record in records}}
-    places = [(r.call, r.role, plain[r.slot]) for r in records if r.role in CALL_ROLES]
-    others = [record for record in records if record.role not in CALL_ROLES]
+    places = [(r.call, r.role, plain[r.slot]) for r in records if r.call is not None]
+    others = [record for record in records if record.call is None]
     step = [(record.role, record.slot) for record in others if record.role in _STEP_ROLES]
     owners = {
         (r.module, r.slot) for r in others if r.role in _OWNED and r.phase is not Phase.UPDATE
@@ -122,10 +129,13 @@ def _are_told_apart(records: Sequence[RecordInfo]) -> bool:
 
 def _following(records: Iterable[RecordInfo]) -> Iterator[tuple[int, str, Role, Phase, str]]:
     """Give the weight that each gradient, update and state of an optimizer belongs to."""
+    parts: dict[str, tuple[str, str]] = {}
     for record in records:
         slot, name = record.slot, ""
         if record.role is Role.OPTIMIZER_STATE:
-            slot, name = split_slot(record.slot)
+            if slot not in parts:
+                parts[slot] = split_slot(slot)
+            slot, name = parts[slot]
         is_loaded = record.role in _OWNED and record.phase is not Phase.UPDATE
         if not is_loaded and record.role not in _STEP_ROLES:
             yield record.module, slot, record.role, record.phase, name
@@ -140,10 +150,10 @@ def _laid_out(sides: tuple[Side, Side], pairs: Sequence[RecordPair]) -> list[Rec
     tables = sides[0].index.records, sides[1].index.records
     ends = [(tables[0][pair.candidate], tables[1][pair.candidate]) for pair in pairs]
     reorders = Reorders(sides)
-    reorders.look(both for both in ends if both[0].role in CALL_ROLES)
+    reorders.look(both for both in ends if both[0].call is not None)
     if not reorders:
         return list(pairs)
     return [
-        reorders.settle(pair, *both) if both[0].role in CALL_ROLES else pair
+        reorders.settle(pair, *both) if both[0].call is not None else pair
         for pair, both in zip(pairs, ends, strict=True)
     ]

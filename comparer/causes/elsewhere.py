@@ -48,7 +48,8 @@ def attribute_notes(
     where: dict[str, list[str]] = {}
     for pair in pairing.modules:
         known, found = sides[0].modules[pair.reference], sides[1].modules[pair.candidate]
-        if known.id in told or not _are_comparable(known, found, frameworks):
+        is_same = known is found and frameworks[0] == frameworks[1]
+        if is_same or known.id in told or not _are_comparable(known, found, frameworks):
             continue
         for difference in attribute_differences(known, found, frameworks=frameworks):
             where.setdefault(str(difference), []).append(known.path or "(root)")

@@ -7,7 +7,8 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from .distance import EQUAL, distance, elements_of_both
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from padiff.dumpfile import RecordInfo
+    from padiff.dumpfile import RecordInfo, ValueInfo
     from padiff.pairing.result import RecordPair
     from padiff.pairing.side import Side
 
@@ -88,60 +89,82 @@ class Reorders:
             return pair
         return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
-    def _possible(self, pairs: Iterable[Ends]) -> Iterator[Ends]:
+    def _possible(self, pairs: Iterable[Ends]) -> Iterator[_Possible]:
         """Give the pairs that another order would explain, as their statistics say."""
         tables = self._sides[0].index.values, self._sides[1].index.values
-        seen: set[tuple[int, int, Shape]] = set()
+        seen: set[tuple[int | None, int | None, Shape]] = set()
+        have_orders: dict[Shape, bool] = {}
         for one, two in pairs:
-            if one.value is None or two.value is None or not _orders_within(one.shape):
+            shape = one.shape
+            key = one.value, two.value, shape
+            if key in seen or key[0] is None or key[1] is None:
                 continue
-            mine, theirs = tables[0][one.value], tables[1][two.value]
-            key = one.value, two.value, one.shape
-            if mine.digest == theirs.digest or key in seen:
+            has_orders = have_orders.get(shape)
+            if has_orders is None:
+                has_orders = have_orders[shape] = bool(_orders_within(shape))
+            if not has_orders:
                 continue
             seen.add(key)
+            mine, theirs = tables[0][key[0]], tables[1][key[1]]
+            if mine.digest == theirs.digest:
+                continue
             known, found = mine.statistics, theirs.statistics
             low, high = known.minimum, known.maximum
             if low is None or high is None or low == high:
                 continue
             if found.minimum is None or found.maximum is None:
                 continue
-            slack = 1e-4 * max(abs(low), abs(high))
+            largest = max(abs(low), abs(high))
+            slack = 1e-4 * largest
             if abs(low - found.minimum) <= slack and abs(high - found.maximum) <= slack:
-                yield one, two
+                yield _Possible(one, two, mine, theirs, largest)
 
 
-def _out_of_order(sides: Sides, pairs: Iterable[Ends]) -> Iterator[Ends]:
+class _Possible(NamedTuple):
+    """A pair that may be in another order."""
+
+    one: RecordInfo
+    two: RecordInfo
+    known: ValueInfo
+    found: ValueInfo
+    largest: float
+    """Size of the largest element of the reference's."""
+
+    @property
+    def form(self) -> tuple[int, str, str] | None:
+        """Give size and dtypes; None if not all elements are there, or they say nothing."""
+        known, found = self.known, self.found
+        if not (known.content is found.content is Content.FULL and math.isfinite(self.largest)):
+            return None
+        return known.size, known.dtype, found.dtype
+
+
+def _out_of_order(sides: Sides, pairs: Iterable[_Possible]) -> Iterator[Ends]:
     """Give the pairs that may be in another order: the first elements of most are in the same."""
-    found: list[tuple[int, Ends]] = []
-    waiting: dict[object, list[tuple[int, Ends]]] = {}
-    for place, (one, two) in enumerate(pairs):
-        form = _form_of(sides, one, two)
+    found: list[tuple[int, _Possible]] = []
+    waiting: dict[object, list[tuple[int, _Possible]]] = {}
+    for place, pair in enumerate(pairs):
+        form = pair.form
         if form is None:
-            found.append((place, (one, two)))
+            found.append((place, pair))
             continue
         same = waiting.setdefault(form, [])
-        same.append((place, (one, two)))
+        same.append((place, pair))
         if len(same) * min(form[0], _SAMPLE) >= _BATCH:
             found += _unlike(sides, waiting.pop(form))
     for rest in waiting.values():
         found += _unlike(sides, rest)
-    for _, ends in sorted(found, key=lambda each: each[0]):
-        yield ends
+    for _, pair in sorted(found, key=itemgetter(0)):
+        yield pair.one, pair.two
 
 
-def _form_of(sides: Sides, one: RecordInfo, two: RecordInfo) -> tuple[int, str, str] | None:
-    """Give size and dtypes of a pair; None if not all elements are there, or they say nothing."""
-    known, found = sides[0].index.values[one.value or 0], sides[1].index.values[two.value or 0]
-    if not (known.content is found.content is Content.FULL):
-        return None
-    return (known.size, known.dtype, found.dtype) if math.isfinite(_largest(sides, one)) else None
-
-
-def _unlike(sides: Sides, pairs: Sequence[tuple[int, Ends]]) -> Iterator[tuple[int, Ends]]:
+def _unlike(
+    sides: Sides, pairs: Sequence[tuple[int, _Possible]]
+) -> Iterator[tuple[int, _Possible]]:
     """Give the pairs whose first elements are not the same; all are of one size and dtypes."""
     try:
-        known, found = (_starts(sides[n], [ends[n] for _, ends in pairs]) for n in (0, 1))
+        known = _starts(sides[0], [pair.one for _, pair in pairs])
+        found = _starts(sides[1], [pair.two for _, pair in pairs])
     except DumpError:  # of one of them at least
         if len(pairs) == 1:
             yield pairs[0]
@@ -150,10 +173,11 @@ def _unlike(sides: Sides, pairs: Sequence[tuple[int, Ends]]) -> Iterator[tuple[i
                 yield from _unlike(sides, [one])
         return
     with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
-        gaps = np.abs(found.astype(np.float32) - known.astype(np.float32)).max(axis=1).tolist()
-    for gap, (place, ends) in zip(gaps, pairs, strict=True):
-        if not gap <= 1e-3 * _largest(sides, ends[0]):
-            yield place, ends
+        gaps = found.astype(np.float32, copy=False) - known.astype(np.float32, copy=False)
+        widest = np.abs(gaps, out=gaps).max(axis=1).tolist()
+    for gap, one in zip(widest, pairs, strict=True):
+        if not gap <= 1e-3 * one[1].largest:
+            yield one
 
 
 def _starts(side: Side, records: Sequence[RecordInfo]) -> Array:
@@ -161,12 +185,6 @@ def _starts(side: Side, records: Sequence[RecordInfo]) -> Array:
     if math.prod(records[0].shape) <= _SAMPLE:
         return rows_of(side, records)
     return np.stack([side.array(one).reshape(-1)[:_SAMPLE] for one in records])
-
-
-def _largest(sides: Sides, record: RecordInfo) -> float:
-    """Give the size of the largest element of a record of the reference."""
-    statistics = sides[0].index.values[record.value or 0].statistics
-    return max(abs(statistics.minimum or 0.0), abs(statistics.maximum or 0.0))
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing.result import ModulePair
 
-__all__ = ["plan_equal"]
+__all__ = ["is_equal_plan", "plan_equal"]
 
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 _PLAIN = Form(class_name="", exact={})
@@ -43,16 +43,9 @@ def plan_equal(
         sides differ, modules are in doubt, or a class keeps parameters in another form than that
         of one for each of its own (packed ones, names for one tensor twice, reparametrised ones).
     """
-    forms = _forms(reference, candidate, modules)
-    if forms is None:
+    if not is_equal_plan(reference, candidate, modules):
         return None
-    sides = [
-        [r for r in index.records if r.role in _OWNED and r.phase is not Phase.UPDATE]
-        for index in (reference, candidate)
-    ]
-    places = [[(r.module, r.role, r.slot, r.shape) for r in side] for side in sides]
-    if places[0] != places[1] or not _are_tied_alike(*sides) or not _are_plain(sides[0], forms):
-        return None
+    sides = _owned(reference), _owned(candidate)
     by = [pair.paired_by for pair in modules]
     return build_all(
         WeightPair,
@@ -63,6 +56,25 @@ def plan_equal(
         paired_by=[by[record.module] for record in sides[0]],
         confidence=[modules[record.module].confidence for record in sides[0]],
     )
+
+
+def is_equal_plan(reference: Index, candidate: Index, modules: Sequence[ModulePair]) -> bool:
+    """Tell whether ``plan_equal`` has a plan."""
+    forms = _forms(reference, candidate, modules)
+    if forms is None:
+        return False
+    known = _owned(reference)
+    if reference.records is not candidate.records:
+        found = _owned(candidate)
+        places = [[(r.module, r.role, r.slot, r.shape) for r in side] for side in (known, found)]
+        if places[0] != places[1] or not _are_tied_alike(known, found):
+            return False
+    return _are_plain(known, forms)
+
+
+def _owned(index: Index) -> list[RecordInfo]:
+    """Give the parameters and buffers, as they were at first."""
+    return [r for r in index.records if r.role in _OWNED and r.phase is not Phase.UPDATE]
 
 
 def _forms(
@@ -76,8 +88,8 @@ def _forms(
     for pair, one, two in zip(modules, reference.modules, candidate.modules, strict=True):
         is_pair = (pair.reference, pair.candidate) == (one.id, two.id) and pair.confidence >= SURE
         form = form_of(one)
-        is_same = (one.class_path, one.parent, one.bases) == (two.class_path, two.parent, two.bases)
-        if not (is_pair and is_same and _are_set_alike(one, two)) or "parametrizations" in one.path:
+        is_same = one is two or _are_alike(one, two)
+        if not (is_pair and is_same) or "parametrizations" in one.path:
             return None
         if form is not None:
             if id(form) not in nested:
@@ -88,9 +100,10 @@ def _forms(
     return forms
 
 
-def _are_set_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
-    """Tell whether two modules of one class are the same as far as their parameters tell."""
-    if stride_of(one) != stride_of(two):
+def _are_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
+    """Tell whether two modules are of one class, and the same as far as their parameters tell."""
+    is_same = (one.class_path, one.parent, one.bases) == (two.class_path, two.parent, two.bases)
+    if not is_same or stride_of(one) != stride_of(two):
         return False
     return one.attributes == two.attributes or form_of(one) == form_of(two)
 

@@ -106,7 +106,13 @@ def form_of(module: ModuleInfo) -> Form | None:
     switch, other = SWITCHED.get(name, ("", ""))
     if switch and module.attributes.get(switch):
         name = other
-    return _forms().get(name, Form(class_name=name, exact={}))
+    return _forms().get(name) or _plain_form(name)
+
+
+@cache
+def _plain_form(name: str) -> Form:
+    """Give the form of a framework class that lays nothing out in a way of its own."""
+    return Form(class_name=name, exact={})
 
 
 def neutral_child(module: ModuleInfo, name: str) -> str:
