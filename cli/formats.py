@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from padiff.comparer.report.reading import read_report
 from padiff.dumpfile import ConfigError
 
 from .joblog import defused
@@ -93,6 +92,8 @@ class Wanted:
         data = make() if self.files or self.github or self.format is not Format.TEXT else {}
         report = None
         if self.github or self.format is Format.MARKDOWN or set(self.files) - {"json", "html"}:
+            from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- few need it
+
             report = read_report(data)
         for name, path in self.files.items():
             if name == "json":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.judging.rejudge import Outcome, rejudge
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
@@ -45,6 +44,8 @@ def judge(
     for name, number in (("--atol", atol), ("--rtol", rtol)):
         if number is not None and not (math.isfinite(number) and number >= 0):
             raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
+    from padiff.comparer.judging.rejudge import rejudge  # noqa: PLC0415 -- after the options
+
     result = rejudge(_read(report), atol=atol, rtol=rtol)
     if not quiet:
         emit(_text(result, max_rows or len(result.pairs)))
@@ -60,6 +61,8 @@ def _read(path: Path) -> JSON:
 
 
 def _text(result: Rejudgement, limit: int) -> str:
+    from padiff.comparer.judging.rejudge import Outcome  # noqa: PLC0415
+
     lines = [_verdict(result)]
     lines += [f"  {printable(line)}" for line in (*result.reasons, *result.notes)]
     shown = result.diverged

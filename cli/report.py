@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.report.reading import read_report
-from padiff.comparer.report.rebuild import rebuild
-from padiff.comparer.report.terminal import render
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
@@ -56,6 +53,10 @@ def report(
 
     Needs neither the dumps nor a framework. Exit codes as of `padiff compare`.
     """
+    from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- after the options
+    from padiff.comparer.report.rebuild import rebuild  # noqa: PLC0415
+    from padiff.comparer.report.terminal import render  # noqa: PLC0415
+
     data = _read(result)
     found = read_report(data)
     wants_text = stdout == Format.TEXT or (

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer.report.style import Canvas
 from padiff.dumpfile import ConfigError, open_dump
 from padiff.dumpfile.packed import unpacked
 
 from .output import emit, emit_json, render_to_text
-from .show_flow import draw_flow, flow_to_json
-from .show_json import manifest_to_json, step_to_json
-from .show_nonfinite import draw_nonfinite, nonfinite_to_json
-from .show_text import Choice, draw_manifest, draw_step
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from padiff.dumpfile import JSON, Dump, FileInfo, Index
+    from padiff.dumpfile import Dump, FileInfo, Index
 
 __all__ = ["show"]
 
@@ -59,40 +54,25 @@ def show(  # noqa: PLR0913 -- one parameter per option
     max_rows: int,
 ) -> int:
     """Print the module tree of DUMP: calls, shapes, dtypes and statistics of what came out."""
+    from padiff.comparer.report.style import Canvas  # noqa: PLC0415 -- after the options
+
+    from .show_steps import draw, to_json  # noqa: PLC0415
+    from .show_text import Choice  # noqa: PLC0415
+
     opened = open_dump(click.get_current_context().with_resource(unpacked(dump)))
     files = _chosen(opened, step=step, rank=rank)
     choice = Choice(include=include, records=records, attributes=attrs)
+    indexes = (_index(opened, file) for file in files)
     if as_json:
-        steps = [
-            _to_json(_index(opened, file), choice, nonfinite=nonfinite, flow=flow) for file in files
-        ]
-        emit_json({"manifest": manifest_to_json(opened.manifest), "steps": steps})
+        emit_json(to_json(opened.manifest, indexes, choice, nonfinite=nonfinite, flow=flow))
         return 0
 
-    def draw(console: Console) -> None:
+    def draw_all(console: Console) -> None:
         canvas = Canvas(console=console, max_rows=max_rows)
-        draw_manifest(canvas, opened.manifest)
-        for file in files:
-            index = _index(opened, file)
-            if nonfinite:
-                draw_nonfinite(canvas, index, choice)
-            if flow:
-                draw_flow(canvas, index, choice)
-            if not (nonfinite or flow):
-                draw_step(canvas, index, choice)
+        draw(canvas, opened.manifest, indexes, choice, nonfinite=nonfinite, flow=flow)
 
-    emit(render_to_text(draw))
+    emit(render_to_text(draw_all))
     return 0
-
-
-def _to_json(index: Index, choice: Choice, *, nonfinite: bool, flow: bool) -> dict[str, JSON]:
-    """Give a step, with what was asked for besides."""
-    found = step_to_json(index, choice)
-    if nonfinite:
-        found["nonfinite"] = nonfinite_to_json(index, choice)
-    if flow:
-        found["flow"] = flow_to_json(index, choice)
-    return found
 
 
 def _chosen(dump: Dump, *, step: int | None, rank: int | None) -> list[FileInfo]:
