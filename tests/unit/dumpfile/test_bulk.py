@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import pickle
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -73,3 +75,20 @@ def test_collector_is_as_before_after_a_pause() -> None:
         assert not gc.isenabled()
 
     assert gc.isenabled() is was_enabled
+
+
+def test_what_is_made_is_frozen_and_of_the_class_itself() -> None:
+    made = build_all(SourceLine, 2, same={"file": "a.py"}, line=[1, 2])
+
+    assert [type(one) for one in made] == [SourceLine, SourceLine]
+    assert repr(made[1]) == "SourceLine(file='a.py', line=2, function='')"
+    with pytest.raises(FrozenInstanceError):
+        made[0].line = 3  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_objects_of_constants_alone_are_as_many_as_asked_for() -> None:
+    assert (
+        build_all(SourceLine, 3, same={"file": "a.py", "line": 1})
+        == [SourceLine(file="a.py", line=1)] * 3
+    )
