@@ -65,6 +65,8 @@ def spread(
         other_side: The candidate; only its modules of one job can be alternatives.
     """
     own = [_contradicted(views, calls, one) for one in rated]
+    if all(pair.confidence >= 1.0 for pair in own):
+        return tuple(own)
     inside = (
         _branches(views[0], ((p.reference, p.confidence, r.rivals) for p, r in _zip(own, rated))),
         _branches(views[1], ((p.candidate, p.confidence, p.alternatives) for p in own)),

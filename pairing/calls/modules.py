@@ -65,9 +65,13 @@ def _by_calls(reference: View, candidate: View, calls: Matching, pairs: Matching
         votes[key] += 1
         evidence.setdefault(key, calls.by[one])
 
+    offers = Counter(one for one, _ in votes), Counter(two for _, two in votes)
+
     def rank(item: tuple[tuple[int, int], int]) -> tuple[float, float, int, int]:
         (one, two), count = item
-        return -count, -_name_likeness(reference, one, candidate, two), one, two
+        is_contested = offers[0][one] > 1 or offers[1][two] > 1
+        alike = _name_likeness(reference, one, candidate, two) if is_contested else 0.0
+        return -count, -alike, one, two
 
     for (one, two), _ in sorted(votes.items(), key=rank):
         is_same_name = reference.modules[one].path == candidate.modules[two].path

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
-from padiff.pairing.result import IN_ORDER, PairedBy
+from padiff.pairing.result import IN_ORDER, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import sketches_of
 
 from .anchors import anchors_of
@@ -121,20 +121,19 @@ def _in_doubt(
     limit: float,
 ) -> Rated:
     """Lower the confidence of a pair, and say what else could be the partner."""
-    pair = rated.pair
-    ran = views[0].executed[pair.reference]
-    others = dict.fromkeys(
-        views[1].calls[other].module for call in ran for other in rivals.get(call, ())
+    pair, alternatives = rated.pair, rated.pair.alternatives
+    if not alternatives:
+        ran = views[0].executed[pair.reference]
+        others = {views[1].calls[other].module for call in ran for other in rivals.get(call, ())}
+        alternatives = tuple(sorted(others - {pair.candidate})[:_MAX_RIVALS])
+    made = ModulePair(
+        reference=pair.reference,
+        candidate=pair.candidate,
+        paired_by=pair.paired_by,
+        confidence=min(pair.confidence, limit),
+        alternatives=alternatives,
     )
-    others.update(dict.fromkeys(pair.alternatives))
-    others.pop(pair.candidate, None)
-    alternatives = (
-        tuple(sorted(others)[:_MAX_RIVALS]) if not pair.alternatives else pair.alternatives
-    )
-    return replace(
-        rated,
-        pair=replace(pair, confidence=min(pair.confidence, limit), alternatives=alternatives),
-    )
+    return Rated(pair=made, rivals=rated.rivals, is_confirmed=rated.is_confirmed)
 
 
 def prove_layers(

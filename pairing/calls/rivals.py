@@ -121,16 +121,19 @@ class RatedSide:
         Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
         """
         job = self.jobs[module]
-        found = _nearest(self._eaters.get((job, self.foods[module]), []), module)
+        keys: list[Hashable] = [(job, self.foods[module]), *self._towers.get(module, ())]
         given = other_side.fed(partner)
         same = None if given is None else self.values.get(given.digest)
         if same is not None:
-            found |= _nearest(self._eaters.get((job, ("fed", same)), []), module)
-        found |= _nearest(self._spare.get((job, self._around[module]), []), module)
-        for key in self._towers.get(module, ()):
-            found |= _nearest(self._eaters[key], module)
+            keys.append((job, ("fed", same)))
+        found: set[int] = set()
+        for key in keys:
+            found.update(_nearest(self._eaters.get(key, ()), module))
+        if self._spare:
+            found.update(_nearest(self._spare.get((job, self._around[module]), ()), module))
+        found.discard(module)
         mine = self.outputs[module]
-        for other in sorted(found - {module}):
+        for other in sorted(found):
             theirs = self.outputs[other]
             is_same = mine is not None and theirs is not None and mine.value == theirs.value
             if not is_same or mine is None or mine.value is None:
@@ -142,10 +145,12 @@ class RatedSide:
         return self.view.values[food[1]] if food[0] == "fed" and food[1] is not None else None
 
 
-def _nearest(modules: Sequence[int], module: int) -> set[int]:
+def _nearest(modules: Sequence[int], module: int) -> Sequence[int]:
     """Give the few of an ascending list that stand next to a module."""
+    if len(modules) <= _MAX_RIVALS:
+        return modules
     place = bisect_left(modules, module)
-    return set(modules[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1])
+    return modules[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1]
 
 
 def _fed_to(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.pairing.names import likeness, words_of
+from padiff.pairing.result import ModulePair
 from padiff.pairing.tensors.sketch import alikeness
 
+from .doubt import Rated
 from .telling import Telling, numbers_in
 
 if TYPE_CHECKING:
     from padiff.pairing.weights.matching import Matching
 
-    from .doubt import Rated
     from .rivals import RatedSide
 
 __all__ = ["Weighing"]
@@ -68,16 +68,15 @@ class Weighing:
             other: self._doubt((one, two), (other, modules.ahead.get(other)))
             for other in sides[0].rivals(one, two, sides[1])
         }
-        return replace(
-            rated,
-            pair=replace(
-                rated.pair,
-                confidence=1 / (1 + max(sum(doubts.values()), sum(back.values()))),
-                alternatives=tuple(other for other, doubt in doubts.items() if doubt > 0),
-            ),
-            rivals=tuple(other for other, doubt in back.items() if doubt > 0),
-            is_weighed=True,
+        pair = ModulePair(
+            reference=one,
+            candidate=two,
+            paired_by=rated.pair.paired_by,
+            confidence=1 / (1 + max(sum(doubts.values()), sum(back.values()))),
+            alternatives=tuple(other for other, doubt in doubts.items() if doubt > 0),
         )
+        others = tuple(other for other, doubt in back.items() if doubt > 0)
+        return Rated(pair=pair, rivals=others, is_confirmed=rated.is_confirmed)
 
     def _doubt(self, chosen: tuple[int, int], rest: tuple[int | None, int | None]) -> float:
         """Say how much another partner is in the way of a pair, in [0, 1].
