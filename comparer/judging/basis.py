@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import build_all
 
+from .numbered import numbered
 from .precision import model_dtype
-from .rounding import Rounding, Sums
+from .rounding import Rounding, SumColumns, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from padiff.dumpfile import Index, RecordInfo
 
+    from .blocks import Array
     from .noise import Noise
 
-__all__ = ["GRADIENT_ROLES", "Bases", "Basis"]
+__all__ = ["GRADIENT_ROLES", "Bases", "Basis", "BasisColumns"]
 
 GRADIENT_ROLES = frozenset({Role.GRAD_INPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD})
 """The roles whose records are gradients."""
@@ -40,6 +44,29 @@ class Basis:
     noise: float | None = None
     """The measured noise floor times its factor, >= 0: stands in for the default atol. None if it
     was not measured or is not to be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasisColumns:
+    """The bases of many pairs without a measured floor; ``Basis`` says what the columns mean."""
+
+    dtypes: Sequence[tuple[str, str]]
+    model_dtypes: tuple[str, ...]
+    """Of all."""
+    sums: SumColumns
+    largest_gradient: Sequence[float]
+
+    def rows(self, at: Array) -> list[Basis]:
+        """Make objects of some rows."""
+        rows = at.tolist()
+        return build_all(
+            Basis,
+            len(rows),
+            same={"model_dtypes": self.model_dtypes},
+            dtypes=[self.dtypes[row] for row in rows],
+            sums=self.sums.rows(at),
+            largest_gradient=[self.largest_gradient[row] for row in rows],
+        )
 
 
 class Bases:
@@ -92,6 +119,29 @@ class Bases:
             sums=self._sums(references),
             largest_gradient=[largest.get(one.role, 0.0) for one in known],
             noise=noises,
+        )
+
+    def columns(
+        self, references: Sequence[RecordInfo], records: Sequence[RecordInfo]
+    ) -> BasisColumns:
+        """Give the bases of pairs of one record each, where no floor was measured.
+
+        Args:
+            references: The reference's records; all hold a value.
+            records: The candidate's.
+        """
+        roles = tuple(Role)
+        largest = np.array(
+            [
+                self._largest[role is Role.WEIGHT_GRAD] if role in GRADIENT_ROLES else 0.0
+                for role in roles
+            ]
+        )
+        return BasisColumns(
+            dtypes=self._dtypes(references, records),
+            model_dtypes=self._model_dtypes,
+            sums=self._rounding.columns(references),
+            largest_gradient=largest[numbered([one.role for one in references], roles)].tolist(),
         )
 
     def _dtypes(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile.bulk import build_all
@@ -92,19 +93,37 @@ class Measured:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(Protocol):
+    """Pairs that were judged together, by row."""
+
+    def built(self, rows: Sequence[int]) -> list[JudgedPair]:
+        """Make judged pairs of some rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plain:
     """Pairs that agree, by their place among all."""
 
+    builder: Builder
     pairs: Sequence[RecordPair]
-    rows: Mapping[int, int]
-    """Where those that were measured stand among these; the digests of the others are equal."""
-    measured: Measured
+    groups: Sequence[tuple[Sequence[int], Judged]]
+    """Those that were measured, with the places of their rows; the digests of the others are
+    equal."""
 
     def made(self, places: Sequence[int]) -> list[JudgedPair]:
         """Make the judged pairs at some places."""
-        rows, equal = self.rows, {"verdict": Verdict.MATCH, "equal_digest": True}
-        measured = iter(self.measured.built([rows[at] for at in places if at in rows]))
-        same = [self.pairs[at] for at in places if at not in rows]
-        equals = iter(self.measured.builder.built(same, same=equal))
-        return [next(measured if at in rows else equals) for at in places]
+        found: dict[int, JudgedPair] = {}
+        for (_, group), rows in zip(self.groups, self._rows, strict=True):
+            mine = [at for at in places if at in rows]
+            found |= zip(mine, group.built([rows[at] for at in mine]), strict=True)
+        rest = [at for at in places if at not in found]
+        equal = {"verdict": Verdict.MATCH, "equal_digest": True}
+        found |= zip(
+            rest, self.builder.built([self.pairs[at] for at in rest], same=equal), strict=True
+        )
+        return [found[at] for at in places]
+
+    @cached_property
+    def _rows(self) -> list[dict[int, int]]:
+        """Give for each group the row of each of its places."""
+        return [{at: row for row, at in enumerate(places)} for places, _ in self.groups]

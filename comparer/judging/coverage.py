@@ -27,22 +27,17 @@ def count_coverage(
     A value recorded at several addresses is judged if one of them is. Values that appear only in
     skipped records (known to be one-sided, excluded, allowed to be missing) are left out.
     """
-    verdicts = {place: pair.verdict for place, pair in remarkable(judgement.pairs)}
-    places: dict[bool, list[tuple[tuple[int, ...], int | None]]] = {True: [], False: []}
-    for place, records in enumerate(judgement.records):
-        verdict = verdicts.get(place, Verdict.MATCH)
-        if verdict is not Verdict.SKIPPED:
-            places[verdict in JUDGED].append(records)
-    judged, missing = (
-        (
-            {one for references, _ in places[is_judged] for one in references},
-            {found for _, found in places[is_judged] if found is not None},
-        )
-        for is_judged in (True, False)
-    )
+    told = list(remarkable(judgement.pairs))
+    unjudged = {place for place, pair in told if pair.verdict not in JUDGED}
+    judged = [both for place, both in enumerate(judgement.records) if place not in unjudged]
+    missing = [judgement.records[at] for at, pair in told if pair.verdict is Verdict.MISSING]
     return (
-        _coverage(reference, judged[0], missing[0]),
-        _coverage(candidate, judged[1], missing[1]),
+        _coverage(
+            reference, *([one for known, _ in side for one in known] for side in (judged, missing))
+        ),
+        _coverage(
+            candidate, *([one for _, one in side if one is not None] for side in (judged, missing))
+        ),
     )
 
 

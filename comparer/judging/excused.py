@@ -15,9 +15,9 @@ from padiff.comparer.result import Evidence
 from padiff.dumpfile import Phase, Role
 
 from .basis import GRADIENT_ROLES
+from .dtypebounds import epsilon_of
 from .kinks import KINKS
 from .storedpair import as_list, as_mapping, as_number
-from .tolerance import epsilon_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,15 +13,18 @@ from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
+from .alike import find_alike
 from .basis import Bases
 from .building import Builder, Measured, Plain
 from .contents import Contents
 from .decision import Counted, agrees, by_errors
+from .dtypebounds import default_of
 from .ends import endpoints
 from .forms import Forms
 from .measured import Measurements, Request
 from .partly import Partial, judge_partly
-from .tolerance import STATE_ROLES, TolerancePolicy, default_of
+from .smalljudged import SmallJudged, judge_small
+from .tolerance import STATE_ROLES, TolerancePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,6 +130,8 @@ class _Judger:
         self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
         noise, self._threeway = scales
         self._bases = Bases(reference.index, candidate.index, noise)
+        self._needs_each = bool(settings.rules or noise is not None or self._threeway is not None)
+        """Whether more is to be known of a pair than role, phase, dtypes and sums."""
         self._forms = Forms(reference, candidate)
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
@@ -138,20 +143,38 @@ class _Judger:
         measurements: Measurements,
     ) -> JudgedPairs:
         """Judge all: what no element decides at once, the others when all are measured."""
-        drafts = [self._draft(pair) for pair in pairs]
-        told = {at: draft for at, draft in enumerate(drafts) if isinstance(draft, JudgedPair)}
-        requests = {at: draft for at, draft in enumerate(drafts) if isinstance(draft, Request)}
-        measured = self._measured(
-            [pairs[at] for at in requests], list(requests.values()), measurements
-        )
-        places = list(requests)
-        bad = measured.not_plain()
-        told |= zip([places[row] for row in bad], measured.built(bad), strict=True)
+        alike = find_alike(self._builder.reference, self._builder.candidate, pairs)
+        groups: list[tuple[list[int], SmallJudged | Measured]] = []
+        done = set(alike.equal)
+        if alike.small.size and not self._needs_each:
+            places = alike.small.tolist()
+            groups.append((places, self._small([pairs[at] for at in places])))
+            done.update(places)
+        drafts = {at: self._draft(pair) for at, pair in enumerate(pairs) if at not in done}
+        told = {at: draft for at, draft in drafts.items() if isinstance(draft, JudgedPair)}
+        requests = {at: draft for at, draft in drafts.items() if isinstance(draft, Request)}
+        if requests:
+            open_ones = [pairs[at] for at in requests]
+            measured = self._measured(open_ones, list(requests.values()), measurements)
+            groups.append((list(requests), measured))
+        for places, group in groups:
+            bad = group.not_plain()
+            told |= zip([places[row] for row in bad], group.built(bad), strict=True)
         told |= enumerate(self._unmatched(unmatched), start=len(pairs))
-        plain = Plain(
-            pairs=pairs, rows={at: row for row, at in enumerate(places)}, measured=measured
-        )
+        plain = Plain(builder=self._builder, pairs=pairs, groups=groups)
         return JudgedPairs(len(pairs) + len(unmatched), told, plain.made)
+
+    def _small(self, pairs: Sequence[RecordPair]) -> SmallJudged:
+        """Judge small pairs of one shape and dtype by their elements."""
+        return judge_small(
+            (self._reference, self._candidate),
+            self._builder,
+            pairs,
+            self._bases,
+            self._policy,
+            mean=self._settings.mode is Mode.MEAN,
+            agrees=self._is_match,
+        )
 
     def _draft(self, pair: RecordPair) -> JudgedPair | Request | None:
         """Judge a pair as far as its elements are not needed; None where digests are equal."""

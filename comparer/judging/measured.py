@@ -15,9 +15,9 @@ from padiff.pairing import rows_of
 
 from .absent import arrays_of
 from .blocks import Room, is_floating
+from .dtypebounds import EXACT
 from .metrics import measure
 from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
-from .tolerance import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["Measurements", "Request"]
+__all__ = ["Measurements", "Request", "is_small_form"]
 
 RELEASE_BYTES = 64 * 1024 * 1024
 BYTES_AT_MOST = 16
@@ -108,7 +108,7 @@ class _Batches:
             return None
         values = self._sides[0].index.values[known.value], self._sides[1].index.values[found.value]
         form = values[0].size, values[0].dtype, values[1].dtype
-        return form if _is_small_form(form) else None
+        return form if is_small_form(form) else None
 
     def add(
         self, place: int, request: Request, form: object, arrays: tuple[Array, Array] | None = None
@@ -155,7 +155,8 @@ class _Batches:
 
 
 @cache
-def _is_small_form(form: tuple[int, str, str]) -> bool:
+def is_small_form(form: tuple[int, str, str]) -> bool:
+    """Tell by size and dtypes whether a pair is measured in a batch."""
     size, *dtypes = form
     return 0 < size <= SMALL and all(is_floating(numpy_dtype(name)) for name in dtypes)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role, is_floating
 
-from .tolerance import epsilon_of
+from .dtypebounds import epsilon_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,5 +47,6 @@ def model_dtype(index: Index) -> str:
 
 def _floating(index: Index, records: Iterable[RecordInfo]) -> Counter[str]:
     """Count the floating dtypes of records."""
-    names = (index.values[one.value].dtype for one in records if one.value is not None)
-    return Counter(name for name in names if is_floating(name))
+    values = index.values
+    names = Counter([values[one.value].dtype for one in records if one.value is not None])
+    return Counter({name: count for name, count in names.items() if is_floating(name)})

@@ -13,12 +13,14 @@ relative error stays about what it is, so that n roundings before come to ``sqrt
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from padiff.dumpfile import Role, is_floating
 from padiff.dumpfile.bulk import build_all
@@ -29,12 +31,16 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, RecordInfo
 
-__all__ = ["CONTRACTIONS", "Rounding", "Sums"]
+    from .blocks import Array
+
+__all__ = ["CONTRACTIONS", "Rounding", "SumColumns", "Sums"]
 
 _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
 _ENTRY = {Role.OUTPUT: Role.INPUT, Role.GRAD_INPUT: Role.GRAD_OUTPUT}
 """What went in of what came out."""
+_MANY = 1 << 62
+"""Sums below this fit 64 bits. Lengths in a dump from anyone may be larger."""
 CONTRACTIONS = (
     "adaptive_", "avg_pool", "celu", "dropout", "elu", "flatten", "gelu", "hard", "identity",
     "leaky_relu", "log_sigmoid", "max_pool", "mish", "relu", "sigmoid", "silu", "softmax",
@@ -55,6 +61,25 @@ class Sums:
     backward pass count twice. Not all of them need to have led to it: it is an upper bound."""
     terms: int = 0
     """How many terms the sums in all those layers and in itself have, one element of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumColumns:
+    """What many records are the sums of; ``Sums`` says what the columns mean."""
+
+    size: Array
+    """float64."""
+    calls: Array
+    """int64."""
+    terms: Array
+    """int64, or Python's integers where that could not hold them."""
+
+    def rows(self, at: Array | slice) -> list[Sums]:
+        """Make objects of some rows."""
+        size, calls, terms = (column[at] for column in (self.size, self.calls, self.terms))
+        return build_all(
+            Sums, len(size), size=size.tolist(), calls=calls.tolist(), terms=terms.tolist()
+        )
 
 
 class _Own(NamedTuple):
@@ -84,34 +109,20 @@ class Rounding:
             index: The reference's.
         """
         self._index = index
-        self._first: dict[tuple[int, Role], RecordInfo] = {}
+        self._first: dict[Role, list[int]] = {}
+        """By role the first record of each call, -1 where there is none."""
         self._calls: dict[int, list[int]] = defaultdict(list)
         self._matrix: dict[int, RecordInfo] = {}
-        self._maker: dict[int, RecordInfo] = {}
-        self._behind: dict[int, float] = {}
-        self._of_values: dict[int | None, _Own] = {}
-        self._passing: dict[int, bool] = {}
+        self._widths: dict[tuple[tuple[int, ...], tuple[int, ...]], int | None] = {}
+        self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         told = [value.statistics for value in index.values]
         self._largest_of = [max(abs(s.minimum or 0.0), abs(s.maximum or 0.0)) for s in told]
-        self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         parents = {module.parent for module in index.modules}
         self._is_layer = [module.id not in parents for module in index.modules]
         for call in index.calls:
             self._calls[call.module].append(call.id)
-        for record in index.records:
-            if record.value is None or not is_floating(index.values[record.value].dtype):
-                continue
-            if record.call is not None:
-                self._first.setdefault((record.call, record.role), record)
-                if record.role in _ENTRY and self._is_layer[record.module]:
-                    self._maker.setdefault(record.value, record)
-                if index.calls[record.call].parent is None:
-                    self._given[record.call, record.slot].setdefault(record.role, record)
-            elif record.role is Role.WEIGHT and len(record.shape) >= _MATRIX:
-                self._matrix.setdefault(record.module, record)
-        orders, before = self._add_up()
-        places = [bisect.bisect_right(orders, record.order) for record in index.records]
-        self._before = [before[place] for place in places]
+        self._behind = self._sort()
+        self._orders, self._done, self._terms_done = self._add_up()
 
     def of(self, records: Sequence[RecordInfo]) -> list[Sums]:
         """Find what each record is the sum of.
@@ -119,87 +130,129 @@ class Rounding:
         Args:
             records: Some of the index's, of any role, with a value.
         """
-        own = [self._own(record) for record in records]
-        before = [self._before[record.id] for record in records]
-        return build_all(
-            Sums,
-            len(records),
-            size=[one.size for one in own],
-            calls=[calls for calls, _ in before],
-            terms=[one.terms + terms for one, (_, terms) in zip(own, before, strict=True)],
-        )
+        return self.columns(records).rows(slice(None))
 
-    def _own(self, record: RecordInfo) -> _Own:
-        """Find what the layer itself adds up for a record."""
-        if record.role is Role.WEIGHT_GRAD:
-            return self._of_weight_gradient(record, self._largest(record))
-        if record.role is Role.LOSS:
-            return self._of_loss(self._largest(record))
-        own = self._of_values.get(record.value)
-        if own is None:
-            own = _Own(max(self._of_value(record.value), self._largest(record)), 0)
-            self._of_values[record.value] = own
-        return own
+    def columns(self, records: Sequence[RecordInfo]) -> SumColumns:
+        """Find what each record is the sum of.
 
-    def _of_value(self, value: int | None) -> float:
-        """Give what was added up for a value, wherever it is recorded; 0 where no layer made it.
-
-        An activation or a pooling passes on the error of what it was given, whatever its result is.
+        Args:
+            records: Some of the index's, of any role, with a value.
         """
-        if value is None or value not in self._maker:
-            return 0.0
-        if value not in self._behind:
-            size, seen, current = 0.0, set[int](), value
-            while current in self._maker and current not in seen:
-                seen.add(current)
-                record = self._maker[current]
-                size = max(size, self._of_product(record))
-                entry = self._first.get((record.call or 0, _ENTRY[record.role]))
-                if entry is None or entry.value is None or not self._passes_on(record.module):
-                    break
-                size, current = max(size, self._largest(entry)), entry.value
-            self._behind[value] = size
-        return self._behind[value]
+        places = np.searchsorted(self._orders, [record.order for record in records], side="right")
+        size = self._behind[[record.value or 0 for record in records]]
+        terms = self._terms_done[places].tolist()
+        for at, record in enumerate(records):
+            if record.role is Role.WEIGHT_GRAD or record.role is Role.LOSS:
+                own = self._alone(record)
+                size[at] = own.size
+                terms[at] += own.terms
+        return SumColumns(size=size, calls=self._done[places], terms=_integers(terms))
 
-    def _passes_on(self, module: int) -> bool:
-        if module not in self._passing:
-            kind = kind_of(self._index.modules[module])
-            self._passing[module] = kind is not None and kind.startswith(CONTRACTIONS)
-        return self._passing[module]
+    def _sort(self) -> Array:
+        """Sort the records, and give what was added up for each value, wherever it is recorded.
 
-    def _add_up(self) -> tuple[list[int], list[tuple[int, int]]]:
+        At least its largest element. An activation or a pooling passes on the error of what it was
+        given, whatever its result is.
+        """
+        index = self._index
+        is_float = [is_floating(value.dtype) for value in index.values]
+        held = [one for one in index.records if one.value is not None and is_float[one.value]]
+        for record in held:
+            if record.role is Role.WEIGHT and record.call is None and len(record.shape) >= _MATRIX:
+                self._matrix.setdefault(record.module, record)
+        called = [record for record in held if record.call is not None]
+        for role in (*_ENTRY, *_ENTRY.values()):
+            first = self._first[role] = [-1] * len(index.calls)
+            for record in reversed(called):
+                if record.role is role:
+                    first[record.call or 0] = record.id
+        roots = {call.id for call in index.calls if call.parent is None}
+        for record in called:
+            if record.call in roots:
+                self._given[record.call or 0, record.slot].setdefault(record.role, record)
+        of_layers = [record for record in called if self._is_layer[record.module]]
+        made = [one for one in of_layers if one.role is Role.OUTPUT or one.role is Role.GRAD_INPUT]
+        return np.fmax(self._passed_on(made), np.array(self._largest_of, np.float64))
+
+    def _passed_on(self, made: Sequence[RecordInfo]) -> Array:
+        """Give for each value what the layers added up that it came through without a product.
+
+        Args:
+            made: What layers gave, in order; the first of a value made it.
+        """
+        count = len(self._index.values)
+        sizes, sources = [0.0] * count, [-1] * count
+        first = {record.value: record for record in reversed(made)}
+        inputs, gradients = self._first[Role.INPUT], self._first[Role.GRAD_OUTPUT]
+        for value, record in first.items():
+            place = (inputs if record.role is Role.OUTPUT else gradients)[record.call or 0]
+            entry = None if place < 0 else self._index.records[place]
+            own = self._of_product(record, entry)
+            if entry is not None and self._passes_on[record.module]:
+                own, sources[value or 0] = max(own, self._largest(entry)), entry.value or 0
+            sizes[value or 0] = own
+        size, source = np.array(sizes), np.array(sources, np.int64)
+        # Each round looks twice as far back; more rounds than bits are only needed by a cycle.
+        for _ in range(count.bit_length()):
+            at = np.flatnonzero(source >= 0)
+            if not at.size:
+                break
+            behind = source[at]
+            size[at] = np.fmax(size[at], size[behind])
+            source[at] = source[behind]
+        return size
+
+    @cached_property
+    def _passes_on(self) -> list[bool]:
+        """Tell of each module whether it passes an error on as it is."""
+        kinds = map(kind_of, self._index.modules)
+        return [kind is not None and kind.startswith(CONTRACTIONS) for kind in kinds]
+
+    def _alone(self, record: RecordInfo) -> _Own:
+        """Find what is added up for a record that is no product of one call."""
+        largest = self._largest(record)
+        if record.role is Role.LOSS:
+            return self._of_loss(largest)
+        return self._of_weight_gradient(record, largest)
+
+    def _add_up(self) -> tuple[Array, Array, Array]:
         """Give the execution orders at which layers were done, and what they come to until then."""
+        outputs, gradients = self._first[Role.OUTPUT], self._first[Role.GRAD_OUTPUT]
         events = []
         for call in self._index.calls:
             if self._is_layer[call.module] and call.end is not None:
-                terms = self._terms(call.id, call.module)
+                terms = self._terms(outputs[call.id], call.module)
                 events.append((call.end, 1, terms))
-                gradient = self._first.get((call.id, Role.GRAD_OUTPUT))
-                if gradient is not None:
-                    events.append((gradient.order, 2, 2 * terms))
+                if gradients[call.id] >= 0:
+                    order = self._index.records[gradients[call.id]].order
+                    events.append((order, 2, 2 * terms))
         events.sort()
-        counts = accumulate(
-            events, lambda sums, event: (sums[0] + event[1], sums[1] + event[2]), initial=(0, 0)
-        )
-        return [order for order, _, _ in events], list(counts)
+        orders, counts, terms_of = zip(*events, strict=True) if events else ((), (), ())
+        done, added = (_integers(list(accumulate(one, initial=0))) for one in (counts, terms_of))
+        return np.array(orders, np.int64), done, added
 
-    def _terms(self, call: int, module: int) -> int:
+    def _terms(self, output: int, module: int) -> int:
         """Give how many terms each element of a layer's product is the sum of, 0 without one."""
         matrix = self._matrix.get(module)
-        output = self._first.get((call, Role.OUTPUT))
-        width = None if matrix is None or output is None else _width(output, matrix)
-        return 0 if matrix is None or width is None else math.prod(matrix.shape) // width
+        if matrix is None or output < 0:
+            return 0
+        width = self._width(self._index.records[output], matrix)
+        return 0 if width is None else math.prod(matrix.shape) // width
 
-    def _of_product(self, record: RecordInfo) -> float:
+    def _of_product(self, record: RecordInfo, entry: RecordInfo | None) -> float:
         """Take an output or input gradient as the product of a weight with what went in."""
         matrix = self._matrix.get(record.module)
-        entry = self._first.get((record.call or 0, _ENTRY[record.role]))
-        if matrix is None or entry is None:
+        width = None if matrix is None or entry is None else self._width(record, matrix)
+        if matrix is None or entry is None or width is None:
             return 0.0
-        width = _width(record, matrix)
-        if width is None:
-            return 0.0
-        return math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
+        size = math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
+        return max(0.0, size)
+
+    def _width(self, record: RecordInfo, matrix: RecordInfo) -> int | None:
+        key = record.shape, matrix.shape
+        if key not in self._widths:
+            self._widths[key] = _width(record, matrix)
+        return self._widths[key]
 
     def _of_weight_gradient(self, record: RecordInfo, largest: float) -> _Own:
         """Add what every position of every call of the layer gives to its weight's gradient."""
@@ -207,7 +260,7 @@ class Rounding:
         is_vector = len(record.shape) < _MATRIX
         for flow in self._flows(record.module):
             gradient = flow.leaving
-            width = math.prod(record.shape) if is_vector else _width(gradient, record)
+            width = math.prod(record.shape) if is_vector else self._width(gradient, record)
             if not width:
                 return _Own(largest, 0)
             positions = max(math.prod(gradient.shape) // width, 1)
@@ -234,11 +287,11 @@ class Rounding:
     def _flows(self, module: int) -> Iterator[_Flow]:
         if not self._is_layer[module]:
             return
+        records = self._index.records
         for call in self._calls[module]:
-            entry = self._first.get((call, Role.INPUT))
-            leaving = self._first.get((call, Role.GRAD_OUTPUT))
-            if entry is not None and leaving is not None:
-                yield _Flow(entry=entry, leaving=leaving)
+            entry, leaving = (self._first[role][call] for role in (Role.INPUT, Role.GRAD_OUTPUT))
+            if entry >= 0 and leaving >= 0:
+                yield _Flow(entry=records[entry], leaving=records[leaving])
 
     def _rms(self, record: RecordInfo) -> float:
         found = self._index.values[record.value or 0].statistics
@@ -258,3 +311,8 @@ def _width(record: RecordInfo, matrix: RecordInfo) -> int | None:
         axis = -1
     width = record.shape[axis] if record.shape else None
     return width if width in matrix.shape[:_MATRIX] and width else None
+
+
+def _integers(numbers: Sequence[int]) -> Array:
+    """Give integers >= 0 as int64, or as they are where one does not fit."""
+    return np.array(numbers, np.int64 if max(numbers, default=0) < _MANY else object)

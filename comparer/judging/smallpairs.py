@@ -6,9 +6,8 @@ over its own row. The results are those of ``measure``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from padiff.comparer.result import Metrics
 from padiff.dumpfile.bulk import build_all
 
 from .blocks import Array, is_floating
-from .manyhulls import Hulls
+from .manyhulls import Hulls, Slopes
 from .tally import ROUNDING
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from .blocks import Room
 
-__all__ = ["BATCH", "SMALL", "Rows", "is_small", "measure_small"]
+__all__ = ["BATCH", "SMALL", "Counted", "Rows", "count_small", "is_small", "measure_small"]
 
 Rows = Sequence[Array] | Array
 SMALL = 4096
@@ -68,6 +67,27 @@ def measure_small(
     Returns:
         The metrics of each pair; None for one that holds nan or inf, which ``measure`` counts.
     """
+    atol = np.array([tolerance.atol for tolerance in tolerances])
+    rtol = np.array([tolerance.rtol for tolerance in tolerances])
+    found = count_small(references, candidates, atol, rtol, mean=mean, room=room)
+    made = found.metrics(shapes, mean=mean)
+    bad = found.nonfinite.tolist()
+    return [None if is_bad else one for is_bad, one in zip(bad, made, strict=True)]
+
+
+def count_small(
+    references: Rows, candidates: Rows, atol: Array, rtol: Array, *, mean: bool, room: Room
+) -> Counted:
+    """Take the numbers of small pairs, which their metrics can be made of at any time.
+
+    Args:
+        references: One side of each pair, which ``is_small``: arrays, or the rows of a matrix.
+        candidates: The other; equally many elements in all.
+        atol: For each pair; float64.
+        rtol: The same.
+        mean: Whether ``reference_mean_abs`` is wanted.
+        room: Memory for what comes up on the way.
+    """
     form = len(references), references[0].size
     matrices = [room.take(name, form, np.float64) for name in ("known", "found", "gap")]
     reference, candidate, distance = matrices
@@ -75,15 +95,13 @@ def measure_small(
         _stack(references, reference)
         _stack(candidates, candidate)
         np.subtract(candidate, reference, out=distance)
-        bad = ~np.isfinite(_dot(distance, distance))  # an overflow is left to ``measure``, too
+        square = _dot(distance, distance)
+        bad = ~np.isfinite(square)  # an overflow is left to ``measure``, too
         if bad.any():
             for matrix in matrices:
                 matrix[bad] = 0.0
-        found = _measure(reference, candidate, distance, tolerances, room)
-        made = _metrics(found, shapes, mean=mean)
-    if not bad.any():
-        return list(made)
-    return [None if is_bad else one for is_bad, one in zip(bad.tolist(), made, strict=True)]
+            square[bad] = 0.0
+        return _count(matrices, square, bad, (atol, rtol), mean=mean, room=room)
 
 
 def _stack(arrays: Rows, rows: Array) -> None:
@@ -100,14 +118,20 @@ def _stack(arrays: Rows, rows: Array) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The numbers of each pair; one-dimensional arrays."""
+class Counted:
+    """The numbers of some pairs; one-dimensional arrays, a row for each."""
 
+    size: Array
+    """Elements."""
+    nonfinite: Array
+    """Whether it holds nan or inf, so that the other numbers are not its own."""
+    mismatched: Array
+    atol: Array
+    rtol: Array
     most: Array
     most_at: Array
     relative: Array
     relative_at: Array
-    mismatched: Array
     mean_abs: Array
     mean_size: Array
     square: Array
@@ -115,49 +139,128 @@ class _Found:
     known: Array
     found: Array
     product: Array
-    needed_atol: Array
-    needed_rtol: Array
-    hulls: list[tuple[tuple[float, float], ...]]
+    slopes: Slopes
+
+    @classmethod
+    def joined(cls, parts: Sequence[Counted]) -> Counted:
+        """Put those of several batches one after the other."""
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
+        }
+        return cls(slopes=Slopes.joined([part.slopes for part in parts]), **columns)
+
+    def picked(self, rows: Array) -> Counted:
+        """Take those of some pairs, in the order given."""
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return Counted(slopes=self.slopes.picked(rows), **columns)
+
+    def metrics(self, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
+        """Make the metrics of each pair.
+
+        Args:
+            shapes: Of each.
+            mean: Whether ``reference_mean_abs`` is wanted.
+        """
+        with np.errstate(all="ignore"):
+            hulls = Hulls(self.slopes)
+            needed_atol = hulls.largest(partial(_needed_atol, self.rtol))
+            needed_rtol = hulls.largest(partial(_needed_rtol, self.atol))
+            needed_rtol[np.isinf(needed_rtol)] = np.nan
+            relative_l2, cosine = self._relative_l2(), self._cosine()
+        return build_all(
+            Metrics,
+            len(shapes),
+            size=self.size.tolist(),
+            mismatched=self.mismatched.tolist(),
+            max_abs=self.most.tolist(),
+            max_abs_index=_indices(self.most_at, shapes),
+            max_rel=self.relative.tolist(),
+            max_rel_index=_indices(self.relative_at, shapes),
+            mean_abs=self.mean_abs.tolist(),
+            relative_l2=_known(relative_l2),
+            cosine=_known(cosine),
+            needed_atol=needed_atol.tolist(),
+            needed_rtol=_known(needed_rtol),
+            reference_mean_abs=self.mean_size.tolist() if mean else [None] * len(shapes),
+            hull=hulls.points(),
+        )
+
+    def _relative_l2(self) -> Array:
+        size = np.sqrt(self.known)
+        none = np.where(self.square == 0, 0.0, np.inf)
+        relative: Array = np.where(size == 0, none, np.sqrt(self.square))
+        np.divide(relative, size, out=relative, where=size != 0)
+        return relative
+
+    def _cosine(self) -> Array:
+        """Give the cosines, nan where there is none."""
+        sizes = np.sqrt(self.known) * np.sqrt(self.found)
+        cosine = np.where(np.isfinite(sizes) & (sizes != 0), self.product / sizes, np.nan)
+        return np.clip(cosine, -1.0, 1.0)
 
 
-def _measure(
-    reference: Array, candidate: Array, distance: Array, tolerances: Sequence[Tolerance], room: Room
-) -> _Found:
-    """Take all numbers; ``distance`` comes with its sign and loses it."""
+_COLUMNS = tuple(each.name for each in fields(Counted) if each.name != "slopes")
+
+
+def _count(
+    matrices: Sequence[Array],
+    square: Array,
+    bad: Array,
+    tolerances: tuple[Array, Array],
+    *,
+    mean: bool,
+    room: Room,
+) -> Counted:
+    """Take all numbers; the distances come with their sign and lose it."""
+    reference, candidate, distance = matrices
     form = count, size = reference.shape
     rows = np.arange(count)
-    square = _dot(distance, distance)
     np.abs(distance, out=distance)
     magnitude = np.abs(reference, out=room.take("size", form, np.float64))
     relative = np.divide(distance, magnitude, out=room.take("ratio", form, np.float64))
-    has_zeros = magnitude.min() == 0
+    has_zeros = bool(magnitude.min() == 0)
     if has_zeros:
         np.copyto(relative, 0.0, where=distance == 0)
-    most_at, relative_at = distance.argmax(axis=1), relative.argmax(axis=1)
-    most, most_relative = distance[rows, most_at], relative[rows, relative_at]
-    atol = np.array([tolerance.atol for tolerance in tolerances])
-    rtol = np.array([tolerance.rtol for tolerance in tolerances])
-    line = np.multiply(magnitude, rtol[:, None], out=relative)
-    np.add(line, atol[:, None], out=line)
-    agree = np.less_equal(distance, line, out=room.take("agree", form, np.bool_))
-    agreeing = size if agree.all() else np.count_nonzero(agree, axis=1)
-    hulls = Hulls(magnitude, distance, most_at, has_zeros=bool(has_zeros), room=room)
-    return _Found(
+    tops = distance.argmax(axis=1), relative.argmax(axis=1)
+    most = distance[rows, tops[0]]
+    return Counted(
+        size=np.full(count, size),
+        nonfinite=bad,
+        mismatched=size - _agreeing(distance, magnitude, most, tolerances, room),
+        atol=tolerances[0],
+        rtol=tolerances[1],
         most=most,
-        most_at=most_at,
-        relative=most_relative,
-        relative_at=relative_at,
-        mismatched=np.full(count, size) - agreeing,
+        most_at=tops[0],
+        relative=relative[rows, tops[1]],
+        relative_at=tops[1],
         mean_abs=distance.sum(axis=1) / size,
-        mean_size=magnitude.sum(axis=1) / size,
+        mean_size=magnitude.sum(axis=1) / size if mean else np.zeros(count),
         square=square,
         known=_dot(reference, reference),
         found=_dot(candidate, candidate),
         product=_dot(reference, candidate),
-        needed_atol=hulls.largest(partial(_needed_atol, rtol)),
-        needed_rtol=hulls.largest(partial(_needed_rtol, atol)),
-        hulls=hulls.points(),
+        slopes=Slopes.of(magnitude, distance, relative, tops=tops, has_zeros=has_zeros, room=room),
     )
+
+
+def _agreeing(
+    distance: Array,
+    magnitude: Array,
+    most: Array,
+    tolerances: tuple[Array, Array],
+    room: Room,
+) -> Array:
+    """Count the elements of each pair that agree; where the largest is within atol, all do."""
+    count, size = distance.shape
+    agreeing = np.full(count, size)
+    open_ones = np.flatnonzero(~(most <= tolerances[0]))
+    if open_ones.size:
+        atol, rtol = (column[:, None] for column in tolerances)
+        line = np.multiply(magnitude, rtol, out=room.take("line", distance.shape, np.float64))
+        np.add(line, atol, out=line)
+        agree = np.less_equal(distance, line, out=room.take("agree", distance.shape, np.bool_))
+        agreeing[open_ones] = np.count_nonzero(agree, axis=1)[open_ones]
+    return agreeing
 
 
 def _dot(one: Array, other: Array) -> Array:
@@ -174,32 +277,6 @@ def _needed_atol(rtol: Array, x: Array, d: Array, owner: Array) -> Array:
 def _needed_rtol(atol: Array, x: Array, d: Array, owner: Array) -> Array:
     allowed = atol[owner]
     return np.where(d > allowed, (d - allowed + ROUNDING * d) / x, 0.0)
-
-
-def _metrics(found: _Found, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
-    size = np.sqrt(found.known)
-    relative = np.where(size == 0, np.where(found.square == 0, 0.0, np.inf), np.sqrt(found.square))
-    np.divide(relative, size, out=relative, where=size != 0)
-    sizes = size * np.sqrt(found.found)
-    cosine = np.where(np.isfinite(sizes) & (sizes != 0), found.product / sizes, np.nan)
-    needed_rtol = np.where(np.isinf(found.needed_rtol), np.nan, found.needed_rtol)
-    return build_all(
-        Metrics,
-        len(shapes),
-        size=[math.prod(shape) for shape in shapes],
-        mismatched=found.mismatched.tolist(),
-        max_abs=found.most.tolist(),
-        max_abs_index=_indices(found.most_at, shapes),
-        max_rel=found.relative.tolist(),
-        max_rel_index=_indices(found.relative_at, shapes),
-        mean_abs=found.mean_abs.tolist(),
-        relative_l2=_known(relative),
-        cosine=_known(np.clip(cosine, -1.0, 1.0)),
-        needed_atol=found.needed_atol.tolist(),
-        needed_rtol=_known(needed_rtol),
-        reference_mean_abs=found.mean_size.tolist() if mean else [None] * len(shapes),
-        hull=found.hulls,
-    )
 
 
 def _known(numbers: Array) -> list[float | None]:

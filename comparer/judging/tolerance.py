@@ -3,125 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from padiff.comparer.result import Tolerance
 from padiff.comparer.selection import matches
 from padiff.dumpfile import Address, ConfigError, Phase, RecordInfo, Role
 
+from .dtypebounds import Loosest, has_default, loosest_of
+from .numbered import numbered
+from .rounding import Sums
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .basis import Basis
-    from .rounding import Sums
+    from .basis import Basis, BasisColumns
+    from .blocks import Array
+    from .rounding import SumColumns
 
-__all__ = [
-    "EXACT",
-    "STATE_ROLES",
-    "ChosenTolerance",
-    "TolerancePolicy",
-    "ToleranceRule",
-    "default_of",
-    "epsilon_of",
-]
+__all__ = ["STATE_ROLES", "ChosenTolerance", "TolerancePolicy", "ToleranceRule"]
 
 STATE_ROLES = frozenset({Role.WEIGHT, Role.BUFFER})
 """The roles whose records are loaded, not computed."""
-
-ROUNDING_FACTOR = 3.0
-"""Times the dtype's default rtol and the largest element: what rounding may add up to in a correct
-port. Measured (docs/decisions/0004-rounding.md): 19 epsilons of the largest element on correct
-float32 ports of up to 50 layers; this allows 33."""
-
-LAYER_FACTOR = 1.5
-"""Times ``sqrt(n) * unit roundoff``, the error of n roundings that are independent of each other
-(Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41,
-2019: their lambda). Measured: docs/decisions/0004-rounding.md."""
-BLOCKED = 8
-"""Partial sums that kernels keep side by side: a sum of K terms rounds K / 8 times in a row."""
-
-EXACT = Tolerance(atol=0.0, rtol=0.0)
-"""For integers and booleans: token ids, masks and counters are right or wrong."""
-
-_DEFAULTS = {
-    "float16": Tolerance(atol=1e-5, rtol=1e-3),
-    "bfloat16": Tolerance(atol=1e-5, rtol=1.6e-2),
-    "float32": Tolerance(atol=1e-5, rtol=1.3e-6),
-    "float64": Tolerance(atol=1e-7, rtol=1e-7),
-    "complex64": Tolerance(atol=1e-5, rtol=1.3e-6),
-    "complex128": Tolerance(atol=1e-7, rtol=1e-7),
-    # Not in torch's table. Its bfloat16 row is two units in the last place; so are these.
-    "float8_e4m3fn": Tolerance(atol=1e-5, rtol=0.25),
-    "float8_e4m3fnuz": Tolerance(atol=1e-5, rtol=0.25),
-    "float8_e5m2": Tolerance(atol=1e-5, rtol=0.5),
-    "float8_e5m2fnuz": Tolerance(atol=1e-5, rtol=0.5),
-}
-"""Source: ``_DTYPE_PRECISIONS`` in torch/testing/_comparison.py, torch 2.13."""
-
-_EPSILONS = {
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "float32": 2.0**-23,
-    "float64": 2.0**-52,
-    "complex64": 2.0**-23,
-    "complex128": 2.0**-52,
-}
-"""Spacing of 1.0 by dtype (IEEE 754); of complex numbers, that of their parts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loosest:
-    """The loosest of several dtypes."""
-
-    atol: float
-    rtol: float
-    epsilon: float
-    result_square: float
-    """Unit roundoff of what a layer gives, squared."""
-    partial_square: float
-    """Unit roundoff of what it keeps while it adds up, squared."""
-
-    def rounding(self, sums: Sums, rtol: float) -> float:
-        """Bound rounding as ``rounding_of`` says."""
-        square = sums.calls * self.result_square + sums.terms / BLOCKED * self.partial_square
-        return max(ROUNDING_FACTOR * rtol, LAYER_FACTOR * math.sqrt(square)) * sums.size
-
-
-@lru_cache(maxsize=256)
-def _loosest(dtypes: tuple[str, ...]) -> _Loosest:
-    defaults = [_DEFAULTS.get(name, EXACT) for name in dtypes]
-    epsilon = max(map(epsilon_of, dtypes))
-    result = epsilon / 2
-    return _Loosest(
-        atol=max(default.atol for default in defaults),
-        rtol=max(default.rtol for default in defaults),
-        epsilon=epsilon,
-        result_square=result**2,
-        partial_square=min(result, _EPSILONS["float32"] / 2) ** 2,
-    )
-
-
-def epsilon_of(dtype: str) -> float:
-    """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
-    return _EPSILONS.get(dtype, 0.0)
-
-
-def rounding_of(sums: Sums, rtol: float, dtypes: Sequence[str]) -> float:
-    """Bound how far rounding alone may take an element of a correct run, to first order.
-
-    Args:
-        sums: What the record is the sum of.
-        rtol: The default of the looser dtype: a few roundings of a result.
-        dtypes: Those of the record and the models; sums are kept in float32 or wider.
-    """
-    return _loosest(tuple(dtypes)).rounding(sums, rtol)
-
-
-def default_of(dtype: str) -> Tolerance:
-    """Give the tolerance that a dtype has without any option."""
-    return _DEFAULTS.get(dtype, EXACT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +102,7 @@ class ChosenTolerance:
 class _Group:
     """What the tolerances of all pairs of one role, phase and dtypes have in common."""
 
-    loosest: _Loosest
+    loosest: Loosest
     """Of the pairs' dtypes, and of what was computed also of the models'."""
     atol: float | None
     """The user's."""
@@ -229,6 +134,20 @@ class _Group:
         if is_measured:
             atol = max(atol, noise or 0.0)
         return Tolerance(atol=atol, rtol=rtol)
+
+    def columns(self, basis: Basis, sums: SumColumns, at: Array) -> tuple[Array, float]:
+        """Give atol of each of some pairs, and the rtol of all.
+
+        Args:
+            basis: Of one of them; no floor was measured.
+            sums: What the pairs are the sums of;
+            at: the rows of these that are meant.
+        """
+        shared = self.tolerance(replace(basis, sums=Sums()))
+        atol = np.full(at.size, shared.atol)
+        if self.loosest.rtol > 0 and self.rtol is None and self.is_rounded:
+            np.fmax(atol, self.loosest.rounding_columns(sums, at), out=atol)
+        return atol, shared.rtol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +232,32 @@ class TolerancePolicy:
             found.append(group.tolerance(basis))
         return found
 
+    def choose_columns(
+        self, references: Sequence[RecordInfo], bases: BasisColumns, *, step: int
+    ) -> tuple[Array, Array]:
+        """Do the same as columns, where no floor was measured either.
+
+        Args:
+            references: The reference's records.
+            bases: What is known of the pairs.
+            step: The number of the step that they are of.
+
+        Returns:
+            Each pair's atol and rtol, float64.
+        """
+        dtypes = list({id(both): both for both in bases.dtypes}.values())
+        code = numbered([record.role for record in references], Role) * len(Phase)
+        code += numbered([record.phase for record in references], Phase)
+        code = code * len(dtypes) + numbered(bases.dtypes, dtypes)
+        atol, rtol = np.zeros(code.size), np.zeros(code.size)
+        for number in np.unique(code):
+            at = np.flatnonzero(code == number)
+            first, (basis,) = references[at[0]], bases.rows(at[:1])
+            group = self._group(first.role, first.phase, step, basis)
+            with np.errstate(all="ignore"):
+                atol[at], rtol[at] = group.columns(basis, bases.sums, at)
+        return atol, rtol
+
     def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
         """Choose without the user's rules."""
         at = reference
@@ -321,11 +266,11 @@ class TolerancePolicy:
     def _group(self, role: Role, phase: Phase, step: int, basis: Basis) -> _Group:
         names: tuple[str, ...] = basis.dtypes
         is_state = role in STATE_ROLES
-        if not is_state and names[0] in _DEFAULTS and names[1] in _DEFAULTS:
+        if not is_state and all(map(has_default, names)):
             names = names + basis.model_dtypes
         is_updated = phase is Phase.UPDATE
         return _Group(
-            loosest=_loosest(names),
+            loosest=loosest_of(names),
             atol=self.atol,
             rtol=self.rtol,
             is_state=is_state,

@@ -18,9 +18,9 @@ from padiff.comparer.result import JudgedPair, Tolerance, Verdict
 from padiff.dumpfile import Phase, Role
 from padiff.pairing import split_slot
 
+from .dtypebounds import epsilon_of
 from .indouble import in_double
 from .runningstats import RunningVariance
-from .tolerance import epsilon_of
 from .updatesides import UpdateSides
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from padiff.comparer.result import JudgedPair, Tolerance, Verdict
 from padiff.dumpfile import Content, Phase, RecordInfo, Role
 from padiff.pairing import split_slot
 
+from .dtypebounds import default_of
 from .indouble import in_double
 from .metrics import measure
-from .tolerance import default_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,16 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer.judging.rounding import Rounding, Sums
-from padiff.dumpfile import Index, Role
+from padiff.dumpfile import (
+    CallInfo,
+    Index,
+    ModuleInfo,
+    Phase,
+    RecordInfo,
+    Role,
+    Statistics,
+    ValueInfo,
+)
 from tests.support.dumps import DumpBuilder
 
 Array = npt.NDArray[Any]
@@ -124,3 +133,54 @@ def test_a_layer_without_weights_has_the_size_of_its_largest_element() -> None:
     output = X @ W
 
     assert sums(layered(output), Role.OUTPUT, module="act").size == np.abs(output).max()
+
+
+def test_layers_that_pass_on_are_seen_through_however_many_there_are() -> None:
+    """And once each where a tensor comes back to a layer that it came from."""
+    hidden = [X * np.float32(40 - number) for number in range(20)]
+    built = DumpBuilder().module("", "Net")
+    for number in range(20):
+        built.module(f"act{number}", "ReLU")
+    built.enter("", inputs=[hidden[0]])
+    for number, array in enumerate(hidden):
+        after = hidden[(number + 1) % 20]
+        built.call(f"act{number}", inputs=[array], outputs=[after])
+    index = built.leave(outputs=[hidden[0]]).side().index
+
+    largest = float(np.abs(hidden[0]).max())
+    assert sums(index, Role.OUTPUT, module="act18").size == largest
+    assert sums(index, Role.OUTPUT, module="act5").size == largest
+
+
+def test_sums_of_more_terms_than_64_bits_count_are_counted() -> None:
+    """As a dump from anyone may claim."""
+    roles = (Role.INPUT, Role.OUTPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD)
+    calls = tuple(
+        CallInfo(id=one, module=0, index=one, parent=None, start=one, end=one) for one in range(4)
+    )
+    records = [
+        RecordInfo(
+            id=4 * call.id + place,
+            module=0,
+            call=None if role is Role.WEIGHT_GRAD else call.id,
+            phase=Phase.BACKWARD,
+            role=role,
+            slot=f"{call.id}",
+            order=call.id,
+            shape=(1, 1) if role is Role.WEIGHT_GRAD else (1 << 61, 1),
+            value=0,
+        )
+        for call in calls
+        for place, role in enumerate(roles)
+    ]
+    statistics = Statistics(minimum=0.0, maximum=1.0, mean=0.5, l2=1.0)
+    value = ValueInfo(id=0, digest="0", dtype="float32", size=1 << 61, statistics=statistics)
+    module = ModuleInfo(id=0, path="", class_name="Linear", class_path="Linear", parent=None)
+    index = Index(
+        step=0, rank=0, modules=(module,), calls=calls, records=tuple(records), values=(value,)
+    )
+
+    found = Rounding(index).of([records[3]])[0]
+
+    assert found.terms == 4 << 61
+    assert found.size == 1.0

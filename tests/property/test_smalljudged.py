@@ -1,0 +1,121 @@
+"""Small pairs judged as columns are as each judged by itself."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, compare
+from padiff.comparer.report.json_report import to_json
+from padiff.dumpfile import Role
+from tests.support.dumps import DumpBuilder
+
+Array = npt.NDArray[Any]
+
+BY_ITSELF = (ToleranceRule.parse("no module is called so:atol=1"),)
+"""A rule for nothing: where the user has rules, pairs are looked at one by one."""
+SETTINGS = st.sampled_from(
+    [
+        CompareSettings(),
+        CompareSettings(atol=1e-3),
+        CompareSettings(rtol=1e-2),
+        CompareSettings(mode=Mode.MEAN),
+        CompareSettings(mode=Mode.QUANTILE, quantile=0.5),
+    ]
+)
+DTYPES = st.sampled_from([np.float32, np.float64, np.float16])
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NOISES = st.lists(st.sampled_from([0.0, 1e-7, 1e-4, 0.3]), min_size=5, max_size=5)
+
+
+def network(
+    path: Path, seed: int, dtype: type[np.floating[Any]], noises: list[float], *, has_nan: bool
+) -> Path:
+    """Write two products, an activation and a loss, with gradients; some hold the same value."""
+    random = np.random.default_rng(seed)
+
+    def made(*shape: int, noise: float = 0.0) -> Array:
+        array = random.standard_normal(shape).astype(dtype)
+        return (array * (1 + noise)).astype(dtype)
+
+    built = DumpBuilder().module("", "Net").module("fc1", "Linear").module("act", "ReLU")
+    built.module("fc2", "Linear")
+    x, weights = made(4, 6), (made(5, 6), made(3, 5))
+    hidden, active = made(4, 5, noise=noises[0]), made(4, 5, noise=noises[1])
+    output, gradient = made(4, 3, noise=noises[2]), made(4, 3, noise=noises[3])
+    if has_nan:
+        hidden[1, 2] = np.nan
+    built.tensor("fc1", "weight", weights[0]).tensor("fc2", "weight", weights[1])
+    built.enter("", inputs=[x]).call("fc1", inputs=[x], outputs=[hidden])
+    built.call("act", inputs=[hidden], outputs=[active])
+    built.call("fc2", inputs=[active], outputs=[output]).leave(outputs=[output])
+    built.record("", Role.LOSS, made(noise=noises[4]))
+    built.record("fc2", Role.GRAD_OUTPUT, gradient)
+    built.record("fc2", Role.GRAD_INPUT, made(4, 5, noise=noises[3]), slot="[0]")
+    built.record("fc2", Role.WEIGHT_GRAD, made(3, 5, noise=noises[4]), slot=".weight")
+    return built.write(path)
+
+
+def said(found: Comparison) -> dict[str, Any]:
+    """Give the report but for what the rule for nothing adds to it."""
+    return to_json(replace(found, settings={}, notes=()))
+
+
+@settings(BUSY, max_examples=40)
+@given(st.integers(0, 99), DTYPES, NOISES, SETTINGS, st.booleans())
+def test_columns_say_what_each_pair_by_itself_says(
+    seed: int,
+    dtype: type[np.floating[Any]],
+    noises: list[float],
+    options: CompareSettings,
+    has_nan: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = (
+            network(Path(folder) / "known", seed, dtype, [0.0] * 5, has_nan=has_nan),
+            network(Path(folder) / "found", seed, dtype, noises, has_nan=False),
+        )
+        together = compare(*paths, options)
+        alone = compare(*paths, replace(options, rules=BY_ITSELF))
+
+    if any(noises):
+        assert said(together)["pairs"] == said(alone)["pairs"]
+    # Where something diverged, what is excused and found to be the cause goes by rules, too.
+    if not together.divergences:
+        assert said(together) == said(alone)
+
+
+def test_equal_pairs_share_what_was_measured(tmp_path: Path) -> None:
+    noises = [1e-7] * 5
+    paths = (
+        network(tmp_path / "known", 0, np.float32, [0.0] * 5, has_nan=False),
+        network(tmp_path / "found", 0, np.float32, noises, has_nan=False),
+    )
+
+    pairs = compare(*paths, CompareSettings()).steps[0].pairs
+
+    hidden = [pair for pair in pairs if pair.reference and pair.reference.shape == (4, 5)]
+    measured = {id(pair.metrics) for pair in hidden if pair.metrics is not None}
+    assert len(measured) == 3
+    assert len([pair for pair in hidden if pair.metrics is not None]) == 5
+    assert {pair.metrics.max_abs for pair in pairs if pair.metrics} != {None}
+    assert all(pair.metrics.hull for pair in pairs if pair.metrics and pair.metrics.max_abs)
+
+
+@pytest.mark.parametrize("noise", [1e-7, 0.3])
+def test_one_pair_asked_for_is_the_one_among_all(tmp_path: Path, noise: float) -> None:
+    paths = (
+        network(tmp_path / "known", 1, np.float32, [0.0] * 5, has_nan=True),
+        network(tmp_path / "found", 1, np.float32, [noise] * 5, has_nan=True),
+    )
+    one, every = (compare(*paths, CompareSettings()).steps[0].pairs for _ in range(2))
+
+    assert [one[place] for place in reversed(range(len(one)))][::-1] == list(every)
