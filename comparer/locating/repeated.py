@@ -60,8 +60,10 @@ class _Repeats:
 
     def total(self, records: list[RecordInfo]) -> Array:
         """Add gradients up."""
-        arrays = [self._side.array(record).astype(np.float64) for record in records]
-        return np.asarray(np.sum(arrays, axis=0))
+        whole = np.zeros(records[0].shape)
+        for record in records:
+            whole += self._side.array(record)
+        return whole
 
 
 def excuse_repeated(judgement: Judgement, reference: Side, candidate: Side) -> Judgement:

@@ -291,11 +291,8 @@ class _Handed:
             return not (mine or theirs)
         other = self._views[1]
         last, outputs = other.last[two], _outputs(other, two)
-        for (
-            makers,
-            span,
-        ) in mine:  # of many levels that hand on one value the innermost is met first
-            for at in reversed(span):
+        for makers, span in mine:
+            for at in reversed(span):  # the innermost of many levels that hand on one value first
                 partner = self._calls.ahead[makers[at]]
                 if two < partner <= last and not outputs.isdisjoint(_outputs(other, partner)):
                     return True
