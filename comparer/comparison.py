@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -98,10 +99,12 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
-    results = [
-        _compare_step(known, found, place, training, (noise.get(place), threeway), fed)
-        for place in common
-    ]
+    results: list[_StepResult] = []
+    for place in common:
+        if results:
+            _make_all(results[-1].step)
+        scales = noise.get(place), threeway
+        results.append(_compare_step(known, found, place, training, scales, fed))
     if not any(result.records for result in results):
         raise ConfigError(
             "the selection of phases and modules holds no record of either dump",
@@ -267,6 +270,15 @@ def _result_of_step(
         used_allowances=judgement.used_allowances,
         records=len(located.pairs),
     )
+
+
+def _make_all(step: StepComparison) -> None:
+    """Make what is made when it is looked into, so that indexes and pairing can go.
+
+    They take more memory than what is made, of every step of a long run.
+    """
+    for made in (step.pairs, step.tree, step.pairing, step.calls):
+        deque(made, maxlen=0)
 
 
 def _later(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
+from padiff.dumpfile.bulk import collector_paused
+
 if TYPE_CHECKING:
     from .result import JudgedPair
 
@@ -33,7 +35,8 @@ class JudgedPairs(Sequence["JudgedPair"]):
         """
         self._count = count
         self._told = told
-        self._make = make
+        self._make: Callable[[Sequence[int]], Sequence[JudgedPair]] | None = make
+        """Let go with all that it refers to when all were made."""
         self._plain: dict[int, JudgedPair] = {}
         """Of the others, those that were made."""
         self._all: tuple[JudgedPair, ...] | None = None
@@ -58,8 +61,10 @@ class JudgedPairs(Sequence["JudgedPair"]):
     def __iter__(self) -> Iterator[JudgedPair]:
         """Yield the pairs."""
         if self._all is None:
-            self._all = tuple(self.some(range(self._count)))
-            self._plain.clear()
+            with collector_paused():
+                self._all = tuple(self.some(range(self._count)))
+            self._plain = {}
+            self._make = None
         return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
@@ -90,7 +95,7 @@ class JudgedPairs(Sequence["JudgedPair"]):
             return [self._all[place] for place in places]
         told, plain = self._told, self._plain
         lacking = [place for place in places if place not in told and place not in plain]
-        if lacking:
+        if lacking and self._make is not None:
             plain.update(zip(lacking, self._make(lacking), strict=True))
         return [told[place] if place in told else plain[place] for place in places]
 

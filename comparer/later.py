@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, overload
 
+from padiff.dumpfile.bulk import collector_paused
+
 __all__ = ["Later"]
 
 Item_co = TypeVar("Item_co", covariant=True)
@@ -54,6 +56,7 @@ class Later(Sequence[Item_co]):
 
     def _all(self) -> tuple[Item_co, ...]:
         if self._make is not None:
-            self._items = tuple(self._make())
+            with collector_paused():
+                self._items = tuple(self._make())
             self._make = None
         return self._items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from padiff.comparer import CompareSettings, Comparison, Kind, Mode, ToleranceRu
 from padiff.comparer.judging import building
 from padiff.comparer.judging.ends import endpoints
 from padiff.comparer.report.json_report import to_json
-from padiff.dumpfile import CompareError, ConfigError, DumpNotFoundError, Phase, Role
+from padiff.dumpfile import CompareError, ConfigError, DumpNotFoundError, Index, Phase, Role
+from padiff.pairing import Pairing
 from tests.support.dumps import DumpBuilder, write_dump
 from tests.support.tiny_net import tiny_net, tiny_pair
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.comparer.result import Endpoint
-    from padiff.dumpfile import Index
 
 DEFAULT = CompareSettings()
 
@@ -66,6 +67,25 @@ def test_nothing_is_made_of_pairs_that_agree_until_somebody_looks_at_them(
     assert {pair.verdict for pair in found.steps[0].pairs} == {Verdict.MATCH}
     assert sum(made) == 2 * len(found.steps[0].pairs)
     assert len(found.steps[0].records) == len(found.steps[0].pairs)
+
+
+def test_of_several_steps_only_the_last_keeps_what_it_was_made_of(tmp_path: Path) -> None:
+    def alive() -> int:
+        return sum(isinstance(one, Index | Pairing) for one in gc.get_objects())
+
+    known, found = (
+        write_dump(tmp_path / name, *(tiny_net(step=step, eps=eps) for step in range(4)))
+        for name, eps in (("known", 1e-5), ("found", 1.1e-5))
+    )
+    before = alive()
+
+    result = compare(known, found, DEFAULT)
+
+    assert result.verdict is Verdict.MATCH
+    assert alive() - before == 3
+    assert all(pair.verdict is Verdict.MATCH for pair in result.steps[-1].pairs)
+    assert all(step.tree and step.pairing and step.calls for step in result.steps)
+    assert alive() == before
 
 
 def test_a_forward_fault_is_the_only_origin(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,18 @@ def test_each_is_made_once_and_only_if_looked_at() -> None:
     assert tuple(made.pairs) == ALL
     assert made.pairs[:2] == ALL[:2]
     assert sorted(made.asked) == [0, 2, 3]
+
+
+def test_what_makes_them_is_let_go_when_all_are_made() -> None:
+    made = Made()
+    others = replaced(made.pairs, {2: ALL[2]})
+    pairs, maker = made.pairs, weakref.ref(made)
+    del made
+
+    assert pairs[0] == others[0] == ALL[0]
+    assert maker() is not None
+    assert tuple(others) == tuple(pairs) == ALL
+    assert maker() is None
 
 
 def test_a_place_outside_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from padiff.comparer.later import Later
 
 
@@ -33,3 +35,17 @@ def test_it_equals_hashes_and_shows_as_the_tuple_of_its_items() -> None:
     assert found != [3, 1, 2]
     assert hash(found) == hash((3, 1, 2))
     assert repr(found) == "(3, 1, 2)"
+
+
+def test_what_makes_them_is_let_go_when_they_are_made() -> None:
+    class Maker:
+        def __call__(self) -> list[int]:
+            return [1]
+
+    maker = Maker()
+    found, alive = Later(maker), weakref.ref(maker)
+    del maker
+
+    assert alive() is not None
+    assert list(found) == [1]
+    assert alive() is None
