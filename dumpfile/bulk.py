@@ -21,6 +21,7 @@ Made = TypeVar("Made")
 def build_all(
     kind: type[Made],
     count: int,
+    /,
     *,
     same: Mapping[str, object] | None = None,
     **columns: Sequence[object],

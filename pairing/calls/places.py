@@ -8,47 +8,22 @@ only among siblings that it tells apart, so that wrappers and single members add
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.pairing.kinds import kind_of
-from padiff.pairing.names import innermost, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["Place", "places_of", "ranks_of"]
+__all__ = ["ranks_of"]
 
 _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
-_MIXED = re.compile(r"(?<![a-z\d])[a-z]*+\d++[a-z][a-z0-9]*+")
-"""Tried only where a word begins, so that a long name takes no square of its length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a module stands."""
-
-    ranks: tuple[int, ...]
-    """Rank among numbered siblings, on each level where there are several."""
-    words: frozenset[str]
-    """The words of the path, synonyms made one."""
-
-
-def places_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, Place]:
-    """Give the place of each module that owns parameters, by its id.
-
-    Args:
-        modules: All modules, parents first.
-        owners: Ids of the modules that own parameters; branches without any do not count.
-    """
-    ranks = ranks_of(modules, owners)
-    return {owner: Place(ranks[owner], _words(modules[owner].path)) for owner in owners}
 
 
 def ranks_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, tuple[int, ...]]:
-    """Give the ranks alone; only the owners and what is around them is looked at.
+    """Give the ranks; only the owners and what is around them is looked at.
 
     Args:
         modules: All modules, parents first.
@@ -85,11 +60,6 @@ def _with_outer(modules: Sequence[ModuleInfo], owners: Set[int]) -> list[int]:
             found.add(outer)
             outer = modules[outer].parent
     return sorted(found)
-
-
-def _words(path: str) -> frozenset[str]:
-    """Give the words of a path, with those in which numbers are a part of the name: ``3x3dbl``."""
-    return words_of(path) | frozenset(_MIXED.findall(innermost(path).lower()))
 
 
 def _key(

@@ -10,14 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 
     from padiff.dumpfile import ModuleInfo
 
     from .inventory import Inventory, Unit, UnitPair
     from .unit_keys import Key
 
-__all__ = ["by_stride", "stride_of", "told_strides", "without_crossing"]
+__all__ = ["by_stride", "is_strided", "stride_of", "told_strides", "without_crossing"]
 
 Scopes = tuple["Mapping[int, int]", "Mapping[int, int]"]
 
@@ -27,7 +27,7 @@ def without_crossing(
     pairs: Sequence[UnitPair],
     scopes: Scopes,
     key: Key,
-    strides: Container[Hashable],
+    strides: Collection[Hashable],
 ) -> list[UnitPair]:
     """Drop the pairs that leave a container whose partner has as many units of their kind.
 
@@ -41,45 +41,56 @@ def without_crossing(
         key: What two units must have in common to be partners.
         strides: The kinds of which both sides have as many units of each stride.
     """
-    held = [_held(side, table, key) for side, table in zip(sides, scopes, strict=True)]
-    around = [
-        (
-            key(sides[0], pair.reference),
-            frozenset(_above(sides[0], pair.reference, scopes[0])),
-            frozenset(_above(sides[1], pair.candidate, scopes[1])),
-        )
-        for pair in pairs
-    ]
-    left = {
-        (number, kind)
-        for kind, ours, theirs in around
+    above = [_Above(side, table) for side, table in zip(sides, scopes, strict=True)]
+    around = [(above[0].of(pair.reference), above[1].of(pair.candidate)) for pair in pairs]
+    crossing = {
+        (number, key(sides[0], pair.reference))
+        for pair, (ours, theirs) in zip(pairs, around, strict=True)
+        if ours != theirs
         for number in ours ^ theirs
-        if held[0].get((number, kind), 0) == held[1].get((number, kind), -1)
     }
-    return [
-        pair
-        for pair, (kind, ours, theirs) in zip(pairs, around, strict=True)
-        if not any((number, kind) in left for number in ours | theirs)
-        if kind not in strides
-        or stride_of(pair.reference.module) == stride_of(pair.candidate.module)
-    ]
+    held = [one.count(key, crossing) for one in above] if crossing else [Counter(), Counter()]
+    left = {place for place in crossing if held[0].get(place, 0) == held[1].get(place, -1)}
+    if not left and not strides:
+        return list(pairs)
+    kept = []
+    for pair, (ours, theirs) in zip(pairs, around, strict=True):
+        kind = key(sides[0], pair.reference)
+        is_left = left and any((number, kind) in left for number in ours | theirs)
+        is_told = kind in strides
+        modules = pair.reference.module, pair.candidate.module
+        if not is_left and not (is_told and stride_of(modules[0]) != stride_of(modules[1])):
+            kept.append(pair)
+    return kept
 
 
-def _held(
-    side: Inventory, table: Mapping[int, int], key: Key
-) -> Mapping[tuple[int, Hashable], int]:
-    """Count the units of each kind in each container that has a partner."""
-    counts: Counter[tuple[int, Hashable]] = Counter()
-    for unit in side.units:
-        kind = key(side, unit)
-        for number in _above(side, unit, table):
-            counts[number, kind] += 1
-    return counts
+class _Above:
+    """The containers with partners around the units of one side."""
 
+    def __init__(self, side: Inventory, table: Mapping[int, int]) -> None:
+        self._side = side
+        self._table = table
+        self._known: dict[int | None, frozenset[int]] = {}
 
-def _above(side: Inventory, unit: Unit, table: Mapping[int, int]) -> list[int]:
-    """Give the numbers of the containers around a unit, the innermost first."""
-    return [table[outer] for outer in side.around(unit) if outer in table]
+    def of(self, unit: Unit) -> frozenset[int]:
+        """Give the numbers of those around a unit."""
+        found = self._known.get(unit.holder)
+        if found is None:
+            numbers = (self._table.get(outer) for outer in self._side.around(unit))
+            found = frozenset(number for number in numbers if number is not None)
+            self._known[unit.holder] = found
+        return found
+
+    def count(
+        self, key: Key, wanted: Container[tuple[int, Hashable]]
+    ) -> Counter[tuple[int, Hashable]]:
+        """Count the units of wanted kinds in wanted containers."""
+        return Counter(
+            place
+            for unit in self._side.units
+            for number in self.of(unit)
+            if (place := (number, key(self._side, unit))) in wanted
+        )
 
 
 def by_stride(units: Iterable[Unit]) -> dict[str, list[Unit]]:
@@ -95,15 +106,27 @@ def stride_of(module: ModuleInfo) -> str:
     return str(module.attributes.get("stride"))
 
 
+def is_strided(unit: Unit) -> bool:
+    """Tell whether the module of a unit states a stride."""
+    return unit.module.attributes.get("stride") is not None
+
+
 def told_strides(sides: tuple[Inventory, Inventory], key: Key) -> frozenset[Hashable]:
-    """Give the kinds of which both sides have as many units of each stride."""
+    """Give the kinds that state strides, and of which both sides have as many of each."""
+    stated = {key(side, unit) for side in sides for unit in side.units if is_strided(unit)}
+    if not stated:
+        return frozenset()
     counts = [
-        Counter((key(side, unit), stride_of(unit.module)) for unit in side.units) for side in sides
+        Counter(
+            (kind, stride_of(unit.module))
+            for unit in side.units
+            if (kind := key(side, unit)) in stated
+        )
+        for side in sides
     ]
-    kinds = {kind for kind, _ in (*counts[0], *counts[1])}
     unlike = {
         kind
         for kind, stride in (*counts[0], *counts[1])
         if counts[0][kind, stride] != counts[1][kind, stride]
     }
-    return frozenset(kinds - unlike)
+    return frozenset(stated - unlike)

@@ -45,10 +45,13 @@ def pair_fused(search: UnitSearch) -> Fused:
     are each other's partners, whichever is which: they fill nothing.
     """
     found: list[Fused] = []
-    scopes, even = search.scopes(), search.even()
+    even = search.even()
     for is_join in (True, False):
         whole, parts = (1, 0) if is_join else (0, 1)
         lone = _without(search, even)
+        if not lone[0] or not lone[1]:
+            continue
+        scopes = search.scopes()
         wholes = _by_scope(search.sides[whole], lone[whole], scopes[whole])
         others = _by_scope(search.sides[parts], lone[parts], scopes[parts])
         families = Families(search.sides[parts], lone[parts])

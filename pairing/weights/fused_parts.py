@@ -181,7 +181,7 @@ def _of_rows(unit: Unit, whole: _Rows, others: Sequence[_Sized]) -> Parts | None
     for roles in _ROLES:
         names = roles.names
         chosen = _of_roles(parts, names)
-        is_named = {*names} <= unit.place.words or names[0] not in {"q", "k"}
+        is_named = {*names} <= unit.words or names[0] not in {"q", "k"}
         is_filled = bool(chosen) and sum(rows[0] for _, rows in chosen) == whole[0]
         if is_filled and (is_named or len(names) > _MATRIX):
             return Parts(units=tuple(other for other, _ in chosen), roles=roles.meaning)

@@ -6,11 +6,10 @@ call them ``w1``, ``w2`` and ``w3``. The way down is the one of another shape.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from .inventory import Unit
 
@@ -18,16 +17,20 @@ __all__ = ["GATES", "with_gates"]
 
 GATES = {"w1": "gate", "w3": "up", "w2": "down"}
 """The convention of stacks, whose shapes say nothing of single experts."""
+_LEAVES = tuple(GATES)
 _OTHER = {"w1": "gate", "w2": "up", "w3": "down"}
 
 
-def with_gates(units: Sequence[Unit]) -> tuple[Unit, ...]:
+def with_gates(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
     """Add to the words of such units what they are; nothing where all are square."""
     families: dict[int | None, dict[str, Unit]] = {}
     for unit in units:
-        leaf = unit.path.rpartition(".")[2]
-        if leaf in GATES and unit.kind == "linear":
-            families.setdefault(unit.module.parent, {})[leaf] = unit
+        if unit.kind == "linear" and unit.path.endswith(_LEAVES):
+            leaf = unit.path.rpartition(".")[2]
+            if leaf in GATES:
+                families.setdefault(unit.module.parent, {})[leaf] = unit
+    if not families:
+        return units
     words = {
         id(unit): word
         for family in families.values()
@@ -36,9 +39,7 @@ def with_gates(units: Sequence[Unit]) -> tuple[Unit, ...]:
         for unit in (family[leaf],)
     }
     return tuple(
-        replace(unit, place=replace(unit.place, words=unit.place.words | {words[id(unit)]}))
-        if id(unit) in words
-        else unit
+        unit.with_words(frozenset({words[id(unit)]})) if id(unit) in words else unit
         for unit in units
     )
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ModuleInfo, Phase, RecordInfo, Role, ValueInfo
-from padiff.pairing.calls.places import Place, places_of
+from padiff.dumpfile import ModuleInfo, RecordInfo, Role, ValueInfo
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.names import words_of
 from padiff.pairing.rule import IDENTITY, Rule
 
 from .class_rule import ClassRule, rule_for
 from .gates import with_gates
-from .weight_rules import Form, form_of
+from .hosts import by_host, owned_by
+from .standing import Standing
+from .weight_rules import Form, Held, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +36,6 @@ __all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "freed", "inven
 _PLAIN = Form(class_name="", exact={})
 _MAX_LEVELS = 64
 """So many modules around a unit are looked at."""
-_MAX_NESTED = 8
-"""Names of the parameters that a class lays out inside itself have fewer components than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,23 @@ class Entry:
     """Full dotted name."""
     local: str
     """Name below the unit's module."""
-    atoms: tuple[str, ...]
-    """Neutral names of what it holds."""
-    rule: Rule
-    """Makes the entry of its atoms."""
-    may_stay_alone: bool
-    is_alias: bool
+    held: Held
+    """What it holds: one object for all entries of this name of like modules."""
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """Give the neutral names of what it holds."""
+        return self.held.atoms
+
+    @property
+    def rule(self) -> Rule:
+        """Give the rule that makes the entry of its atoms."""
+        return self.held.rule
+
+    @property
+    def is_alias(self) -> bool:
+        """Tell whether it is another name of what is listed too."""
+        return self.held.is_alias
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,7 +78,20 @@ class Entry:
     @property
     def neutral_shape(self) -> tuple[int, ...]:
         """Give the shape in the neutral layout, without axes of length 1."""
-        return _neutral(self.rule, self.shape, is_join=len(self.atoms) > 1)
+        held, shape = self.held, self.record.shape
+        if held.rule.is_identity and 1 not in shape:
+            return shape
+        return _neutral(held.rule, shape, is_join=len(held.atoms) > 1)
+
+    def holding(self, *atoms: str, rule: Rule | None = None) -> Entry:
+        """Give the same entry as one that holds something else.
+
+        Args:
+            atoms: What it holds.
+            rule: What makes the entry of it; None for the same.
+        """
+        known = self.rule if rule is None else rule
+        return replace(self, held=replace(self.held, atoms=atoms, rule=known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +106,12 @@ class Unit:
     kind: str | None
     """Canonical kind; None for a class of the user's own, whose layout is not known."""
     entries: tuple[Entry, ...]
-    place: Place
-    """Where it stands, in terms that survive renaming."""
+    standing: Standing
+    """Where the units of its side stand."""
+    own_ranks: tuple[int, ...] = ()
+    """Ranks that it has below its module."""
+    own_words: frozenset[str] = frozenset()
+    """Words that it has besides those of its module's path."""
     is_laid_out: bool = False
     """Whether the class says how its parameters lie, by the table or by a user's rule."""
     is_part: bool = False
@@ -91,14 +120,35 @@ class Unit:
     @property
     def main(self) -> Entry:
         """Give the largest entry."""
+        if len(self.entries) == 1:
+            return self.entries[0]
         return max(self.entries, key=lambda entry: (prod(entry.shape), -entry.record.id))
 
     @property
     def needed(self) -> tuple[Entry, ...]:
         """Give the entries that must have a partner."""
-        return tuple(
-            entry for entry in self.entries if not (entry.may_stay_alone or entry.is_alias)
-        )
+        return tuple(entry for entry in self.entries if entry.held.is_needed)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Give the ranks of the numbers on its path."""
+        ranks = self.standing.ranks(self.module.id)
+        return (*ranks, *self.own_ranks) if self.own_ranks else ranks
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Give the words of its path, synonyms made one."""
+        words = self.standing.words(self.module.id)
+        return words | self.own_words if self.own_words else words
+
+    @property
+    def holder(self) -> int | None:
+        """Give the innermost module around it."""
+        return self.module.id if self.is_part else self.module.parent
+
+    def with_words(self, words: frozenset[str]) -> Unit:
+        """Give the same unit with more words."""
+        return replace(self, own_words=self.own_words | words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +182,16 @@ class Inventory:
 
     def around(self, unit: Unit) -> Iterator[int]:
         """Give the modules around a unit, the innermost first and at most 64."""
+        return self.outward(unit.holder)
+
+    def outward(self, holder: int | None) -> Iterator[int]:
+        """Give a module and those around it, the innermost first and at most 64."""
         modules = self.side.index.modules
-        outer = unit.module.id if unit.is_part else unit.module.parent
         for _ in range(_MAX_LEVELS):
-            if outer is None:
+            if holder is None:
                 break
-            yield outer
-            outer = modules[outer].parent
+            yield holder
+            holder = modules[holder].parent
 
     @property
     def framework(self) -> str:
@@ -149,32 +202,26 @@ class Inventory:
 def inventory_of(side: Side, name: SideName, rules: Sequence[ClassRule] = ()) -> Inventory:
     """Gather the units of a side, in one pass over its tables; users' rules go first."""
     index = side.index
-    owned = [
-        record
-        for record in index.records
-        if record.role in {Role.WEIGHT, Role.BUFFER} and record.phase is not Phase.UPDATE
-    ]
-    own_rules = {m.id: found for m in index.modules if (found := rule_for(m, rules))}
-    forms = [
-        own_rules[module.id].form if module.id in own_rules else form_of(module)
-        for module in index.modules
-    ]
-    owners: dict[int, list[tuple[str, RecordInfo]]] = {}
-    for record in owned:
-        owner, local = _owner_of(record, index.modules, forms)
-        owners.setdefault(owner, []).append((local, record))
-    places = places_of(index.modules, frozenset(owners))
-    units = tuple(
-        _unit(place, index.modules[owner], forms[owner], places[owner], owners[owner])
-        for place, owner in enumerate(sorted(owners))
+    own_rules = {m.id: own for m in index.modules if (own := rule_for(m, rules))} if rules else {}
+    forms = [form_of(module) for module in index.modules]
+    for number, own in own_rules.items():
+        forms[number] = own.form
+    owners = by_host(owned_by(index), index.modules, forms)
+    modules = [index.modules[owner] for owner in owners]
+    kinds = [own_rules[m.id].kind if m.id in own_rules else kind_of(m) for m in modules]
+    entries = _entries(owners, modules, forms)
+    units = build_all(
+        Unit,
+        len(owners),
+        same={"standing": Standing(index.modules, owners.keys())},
+        id=range(len(owners)),
+        module=modules,
+        path=[module.path for module in modules],
+        kind=kinds,
+        entries=entries,
+        is_laid_out=[forms[owner] is not None for owner in owners],
     )
-    units = tuple(
-        replace(unit, kind=own_rules[unit.module.id].kind, is_laid_out=True)
-        if unit.module.id in own_rules
-        else unit
-        for unit in units
-    )
-    return Inventory(name=name, side=side, units=with_gates(units), values=index.values)
+    return Inventory(name=name, side=side, units=with_gates(tuple(units)), values=index.values)
 
 
 def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
@@ -198,7 +245,7 @@ def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
             is_part=True,
             kind="linear" if unit.kind == "attention" else unit.kind,
             entries=tuple(_alone(entry, stem) for entry in entries),
-            place=replace(unit.place, words=unit.place.words | words_of(stem)),
+            own_words=unit.own_words | words_of(stem),
         )
         for place, (stem, entries) in enumerate(groups.items())
     )
@@ -225,7 +272,7 @@ def freed(unit: Unit, surplus: Sequence[Entry], first: int) -> list[Unit]:
                 path=f"{unit.path}.{entry.local}".strip("."),
                 is_part=True,
                 entries=(entry,),
-                place=replace(unit.place, words=unit.place.words | words_of(entry.local)),
+                own_words=unit.own_words | words_of(entry.local),
             )
             for entry in surplus
         ),
@@ -249,58 +296,37 @@ def _alone(entry: Entry, stem: str) -> Entry:
     if _is_part(entry):
         return entry
     atom = entry.local.removeprefix(stem).strip("._") or entry.local
-    return replace(entry, atoms=(atom,), rule=IDENTITY if len(entry.atoms) > 1 else entry.rule)
+    return entry.holding(atom, rule=IDENTITY if len(entry.atoms) > 1 else None)
 
 
-def _owner_of(
-    record: RecordInfo, modules: Sequence[ModuleInfo], forms: Sequence[Form | None]
-) -> tuple[int, str]:
-    """Find the module whose class lays the record out: its own, or one around it."""
-    local = record.slot.removeprefix(".")
-    best, current, relative = (record.module, local), modules[record.module], local
-    for _ in range(_MAX_NESTED):
-        if current.parent is None:
-            break
-        own_name = current.path.rpartition(".")[2]
-        relative = f"{own_name}.{relative}"
-        current = modules[current.parent]
-        form = forms[current.id]
-        if relative.startswith("parametrizations."):
-            return current.id, relative
-        if form is not None and form.is_nested and form.find(relative, ()) is not None:
-            best = current.id, relative
-    return best
-
-
-def _unit(
-    number: int,
-    module: ModuleInfo,
-    form: Form | None,
-    place: Place,
-    members: Sequence[tuple[str, RecordInfo]],
-) -> Unit:
-    siblings = frozenset(local for local, _ in members)
-    shown: Mapping[str, str] = {local: f"{module.path}.{local}".strip(".") for local in siblings}
-    entries = []
-    for local, record in members:
-        held = (form or _PLAIN).find(local, siblings)
-        entries.append(
-            Entry(
-                record=record,
-                name=shown[local],
-                local=local,
-                atoms=(local,) if held is None else held.atoms,
-                rule=IDENTITY if held is None else held.rule,
-                may_stay_alone=held is not None and held.may_stay_alone,
-                is_alias=held is not None and held.is_alias,
-            )
-        )
-    return Unit(
-        id=number,
-        module=module,
-        path=module.path,
-        kind=kind_of(module),
-        entries=tuple(entries),
-        place=place,
-        is_laid_out=form is not None,
+def _entries(
+    owners: Mapping[int, Sequence[tuple[str, RecordInfo]]],
+    modules: Sequence[ModuleInfo],
+    forms: Sequence[Form | None],
+) -> list[tuple[Entry, ...]]:
+    """Make the entries of each module; those of like modules hold one and the same."""
+    known: dict[tuple[int, tuple[str, ...]], list[Held]] = {}
+    held: list[Held] = []
+    for owner, members in owners.items():
+        form = forms[owner] or _PLAIN
+        names = tuple(local for local, _ in members)
+        key = id(form), names
+        if key not in known:
+            siblings = frozenset(names)
+            known[key] = [form.find(one, siblings) or Held(atoms=(one,)) for one in names]
+        held += known[key]
+    paths = [f"{module.path}." if module.path else "" for module in modules]
+    found = build_all(
+        Entry,
+        len(held),
+        record=[record for members in owners.values() for _, record in members],
+        name=[
+            (path + local).strip(".")
+            for path, members in zip(paths, owners.values(), strict=True)
+            for local, _ in members
+        ],
+        local=[local for members in owners.values() for local, _ in members],
+        held=held,
     )
+    ends = accumulate(map(len, owners.values()), initial=0)
+    return [tuple(found[start:end]) for start, end in pairwise(ends)]

@@ -94,9 +94,8 @@ def _beside(unit: Unit, entry: Entry, lone: Lone) -> list[Entry]:
 
     Nothing where there are several.
     """
-    holder = unit.module.id if unit.is_part else unit.module.parent
     found: list[Entry] = []
-    for owner, other in lone.get((holder, entry.neutral_shape), ()):
+    for owner, other in lone.get((unit.holder, entry.neutral_shape), ()):
         if unit.is_part or owner.module.id != unit.module.id:
             found.append(other)
             if len(found) > 1:

@@ -177,7 +177,7 @@ def _alone(
 def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool]:
     if is_tied or entry.is_alias:
         return "another name of a tensor that is paired", False
-    if entry.may_stay_alone:
+    if entry.held.may_stay_alone:
         return f"the other side keeps no {entry.atoms[0].rpartition('.')[2]}", False
     if entry.is_buffer and (kind is None or is_passive(entry.local)):
         return "a buffer that the other side does not have", False

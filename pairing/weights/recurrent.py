@@ -10,8 +10,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.pairing.calls.places import Place
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -115,7 +113,7 @@ def _cells(unit: Unit, kind: str) -> Iterable[Unit]:
         if match is None:
             rest.append(entry)
         else:
-            named = replace(entry, atoms=(match[3],))
+            named = entry.holding(match[3])
             cells.setdefault((int(match[1]), match[2]), []).append(named)
     layers = len({layer for layer, _ in cells})
     is_double = len(cells) > layers
@@ -127,10 +125,8 @@ def _cells(unit: Unit, kind: str) -> Iterable[Unit]:
             path=f"{unit.path}.{layer}.{direction}".strip("."),
             kind=kind,
             entries=(*entries, *aliases),
-            place=Place(
-                (*unit.place.ranks, layer) if layers > 1 else unit.place.ranks,
-                unit.place.words | words,
-            ),
+            own_ranks=(*unit.own_ranks, layer) if layers > 1 else unit.own_ranks,
+            own_words=unit.own_words | words,
             is_part=True,
         )
 
@@ -142,14 +138,14 @@ def _products(unit: Unit) -> Iterable[Unit]:
         match = _IN_CELL.fullmatch(entry.atoms[0]) if len(entry.atoms) == 1 else None
         if match is None:
             return (unit,)
-        groups.setdefault(match[2], []).append(replace(entry, atoms=(match[1],)))
+        groups.setdefault(match[2], []).append(entry.holding(match[1]))
     return [
         replace(
             unit,
             path=f"{unit.path}.{stem}".strip("."),
             kind="linear",
             entries=tuple(entries),
-            place=replace(unit.place, words=unit.place.words | _PRODUCTS[stem]),
+            own_words=unit.own_words | _PRODUCTS[stem],
             is_part=True,
         )
         for stem, entries in groups.items()

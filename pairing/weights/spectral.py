@@ -49,8 +49,8 @@ def _parts(unit: Unit) -> Iterator[Unit]:
         unit,
         path=f"{unit.path}.{_KIND}",
         kind=_KIND,
-        entries=tuple(replace(entry, atoms=(_VECTORS[_part(entry)],)) for entry in vectors),
-        place=replace(unit.place, words=unit.place.words | words_of(_KIND)),
+        entries=tuple(entry.holding(_VECTORS[_part(entry)]) for entry in vectors),
+        own_words=unit.own_words | words_of(_KIND),
     )
     yield replace(
         unit, entries=tuple(_plain(entry) for entry in unit.entries if entry not in vectors)
@@ -62,4 +62,4 @@ def _part(entry: Entry) -> str:
 
 
 def _plain(entry: Entry) -> Entry:
-    return replace(entry, atoms=tuple(atom.removesuffix(_DIRECTION) for atom in entry.atoms))
+    return entry.holding(*(atom.removesuffix(_DIRECTION) for atom in entry.atoms))

@@ -159,11 +159,11 @@ def _put_back(search: UnitSearch, unit: Unit, made: Sequence[WeightPair], *, is_
     paired = {pair.candidate if is_join else pair.reference[0] for pair in made}
     rest = tuple(entry for entry in unit.entries if entry.record.id not in paired)
     if rest:
-        (search.right if is_join else search.left).append(replace(unit, entries=rest))
+        search.put_back(replace(unit, entries=rest), int(is_join))
 
 
 def _has_stack(unit: Unit) -> bool:
-    return any(len(entry.shape) == _CUBE for entry in unit.entries) and unit.kind is None
+    return unit.kind is None and any(len(entry.shape) == _CUBE for entry in unit.entries)
 
 
 def _families(units: Sequence[Unit]) -> Iterator[_Family]:

@@ -20,6 +20,8 @@ __all__ = [
     "is_own_stack",
     "loose",
     "nearest",
+    "of_forms",
+    "remembered",
     "strict",
     "trim",
     "value_key",
@@ -98,25 +100,49 @@ def remembered(key: Key) -> Key:
     known: dict[int, tuple[Unit, Hashable | None]] = {}
 
     def from_memory(inventory: Inventory, unit: Unit) -> Hashable | None:
-        if id(unit) not in known:
-            known[id(unit)] = unit, key(inventory, unit)
-        return known[id(unit)][1]
+        found = known.get(id(unit))
+        if found is None:
+            found = known[id(unit)] = unit, key(inventory, unit)
+        return found[1]
 
     return from_memory
+
+
+def of_forms(key: Key) -> Key:
+    """Work a key out once for units of one form, and give a number for it.
+
+    Args:
+        key: What says the same of all units of a kind that hold the same in the same shapes.
+    """
+    known: dict[Hashable, tuple[Unit, int | None]] = {}
+    numbers: dict[Hashable, int] = {}
+
+    def from_form(inventory: Inventory, unit: Unit) -> Hashable | None:
+        form = unit.kind, tuple([(id(one.held), one.record.shape) for one in unit.entries])
+        found = known.get(form)
+        if found is None:
+            made = key(inventory, unit)
+            number = None if made is None else numbers.setdefault(made, len(numbers))
+            found = known[form] = unit, number  # with the unit, ids stay those of what it holds
+        return found[1]
+
+    return remembered(from_form)
 
 
 def by_value(key: Key) -> Key:
     """Ask for equal extremes and zeros of the values too, which no layout changes."""
 
     def with_value(inventory: Inventory, unit: Unit) -> Hashable | None:
-        base, values = key(inventory, unit), None
+        base = key(inventory, unit)
+        if base is None:
+            return None
         if unit.kind == "attention":
             # Packed on one side only: the extremes of all parts together are still the same.
-            return None if base is None else _extremes(inventory, unit, base)
+            return _extremes(inventory, unit, base)
         values = value_key(inventory, unit.main)
-        return None if base is None or values is None else (base, values)
+        return None if values is None else (base, values)
 
-    return with_value
+    return remembered(with_value)
 
 
 def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | None:
@@ -132,20 +158,25 @@ def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | No
 class Paths:
     """The paths of units below the wrappers of each side; each is read once."""
 
-    def __init__(self, trims: tuple[int, int]) -> None:
-        """Take the components of the wrappers of each side."""
-        self._trims = trims
+    def __init__(self, sides: tuple[Inventory, Inventory]) -> None:
+        """Take both sides, with all their units."""
+        self._sides = sides
+        self._trims: dict[SideName, int] = {}
         self._known: dict[int, tuple[Unit, str, int]] = {}
         self._numbers: dict[str, int] = {}
 
     def of(self, inventory: Inventory, unit: Unit) -> tuple[str, int]:
         """Give the path, and a number that paths share which differ by their numbers only."""
-        if id(unit) not in self._known:
-            wrapped = self._trims[0 if inventory.name is SideName.REFERENCE else 1]
-            path = unit.path.split(".", wrapped)[-1]
+        found = self._known.get(id(unit))
+        if found is None:
+            if not self._trims:
+                self._trims = {
+                    side.name: trim([one.path for one in side.units]) for side in self._sides
+                }
+            path = unit.path.split(".", self._trims[inventory.name])[-1]
             form = self._numbers.setdefault(_NUMBER.sub("#", path), len(self._numbers))
-            self._known[id(unit)] = unit, path, form
-        return self._known[id(unit)][1:]
+            found = self._known[id(unit)] = unit, path, form
+        return found[1:]
 
 
 def by_path(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> Key:
@@ -159,23 +190,30 @@ def by_path(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> Key:
         paths: Of all units.
         sides: Both, with all their units.
     """
+    counted: list[frozenset[Hashable]] = []
+
+    def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
+        if not counted:
+            counted.append(_counted(key, paths, sides))
+        base = key(inventory, unit)
+        path, form = paths.of(inventory, unit)
+        return None if base is None or (base, form) in counted[0] else (base, path)
+
+    return with_path
+
+
+def _counted(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> frozenset[Hashable]:
+    """Give the keys of the units whose paths differ by numbers, not the same on both sides."""
     said: list[dict[Hashable, set[str]]] = [{}, {}]
     for known, inventory in zip(said, sides, strict=True):
         for unit in inventory.units:
             path, form = paths.of(inventory, unit)
             known.setdefault((key(inventory, unit), form), set()).add(path)
-    counted = {
+    return frozenset(
         place
         for place in said[0].keys() & said[1].keys()
         if said[0][place] != said[1][place] and len(said[0][place]) == len(said[1][place])
-    }
-
-    def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
-        base = key(inventory, unit)
-        path, form = paths.of(inventory, unit)
-        return None if base is None or (base, form) in counted else (base, path)
-
-    return with_path
+    )
 
 
 def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> Key:
@@ -185,12 +223,16 @@ def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> K
         key: What else must be equal.
         scopes: Number of the scope of each module of the reference, and of the candidate.
     """
+    known: tuple[dict[int | None, int | None], ...] = ({}, {})
 
     def with_scope(inventory: Inventory, unit: Unit) -> Hashable | None:
-        base = key(inventory, unit)
-        table = scopes[0 if inventory.name is SideName.REFERENCE else 1]
-        scope = nearest(inventory, unit, table)
-        return None if base is None or scope is None else (base, scope)
+        base, side = key(inventory, unit), int(inventory.name is SideName.CANDIDATE)
+        if base is None:
+            return None
+        if unit.holder not in known[side]:
+            known[side][unit.holder] = nearest(inventory, unit, scopes[side])
+        scope = known[side][unit.holder]
+        return None if scope is None else (base, scope)
 
     return with_scope
 

@@ -33,6 +33,11 @@ class Held:
     is_alias: bool = False
     """Whether it is only another name of a parameter that is listed too."""
 
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether the parameter must have a partner."""
+        return not (self.may_stay_alone or self.is_alias)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
