@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpError
-from padiff.pairing.calls.telling import numbers_in
-from padiff.pairing.kinds import KINDS, public_name
-from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Verb
 
+from .entry_likeness import pair_likest
+from .entry_rules import RESHAPE, possible_rules
 from .unit_keys import value_key
 from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from .inventory import Entry, Inventory, Unit, UnitPair
+    from padiff.pairing.steps import Shape
 
-__all__ = ["bare_matrices", "holds", "pair_entries"]
+    from .inventory import Entry, Inventory, UnitPair
 
-_TRANSPOSE = Rule.parse("transpose")
-_RESHAPE = Rule.parse("reshape")
-_TURN = Rule.parse("permute 0 2 1")
-_MATRIX, _CUBE = 2, 3
+__all__ = ["EntryPairs", "bare_matrices", "holds"]
+
+_MATRIX = 2
 _UNSURE = 0.3
-_NUMBERED = 0.05
-"""What equal numbers in names add: ``gamma1`` is rather ``ls_1`` than ``ls_2``."""
-_LEAF_WORDS = {
-    "gamma": "weight", "scale": "weight", "kernel": "weight", "w": "weight", "_weight": "weight",
-    "embedding_table": "weight", "g": "weight", "gain": "weight", "a": "weight", "a_2": "weight",
-    "beta": "bias", "b": "bias", "b_2": "bias", "shift": "bias", "offset": "bias", "center": "bias",
-    "running_mean": "mean", "_mean": "mean", "moving_mean": "mean",
-    "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
-}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How entries of one form are made of those of another."""
+
+    sources: tuple[int, ...]
+    """Which of the reference's."""
+    rule: Rule
+    """Makes of them what the candidate's entry holds."""
+    whole: Rule
+    """Makes the candidate's entry of them."""
+    is_straight: bool
+    """Whether entries of one shape are alike, element by element."""
+    fitting: dict[tuple[Shape, Shape], bool] = field(default_factory=dict)
+    """Whether the rule makes the one shape of the other, as far as it was asked."""
+
+    def fits(self, shape: Shape, target: Shape) -> bool:
+        """Tell whether one entry of a shape makes one of the target's."""
+        both = shape, target
+        if both not in self.fitting:
+            self.fitting[both] = self.whole.fits([shape], target)
+        return self.fitting[both]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,26 +63,101 @@ class _Source:
     doubt: float = 1.0
 
 
-def pair_entries(
-    reference: Inventory, candidate: Inventory, pair: UnitPair
-) -> tuple[WeightPair, ...]:
-    """Pair the entries of two paired units.
+class EntryPairs:
+    """Pairs the entries of units that are paired; how two forms go together is found once."""
 
-    Entries whose shapes do not fit under any rule are left out; the plan reports them as missing.
-    """
-    found: list[WeightPair] = []
-    used: set[int] = set()
-    late: list[Entry] = []
-    for entry in pair.candidate.entries:
-        source = _source_of(pair.reference, entry)
-        made = None if source is None else _make((reference, candidate), pair, source, entry)
-        if made is None:
-            late.append(entry)
-            continue
-        found.append(made)
-        used.update(made.reference)
-    left = [entry for entry in pair.reference.entries if entry.record.id not in used]
-    return (*found, *_by_shape((reference, candidate), pair, left, late))
+    def __init__(self, sides: tuple[Inventory, Inventory]) -> None:
+        """Take reference and candidate."""
+        self._sides = sides
+        self._ways: dict[tuple[tuple[int, ...], ...], tuple[UnitPair, list[_Way | None]]] = {}
+
+    def of(self, pair: UnitPair) -> list[WeightPair]:
+        """Pair the entries of two paired units.
+
+        Entries whose shapes do not fit under any rule are left out; the plan reports them as
+        missing.
+        """
+        found: list[WeightPair] = []
+        late: list[Entry] = []
+        for entry, way in zip(pair.candidate.entries, self._between(pair), strict=True):
+            made = None if way is None else _made(self._sides, pair, way, entry)
+            if made is None:
+                late.append(entry)
+            else:
+                found.append(made)
+        if late:
+            used = {record for made in found for record in made.reference}
+            left = [one for one in pair.reference.entries if one.record.id not in used]
+            found += self._by_shape(pair, left, late)
+        return self._with_others(pair, found) if pair.alternatives else found
+
+    def _by_shape(
+        self, pair: UnitPair, left: Sequence[Entry], late: Sequence[Entry]
+    ) -> Iterable[WeightPair]:
+        """Pair what differs in name, where kind of thing, words or shape single it out."""
+
+        def make(other: Entry, entry: Entry) -> WeightPair | None:
+            inverse = other.rule.inverse
+            if inverse is None:
+                return None
+            source = _Source(entries=(other,), rule=inverse, doubt=0.9)
+            return _make(self._sides, pair, source, entry, inverse.then(entry.rule))
+
+        is_alone = len(late) == len(pair.candidate.entries) == 1
+        return pair_likest(left, late, make, is_alone=is_alone)
+
+    def _between(self, pair: UnitPair) -> list[_Way | None]:
+        ours, theirs = pair.reference.entries, pair.candidate.entries
+        forms = tuple([id(one.held) for one in ours]), tuple([id(one.held) for one in theirs])
+        if forms not in self._ways:
+            # With the units, the ids stay those of what they hold.
+            self._ways[forms] = pair, _ways(ours, theirs)
+        return self._ways[forms][1]
+
+    def _with_others(self, pair: UnitPair, found: Sequence[WeightPair]) -> list[WeightPair]:
+        """Add what the entries could be made of in other units."""
+        places = {entry.record.id: at for at, entry in enumerate(pair.candidate.entries)}
+        others: list[list[Alternative]] = [[] for _ in found]
+        for unit in pair.alternatives:
+            ways = self._between(replace(pair, reference=unit))
+            for made, known in zip(found, others, strict=True):
+                at = places[made.candidate]
+                way, entry = ways[at], pair.candidate.entries[at]
+                chosen = [] if way is None else [unit.entries[one] for one in way.sources]
+                if chosen and made.rule.fits([one.shape for one in chosen], entry.shape):
+                    ids = tuple(one.record.id for one in chosen)
+                    known.append(Alternative(reference=ids, rule=made.rule))
+        return [
+            replace(made, alternatives=(*made.alternatives, *known))
+            for made, known in zip(found, others, strict=True)
+        ]
+
+
+def _ways(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[_Way | None]:
+    """Find for each entry the reference's that hold its atoms, and the rules; None if none do."""
+    holders: dict[str, int] = {}
+    for place, other in enumerate(ours):
+        for atom in other.atoms:
+            holders.setdefault(atom, place)
+    return [_way(ours, holders, entry) for entry in theirs]
+
+
+def _way(ours: Sequence[Entry], holders: Mapping[str, int], entry: Entry) -> _Way | None:
+    places = tuple(holders[atom] for atom in entry.atoms if atom in holders)
+    if not places or len(places) != len(entry.atoms):
+        return None
+    rule = _rule_of([ours[place] for place in places], entry)
+    if rule is None:
+        return None
+    is_one = len(set(places)) == 1
+    is_packed = len(entry.atoms) > 1 and is_one
+    whole = rule if is_packed else rule.then(entry.rule)
+    return _Way(
+        sources=places[:1] if is_one else places,
+        rule=rule,
+        whole=whole,
+        is_straight=is_one and whole in {IDENTITY, RESHAPE} and not is_magnitude(entry),
+    )
 
 
 def bare_matrices(
@@ -87,13 +173,14 @@ def bare_matrices(
         By Python's id of a unit; never all entries of a unit.
     """
     found: dict[int, tuple[Entry, ...]] = {}
+    entries = EntryPairs(sides)
     for pair in pairs:
         units = pair.reference, pair.candidate
         if any(unit.is_laid_out or unit.kind is not None for unit in units):
             continue
         if not any(_matrices(unit.entries) for unit in units):
             continue
-        made = pair_entries(*sides, pair)
+        made = entries.of(pair)
         used = (
             {record for one in made for record in one.reference},
             {one.candidate for one in made},
@@ -145,38 +232,21 @@ def holds(
         return None
 
 
-def _source_of(unit: Unit, entry: Entry) -> _Source | None:
-    """Find the reference entries that hold the atoms of a candidate entry."""
-    if not entry.atoms:
+def _rule_of(sources: Sequence[Entry], entry: Entry) -> Rule | None:
+    """Give the rule that makes what an entry holds of the entries that hold its atoms."""
+    first = sources[0]
+    if all(source.record.id == first.record.id for source in sources):
+        if first.atoms == entry.atoms and len(entry.atoms) > 1:
+            return _repacked(first.rule, entry.rule)
+        if len(entry.atoms) > 1:
+            return None
+        if len(first.atoms) > 1:
+            return _share(first.rule, first.atoms.index(entry.atoms[0]), len(first.atoms))
+        return first.rule.inverse
+    inverses = {source.rule.inverse for source in sources}
+    if len(inverses) > 1 or any(len(source.atoms) > 1 for source in sources):
         return None
-    holders: dict[str, Entry] = {}
-    for other in unit.entries:
-        for atom in other.atoms:
-            holders.setdefault(atom, other)
-    sources = [holders.get(atom) for atom in entry.atoms]
-    known = [source for source in sources if source is not None]
-    if len(known) != len(sources):
-        return None
-    if len({source.record.id for source in known}) == 1:
-        return _from_one(known[0], entry)
-    inverses = {source.rule.inverse for source in known}
-    inverse = inverses.pop()
-    if inverses or inverse is None or any(len(source.atoms) > 1 for source in known):
-        return None
-    return _Source(entries=tuple(known), rule=inverse)
-
-
-def _from_one(source: Entry, entry: Entry) -> _Source | None:
-    """Take the atoms of a candidate entry out of one reference entry."""
-    if source.atoms == entry.atoms and len(entry.atoms) > 1:
-        rule = _repacked(source.rule, entry.rule)
-    elif len(entry.atoms) > 1:
-        rule = None
-    elif len(source.atoms) > 1:
-        rule = _share(source.rule, source.atoms.index(entry.atoms[0]), len(source.atoms))
-    else:
-        rule = source.rule.inverse
-    return None if rule is None else _Source(entries=(source,), rule=rule)
+    return inverses.pop()
 
 
 def _repacked(reference: Rule, candidate: Rule) -> Rule | None:
@@ -198,26 +268,39 @@ def _share(rule: Rule, place: int, count: int) -> Rule | None:
     return back.then(Rule.parse(f"{('rows', 'columns')[join.axis]} {place}/{count}"))
 
 
+def _made(
+    sides: tuple[Inventory, Inventory], pair: UnitPair, way: _Way, entry: Entry
+) -> WeightPair | None:
+    """Settle the rule of an entry; None if its shape does not fit."""
+    chosen = tuple([pair.reference.entries[place] for place in way.sources])
+    known = pair.reference.is_laid_out, pair.candidate.is_laid_out
+    rule = None
+    if way.is_straight and known[0] == known[1] and chosen[0].record.shape == entry.record.shape:
+        rule = IDENTITY
+    elif all(known) and len(chosen) == 1 and not is_magnitude(entry):
+        rule = way.whole if way.fits(chosen[0].shape, entry.shape) else None
+    if rule is None:
+        return _make(sides, pair, _Source(entries=chosen, rule=way.rule), entry, way.whole)
+    return WeightPair(
+        reference=(chosen[0].record.id,),
+        candidate=entry.record.id,
+        rule=rule,
+        paired_by=pair.paired_by,
+        confidence=pair.confidence,
+    )
+
+
 def _make(
-    sides: tuple[Inventory, Inventory], pair: UnitPair, source: _Source, entry: Entry
+    sides: tuple[Inventory, Inventory], pair: UnitPair, source: _Source, entry: Entry, rule: Rule
 ) -> WeightPair | None:
     """Settle the rule by class; by shape and values where a class is not known."""
-    is_packed = len(entry.atoms) > 1 and len(source.entries) == 1
-    rule = source.rule if is_packed else source.rule.then(entry.rule)
     shapes = [one.shape for one in source.entries]
-    options = _options(rule, shapes, entry, pair)
-    if not any(option.fits(shapes, entry.shape) for option in options):
-        options = _reshaped(source.rule, shapes, entry, pair)
-    options = [option for option in options if option.fits(shapes, entry.shape)]
-    options = options or list(_as_kept(shapes, entry, pair))
-    if not options:
-        return None
-    verified = None
-    confidence = min(pair.confidence, source.doubt)
-    norm = _norm_doubt(pair, source, entry)
+    options = possible_rules(source.rule, rule, shapes, entry, pair)
+    norm = _norm_doubt(pair, source, entry) if options else 0.0
     if not norm:
         return None
-    confidence = min(confidence, norm)
+    verified = None
+    confidence = min(pair.confidence, source.doubt, norm)
     if len(options) > 1:
         checks = [holds(sides, source.entries, option, entry) for option in options]
         if True in checks:
@@ -229,14 +312,13 @@ def _make(
     if norm < 1.0:
         note = "nothing says along which axis weight_norm runs; Paddle's dim=1 is torch's dim=0"
     ids = tuple(one.record.id for one in source.entries)
-    others = [Alternative(reference=ids, rule=option) for option in options[1:]]
     return WeightPair(
         reference=ids,
         candidate=entry.record.id,
         rule=options[0],
         paired_by=pair.paired_by if verified is None else PairedBy.VALUE,
         confidence=confidence,
-        alternatives=(*others, *_elsewhere(pair, entry, options[0])),
+        alternatives=tuple(Alternative(reference=ids, rule=option) for option in options[1:]),
         note=note,
     )
 
@@ -247,154 +329,3 @@ def _norm_doubt(pair: UnitPair, source: _Source, entry: Entry) -> float:
         return 1.0
     ours, theirs = (pair.reference, source.entries[0]), (pair.candidate, entry)
     return norm_doubt(ours, theirs, _UNSURE)
-
-
-def _options(
-    rule: Rule, shapes: Sequence[tuple[int, ...]], entry: Entry, pair: UnitPair
-) -> list[Rule]:
-    """Give the rules that could hold, the likeliest first."""
-    has_same_shape = len(shapes) == 1 and shapes[0] == entry.shape
-    if rule == _RESHAPE and has_same_shape:
-        return [IDENTITY]
-    is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
-    if is_known and rule.fits(shapes, entry.shape):
-        return [rule]
-    is_unknown = not (pair.reference.is_laid_out or pair.candidate.is_laid_out)
-    if is_unknown and has_same_shape:
-        return [IDENTITY]
-    options = [rule]
-    if len(entry.shape) == _MATRIX and not rule.joins and not is_known:
-        options.append(rule.then(_TRANSPOSE))
-        if "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape:
-            options = [rule]
-    if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
-        options.append(rule.then(_TURN))  # stacked matrices, each the other way round
-    return options
-
-
-def _reshaped(
-    rule: Rule, shapes: Sequence[tuple[int, ...]], entry: Entry, pair: UnitPair
-) -> list[Rule]:
-    """Give the rules between layouts that differ by axes of length 1: a Linear as a convolution.
-
-    What the one class turns is turned back before, and what the other turns is turned after.
-
-    Args:
-        rule: Makes what the reference entry holds of it.
-        shapes: Of the reference entry.
-        entry: The candidate's.
-        pair: The two layers.
-    """
-    inverse = entry.rule.inverse
-    if len(shapes) != 1 or shapes[0] == entry.shape or inverse is None:
-        return []
-    options = []
-    try:
-        held, wanted = rule.shape_of(shapes), inverse.shape_of([entry.shape])
-        if _squeezed(held) == _squeezed(wanted):
-            between = Rule.parse(" ".join(("reshape", *map(str, wanted))))
-            is_last = entry.rule.is_identity
-            options.append(rule.then(_RESHAPE) if is_last else rule.then(between).then(entry.rule))
-    except ConfigError:  # one of the two is flattened or packed
-        pass
-    is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
-    is_turned = is_known and bool(options)
-    if not is_turned and _squeezed(shapes[0]) == _squeezed(entry.shape):
-        options += [_RESHAPE] if _RESHAPE not in options else []
-    return options
-
-
-def _as_kept(shapes: Sequence[tuple[int, ...]], entry: Entry, pair: UnitPair) -> Iterable[Rule]:
-    """Give the rules where a class is no layer of a framework, or turns the layer it derives from.
-
-    A head that derives from Paddle's Linear and multiplies by the transpose keeps torch's shape;
-    an author of einsums keeps an axis of heads that another merges with its neighbour.
-    """
-    if len(shapes) != 1:
-        return
-    is_own = [public_name(unit.module.class_path) not in KINDS
-              for unit in (pair.reference, pair.candidate)]  # fmt: skip
-    if any(is_own) and len(entry.shape) == _MATRIX:
-        yield from (one for one in (IDENTITY, _TRANSPOSE) if one.fits(shapes, entry.shape))
-    if all(is_own) and _MATRIX in map(len, (shapes[0], entry.shape)):
-        long, short = sorted((shapes[0], entry.shape), key=len, reverse=True)
-        if any(prod(long[:cut]) == short[0] and prod(long[cut:]) == short[-1]
-               for cut in range(1, len(long))):  # fmt: skip
-            yield _RESHAPE
-
-
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(length for length in shape if length != 1)
-
-
-def _elsewhere(pair: UnitPair, entry: Entry, rule: Rule) -> Iterable[Alternative]:
-    for unit in pair.alternatives:
-        source = _source_of(unit, entry)
-        if source is not None and rule.fits([one.shape for one in source.entries], entry.shape):
-            yield Alternative(reference=tuple(one.record.id for one in source.entries), rule=rule)
-
-
-def _by_shape(
-    sides: tuple[Inventory, Inventory],
-    pair: UnitPair,
-    left: Sequence[Entry],
-    late: Sequence[Entry],
-) -> Iterable[WeightPair]:
-    """Pair what differs in name, where kind of thing, words or shape single it out."""
-    ours = [entry for entry in left if len(entry.atoms) == 1]
-    theirs = [entry for entry in late if len(entry.atoms) == 1 and not entry.is_alias]
-    is_alone = len(ours) == len(late) == len(pair.candidate.entries) == 1
-    is_growing = True
-    while is_growing:
-        is_growing = False
-        for entry in list(theirs):
-            made = _best(sides, pair, ours, entry, is_alone=is_alone)
-            if made is not None:
-                ours = [other for other in ours if other.record.id not in made.reference]
-                theirs.remove(entry)
-                is_growing = True
-                yield made
-
-
-def _best(
-    sides: tuple[Inventory, Inventory],
-    pair: UnitPair,
-    ours: Sequence[Entry],
-    entry: Entry,
-    *,
-    is_alone: bool,
-) -> WeightPair | None:
-    """Pair an entry with the one that clearly fits best; None if several fit as well."""
-    possible = [(_alike(other, entry), other) for other in ours]
-    fitting = [
-        (score, made)
-        for score, other in possible
-        if other.is_buffer == entry.is_buffer or score == 1.0 or is_alone
-        if (made := _made_from(sides, pair, other, entry)) is not None
-    ]
-    fitting.sort(key=lambda item: -item[0])
-    if not fitting or (len(fitting) > 1 and fitting[0][0] <= fitting[1][0]):
-        return None
-    return fitting[0][1]
-
-
-def _made_from(
-    sides: tuple[Inventory, Inventory], pair: UnitPair, other: Entry, entry: Entry
-) -> WeightPair | None:
-    inverse = other.rule.inverse
-    if inverse is None:
-        return None
-    return _make(sides, pair, _Source(entries=(other,), rule=inverse, doubt=0.9), entry)
-
-
-def _alike(reference: Entry, candidate: Entry) -> float:
-    one, two = (_leaf(entry.local) for entry in (reference, candidate))
-    if one == two:
-        return 1.0
-    is_numbered = numbers_in(one) == numbers_in(two) != ()
-    return 0.9 * likeness(words_of(one), words_of(two)) + _NUMBERED * is_numbered
-
-
-def _leaf(local: str) -> str:
-    head, dot, leaf = local.rpartition(".")
-    return head + dot + _LEAF_WORDS.get(leaf, leaf)

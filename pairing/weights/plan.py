@@ -10,7 +10,7 @@ from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
 
 from .class_rule import registered_classes, unused_rules
-from .entry_pairs import bare_matrices, pair_entries
+from .entry_pairs import EntryPairs, bare_matrices
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, UnitPair, inventory_of
@@ -119,8 +119,9 @@ def plan_by_search(
 def _entries_of(
     sides: tuple[Inventory, Inventory], found: Iterable[UnitPair]
 ) -> Iterable[WeightPair]:
+    entries = EntryPairs(sides)
     for pair in found:
-        yield from pair_entries(*sides, pair)
+        yield from entries.of(pair)
 
 
 def _entries(side: Inventory) -> list[Entry]:
@@ -131,6 +132,8 @@ def _with_tied(sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]) 
     """Give further names of a paired candidate tensor the same partner."""
     by_record = {pair.candidate: pair for pair in pairs}
     entries = _entries(sides[1])
+    if all(entry.record.id in by_record for entry in entries):
+        return list(pairs)
     by_tensor = {
         entry.record.tensor: by_record[entry.record.id]
         for entry in entries
@@ -152,16 +155,19 @@ def _alone(
         {record for pair in pairs for record in pair.reference},
         {pair.candidate for pair in pairs},
     )
+    lone = [
+        [(e, unit.kind) for unit in side.units for e in unit.entries if e.record.id not in taken]
+        for side, taken in zip(sides, used, strict=True)
+    ]
     for place, side in enumerate(sides):
-        entries = _entries(side)
-        tensors = {entry.record.tensor for entry in entries if entry.record.id in used[place]}
-        rest = [entry for entry in entries if entry.record.id not in used[place]]
-        others = [e for e in _entries(sides[1 - place]) if e.record.id not in used[1 - place]]
-        near = Nearest(others, len(rest))
-        kinds = {entry.record.id: unit.kind for unit in side.units for entry in unit.entries}
-        for entry in sorted(rest, key=lambda entry: entry.record.id):
+        if not lone[place]:
+            continue
+        records = side.side.index.records
+        tensors = {records[record].tensor for record in used[place]}
+        near = Nearest([entry for entry, _ in lone[1 - place]], len(lone[place]))
+        for entry, kind in sorted(lone[place], key=lambda one: one[0].record.id):
             is_tied = entry.record.tensor is not None and entry.record.tensor in tensors
-            reason, is_missing = _reason(entry, kinds[entry.record.id], is_tied=is_tied)
+            reason, is_missing = _reason(entry, kind, is_tied=is_tied)
             ignored = mapped.ignored[place].get(entry.record.module)
             if ignored is not None:
                 reason, is_missing = ignored, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -26,25 +26,29 @@ def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> 
 
     Outputs agree as long as the values do; gradients do not, and the next update parts them.
     """
-    ahead: dict[int, dict[int, str]] = defaultdict(dict)
-    back: dict[int, dict[int, str]] = defaultdict(dict)
+    tensors: dict[tuple[int, int], WeightPair] = {}
     for pair in pairs:
-        one = reference.index.records[pair.reference[0]]
-        two = candidate.index.records[pair.candidate]
-        is_whole = len(pair.reference) == 1 and prod(one.shape) == prod(two.shape)
-        is_whole = is_whole and one.role is Role.WEIGHT
-        if is_whole and one.tensor is not None and two.tensor is not None:
-            ahead[one.tensor].setdefault(two.tensor, weight_name(candidate, two))
-            back[two.tensor].setdefault(one.tensor, weight_name(reference, one))
+        mine = reference.index.records[pair.reference[0]]
+        theirs = candidate.index.records[pair.candidate]
+        is_whole = len(pair.reference) == 1 and prod(mine.shape) == prod(theirs.shape)
+        is_whole = is_whole and mine.role is Role.WEIGHT
+        if is_whole and mine.tensor is not None and theirs.tensor is not None:
+            tensors.setdefault((mine.tensor, theirs.tensor), pair)
+    counts = [Counter(tensor[side] for tensor in tensors) for side in (0, 1)]
+    ahead: dict[int, list[str]] = defaultdict(list)
+    back: dict[int, list[str]] = defaultdict(list)
+    for (one, two), pair in tensors.items():
+        if counts[0][one] > 1:
+            ahead[one].append(weight_name(candidate, candidate.index.records[pair.candidate]))
+        if counts[1][two] > 1:
+            back[two].append(weight_name(reference, reference.index.records[pair.reference[0]]))
     sides = (
         (SideName.REFERENCE, SideName.CANDIDATE, ahead),
         (SideName.CANDIDATE, SideName.REFERENCE, back),
     )
     for tied, untied, found in sides:
         for names in found.values():
-            if len(names) > 1:
-                shown = " and ".join(map(repr, names.values()))
-                yield (
-                    f"{shown} of the {untied} are one tensor on the {tied}: gradients add up "
-                    "there, and only there"
-                )
+            yield (
+                f"{' and '.join(map(repr, names))} of the {untied} are one tensor on the {tied}: "
+                "gradients add up there, and only there"
+            )

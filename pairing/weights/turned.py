@@ -30,19 +30,21 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
         candidate: Whose parameters are in doubt.
         pairs: Of the plan.
     """
+    doubtful = [pair for pair in pairs if pair.is_ambiguous and _only_turns(pair.rule)]
+    wanted = {pair.candidate for pair in doubtful}
     names = {
         entry.record.id: entry.name
-        for unit in candidate.units
+        for unit in (candidate.units if wanted else ())
         for entry in unit.entries
-        if not entry.is_alias
+        if entry.record.id in wanted and not entry.is_alias
     }
-    for pair in pairs:
+    for pair in doubtful:
         others = [
             one for one in pair.alternatives
             if one.reference == pair.reference and _only_turns(one.rule)
         ]  # fmt: skip
-        is_open = pair.is_ambiguous and pair.candidate in names and _only_turns(pair.rule)
-        if not is_open or not others or len(others) < len(pair.alternatives):
+        is_open = pair.candidate in names and others
+        if not is_open or len(others) < len(pair.alternatives):
             continue
         ways = [pair, *(replace(pair, rule=other.rule) for other in others)]
         yield WeightChoice(
