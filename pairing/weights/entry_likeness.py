@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, islice
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.pairing.calls.telling import numbers_in
@@ -13,10 +16,13 @@ from .weight_norm import is_magnitude
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from padiff.pairing.rule import Rule
+
     from .inventory import Entry
     from .weight_plan import WeightPair
 
     Make = Callable[[Entry, Entry], WeightPair | None]
+    _Group = tuple[frozenset[str], tuple[int, ...], Rule, bool]
 
 __all__ = ["pair_likest"]
 
@@ -30,7 +36,8 @@ _LEAF_WORDS = {
     "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
 }  # fmt: skip
 _MAX_MEETINGS = 250_000
-"""So many pairs of two units' parameters are weighed, about; of more only those of one name."""
+"""So many pairs of different words, of parameters of one size in two units, are weighed; of more
+only those of one name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,21 @@ class _Lone:
     leaf: str
     words: frozenset[str]
     numbers: tuple[int, ...]
+
+    @property
+    def number(self) -> int:
+        """Give the record's id."""
+        return self.entry.record.id
+
+    @property
+    def size(self) -> int:
+        """Count the elements: no rule between two parameters changes that."""
+        return prod(self.entry.shape)
+
+    @property
+    def group(self) -> _Group:
+        """Give what those have in common that differ in numbers only."""
+        return self.words, self.entry.shape, self.entry.rule, self.entry.is_buffer
 
     def likeness(self, other: _Lone) -> float:
         """Say how alike two names are, in [0, 1]: 1 where both mean the same."""
@@ -61,23 +83,18 @@ def pair_likest(
         make: Pairs two of them; None if their shapes do not fit.
         is_alone: Whether the candidate's unit has no other.
     """
-    ours = {one.entry.record.id: one for one in _lone(left)}
-    theirs = {one.entry.record.id: one for one in _lone(late) if not one.entry.is_alias}
+    theirs = {one.number: one for one in _lone(late) if not one.entry.is_alias}
+    ours = _Ours(_lone(left), theirs.values())
     is_alone = is_alone and len(ours) == 1
-    is_named = len(ours) * len(theirs) > _MAX_MEETINGS
-    by_leaf: dict[str, dict[int, _Lone]] = {}
-    for number, one in ours.items():
-        by_leaf.setdefault(one.leaf, {})[number] = one
     fits = _Fits(make)
     is_growing = True
     while is_growing:
         is_growing = False
         for number, one in list(theirs.items()):
-            possible = by_leaf.get(one.leaf, {}) if is_named else ours
-            best = _best(possible.values(), one, fits, is_alone=is_alone)
+            best = _best(ours.near(one), one, fits, is_alone=is_alone)
             made = None if best is None else make(best.entry, one.entry)
             if best is not None and made is not None:
-                del ours[best.entry.record.id], by_leaf[best.leaf][best.entry.record.id]
+                ours.take(best)
                 del theirs[number]
                 is_growing = True
                 yield made
@@ -89,6 +106,52 @@ def _lone(entries: Iterable[Entry]) -> Iterator[_Lone]:
             head, dot, leaf = entry.local.rpartition(".")
             leaf = head + dot + _LEAF_WORDS.get(leaf, leaf)
             yield _Lone(entry=entry, leaf=leaf, words=words_of(leaf), numbers=numbers_in(leaf))
+
+
+class _Ours:
+    """The reference's parameters by size; in each, those of the same words and layout together."""
+
+    def __init__(self, all_: Iterable[_Lone], theirs: Iterable[_Lone]) -> None:
+        self._count = 0
+        self._by_leaf: dict[str, dict[int, _Lone]] = {}
+        self._groups: dict[int, dict[_Group, dict[tuple[int, ...], dict[int, _Lone]]]] = {}
+        for one in all_:
+            self._count += 1
+            self._by_leaf.setdefault(one.leaf, {})[one.number] = one
+            groups = self._groups.setdefault(one.size, {})
+            groups.setdefault(one.group, {}).setdefault(one.numbers, {})[one.number] = one
+        asked = Counter(one.size for one in theirs)
+        self._is_named = {
+            size: len(groups) * asked[size] > _MAX_MEETINGS for size, groups in self._groups.items()
+        }
+
+    def __len__(self) -> int:
+        """Count those that are left."""
+        return self._count
+
+    def near(self, one: _Lone) -> Iterable[_Lone]:
+        """Give those that one may be likest: of such as are as alike, two tell that it is a tie."""
+        found = dict(self._by_leaf.get(one.leaf, {}))
+        if self._is_named.get(one.size, True):
+            return found.values()
+        for group in self._groups[one.size].values():
+            if is_magnitude(one.entry):
+                for members in group.values():
+                    found |= members
+                continue
+            found.update(islice(group.get(one.numbers, {}).items(), 2))
+            others = (members for numbers, members in group.items() if numbers != one.numbers)
+            found.update(islice(chain.from_iterable(map(dict.items, others)), 2))
+        return found.values()
+
+    def take(self, one: _Lone) -> None:
+        """Take one out that was paired."""
+        self._count -= 1
+        del self._by_leaf[one.leaf][one.number]
+        group = self._groups[one.size][one.group]
+        del group[one.numbers][one.number]
+        if not group[one.numbers]:
+            del group[one.numbers]
 
 
 class _Fits:
