@@ -21,7 +21,6 @@ from .problem import Problem, ProblemKind
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Iterable, Mapping
 
     from .indexlike import Rows, WrittenIndex
@@ -73,49 +72,42 @@ def encode_index(
 
 
 def decode_index(
-    data: bytes | mmap.mmap,
-    where: slice | None = None,
-    *,
-    like: WrittenIndex | None = None,
+    text: bytes, *, like: WrittenIndex | None = None
 ) -> tuple[Index | None, list[Problem], RowsText]:
     """Read an index and check everything that can be checked without the elements.
 
     Args:
-        data: What holds its text.
-        where: Start and stop of the text in it; by default it is all of it.
+        text: All of it.
         like: An index that this one may be like: what is the same text becomes the same objects.
 
     Returns:
         The index, None if there are problems; the problems, whose ``loc`` is like
-        ``records[12].shape``; and where in ``data`` the rows of each table lie, nothing if the
-        text is not as ``encode_index`` writes it.
+        ``records[12].shape``; and where in the text the rows of each table lie, nothing if it is
+        not as ``encode_index`` writes it.
     """
-    where = where or slice(0, len(data))
     with collector_paused():
-        found = _decode_text(data, where, like)
+        found = _decode_text(text, like)
         if found is not None:
             return found[0], [], found[1]
         problems: list[Problem] = []
-        index = _decode_document(data[where], problems)
+        index = _decode_document(text, problems)
         return index, problems, {}
 
 
-def _decode_text(
-    data: bytes | mmap.mmap, where: slice, like: WrittenIndex | None
-) -> tuple[Index, RowsText] | None:
+def _decode_text(text: bytes, like: WrittenIndex | None) -> tuple[Index, RowsText] | None:
     """Read an index as ``encode_index`` writes it; None if it is not, or anything is wrong."""
-    found = find_tables(data, where)
+    found = find_tables(text)
     if found is None:
         return None
     head, rows = found
     tables: dict[str, Table] = {}
     shared: dict[str, Rows] = {}
     for name, place in rows.items():
-        if like is not None and like.has(name, data, rows, tables):
+        if like is not None and like.has(name, text, rows, tables):
             shared[name] = like.objects(name)
             tables[name] = like.table(name)
             continue
-        table = read_rows(name, data[place])
+        table = read_rows(name, text[place])
         if table is None:
             return None
         tables[name] = table

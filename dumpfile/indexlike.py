@@ -40,17 +40,14 @@ class WrittenIndex:
     """An index that was read from text of the usual form."""
 
     index: Index
-    text: bytes | mmap.mmap
+    holder: bytes | mmap.mmap
+    """What holds the text."""
+    start: int = 0
+    """Where in it the text begins."""
     rows: RowsText
     """Where the rows of each table lie in the text."""
 
-    def has(
-        self,
-        name: str,
-        text: bytes | mmap.mmap,
-        rows: RowsText,
-        tables: Mapping[str, Table],
-    ) -> bool:
+    def has(self, name: str, text: bytes, rows: RowsText, tables: Mapping[str, Table]) -> bool:
         """Tell whether a table of another text is this one's, and right there as it is here.
 
         Args:
@@ -65,12 +62,13 @@ class WrittenIndex:
             and self._fits(name, tables)
         )
 
-    def _is_same(self, name: str, text: bytes | mmap.mmap, rows: RowsText) -> bool:
+    def _is_same(self, name: str, text: bytes, rows: RowsText) -> bool:
         mine, other = self.rows.get(name), rows.get(name)
         if mine is None or other is None:
             return mine is other
-        is_long_alike = mine.stop - mine.start == other.stop - other.start
-        return is_long_alike and self.text[mine] == text[other]
+        if mine.stop - mine.start != other.stop - other.start:
+            return False
+        return self.holder[self.start + mine.start : self.start + mine.stop] == text[other]
 
     def _fits(self, name: str, tables: Mapping[str, Table]) -> bool:
         """Tell whether all that the rows refer to is the same, as far as they were checked by it.

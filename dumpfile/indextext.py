@@ -19,7 +19,6 @@ from .indextables import COLUMNS, OPTIONAL
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Iterator
 
     from .columns import Cells, Known
@@ -45,23 +44,19 @@ def _frame(name: str) -> bytes:
     return f'"{name}":{{"columns":{to_json(columns)},"rows":['.encode()
 
 
-def find_tables(data: bytes | mmap.mmap, where: slice) -> tuple[tuple[int, int], RowsText] | None:
+def find_tables(text: bytes) -> tuple[tuple[int, int], RowsText] | None:
     """Find step, rank and the rows of all tables; None where the text is not as it is written.
 
     A string may hold what looks like a frame; the rows before it then do not end as they must.
-
-    Args:
-        data: What holds the text.
-        where: Start and stop of the text in it.
     """
-    head = _HEAD.match(data, where.start, where.stop)
+    head = _HEAD.match(text)
     if head is None:
         return None
     starts: list[tuple[str, int, int]] = []
     place = head.end()
     for name in (*COLUMNS, *OPTIONAL):
         frame = _frame(name)
-        found = data.find(frame, place, where.stop)
+        found = text.find(frame, place)
         if found < 0 and name in OPTIONAL:
             continue
         if found < 0 or (not starts and found != place):
@@ -69,10 +64,10 @@ def find_tables(data: bytes | mmap.mmap, where: slice) -> tuple[tuple[int, int],
         place = found + len(frame)
         starts.append((name, found, place))
     rows: RowsText = {}
-    for (name, _, begin), (following, after, _) in pairwise([*starts, ("", where.stop, 0)]):
+    for (name, _, begin), (following, after, _) in pairwise([*starts, ("", len(text), 0)]):
         closing = b"]}," if following else b"]}}"
         end = after - len(closing)
-        if end < begin or data[end:after] != closing:
+        if end < begin or text[end:after] != closing:
             return None
         rows[name] = slice(begin, end)
     return (int(head[1]), int(head[2])), rows

@@ -289,12 +289,10 @@ class StepFile:
                 f"cannot read {str(self._path)!r}: expected an index of at most "
                 f"{_INDEX_LIMIT_BYTES} bytes, found {found.size}"
             )
-        start = found.offset_bytes or 0  # contiguous, or it would have been refused
-        text = self._mapped()
+        start = self._index_start = found.offset_bytes or 0  # None has been refused
+        text = self._mapped()[start : start + found.size]
         written = None if like is None else like.written()
-        index, problems, self._rows = decode_index(
-            text, slice(start, start + found.size), like=written
-        )
+        index, problems, self._rows = decode_index(text, like=written)
         self.release_pages()
         if like is not None:
             like.release_pages()
@@ -306,7 +304,9 @@ class StepFile:
         """Give the index with its text, which another one may be like; None when that is gone."""
         if self._index is None or self._map is None or not self._rows:
             return None
-        return WrittenIndex(index=self._index, text=self._map, rows=self._rows)
+        return WrittenIndex(
+            index=self._index, holder=self._map, start=self._index_start, rows=self._rows
+        )
 
     def _strangers(self, index: Index) -> list[Problem]:
         """Find out whether the file holds anything that belongs to no value."""

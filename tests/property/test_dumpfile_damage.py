@@ -131,7 +131,7 @@ def test_an_index_is_read_alike_as_it_is_written_as_any_json_and_beside_another(
     expected = decode_index(json.dumps(changed).encode())[:2]
 
     assert decode_index(written)[:2] == expected
-    known = WrittenIndex(index=whole, text=text, rows=rows)
+    known = WrittenIndex(index=whole, holder=text, rows=rows)
     assert decode_index(written, like=known)[:2] == expected
 
 

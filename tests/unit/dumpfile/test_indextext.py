@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TEXT = full_index()
-ALL = slice(0, len(TEXT))
 
 
 def spaced(text: bytes) -> bytes:
@@ -33,23 +32,13 @@ def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def test_every_table_of_a_written_index_is_found() -> None:
-    found = find_tables(TEXT, ALL)
+    found = find_tables(TEXT)
 
     assert found is not None
     assert found[0] == (3, 1)
     assert list(found[1]) == list(json.loads(TEXT))[2:]
     for name, place in found[1].items():
         assert json.loads(b"[" + TEXT[place] + b"]") == json.loads(TEXT)[name]["rows"]
-
-
-def test_an_index_is_found_within_other_bytes() -> None:
-    padded = b'{"step":0,' + TEXT + b"]}}"
-
-    index, problems, rows = decode_index(padded, slice(10, 10 + len(TEXT)))
-
-    assert problems == []
-    assert index == decode_index(TEXT)[0]
-    assert padded[rows["draws"]] == b'[0,0,["torch","numpy"]],[null,5,[]]'
 
 
 def test_both_readers_make_the_same_of_it() -> None:
@@ -154,7 +143,7 @@ def like(text: bytes) -> WrittenIndex:
     """Read an index that another one may be like."""
     index, _, rows = decode_index(text)
     assert index is not None
-    return WrittenIndex(index=index, text=text, rows=rows)
+    return WrittenIndex(index=index, holder=b"before" + text, start=6, rows=rows)
 
 
 def test_equal_text_becomes_the_same_objects() -> None:
