@@ -97,22 +97,28 @@ def measure(
     >>> found.mismatched, found.max_abs, found.max_abs_index, found.max_rel
     (1, 0.5, (1,), 0.25)
     """
+    kind = _common_kind(reference, candidate)
+    tally = Tally(tolerance)
+    with np.errstate(all="ignore"):
+        if kind == "float":
+            sweep = _Sweep(tally, room or Room(), mean=mean)
+            sweep.floats(reference, candidate, release=release)
+        elif kind == "complex":
+            _sweep_complex(reference, candidate, tally)
+        else:
+            _sweep_integers(reference, candidate, tally)
+    return tally.metrics(candidate.shape, mean=mean)
+
+
+def _common_kind(reference: Array, candidate: Array) -> str:
+    """Name the kind of two arrays; those of other shapes or kinds are refused."""
     kinds = kind_of_dtype(reference.dtype), kind_of_dtype(candidate.dtype)
     if reference.shape != candidate.shape or kinds[0] != kinds[1]:
         raise CompareError(
             f"cannot measure {candidate.dtype} {candidate.shape} against"
             f" {reference.dtype} {reference.shape}: expected equal shapes and kinds"
         )
-    tally = Tally(tolerance)
-    with np.errstate(all="ignore"):
-        if kinds[0] == "float":
-            sweep = _Sweep(tally, room or Room(), mean=mean)
-            sweep.floats(reference, candidate, release=release)
-        elif kinds[0] == "complex":
-            _sweep_complex(reference, candidate, tally)
-        else:
-            _sweep_integers(reference, candidate, tally)
-    return tally.metrics(candidate.shape, mean=mean)
+    return kinds[0]
 
 
 def _sweep_complex(reference: Array, candidate: Array, tally: Tally) -> None:
