@@ -30,6 +30,7 @@ from .later import Later
 from .locating.calltree import CallTree, is_bad
 from .locating.drift import excuse_drift
 from .locating.fed import Fed, read_fed
+from .locating.handed import excuse_handed
 from .locating.locate import Located, locate
 from .locating.masks import skip_masks
 from .locating.repeated import excuse_repeated
@@ -307,6 +308,7 @@ def _excuse(
     judgement = excuse_kinks(judgement, known, found, settings)
     judgement = excuse_shared(judgement, known.index, found.index)
     if not is_fed:
+        judgement = excuse_handed(judgement, known.index, found.index)
         judgement = excuse_repeated(judgement, known, found)
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
     return judgement

@@ -115,7 +115,8 @@ class Sides:
 
     def _is_line(self, module: int) -> bool:
         """Tell whether a layer runs over one axis of space."""
-        return (kind_of(self.reference.index.modules[module]) or "").endswith("1d")
+        found = self.reference.index.modules[module]
+        return found.class_name.lower().endswith("1d") or (kind_of(found) or "").endswith("1d")
 
     @staticmethod
     def _dtype(side: Side, record: RecordInfo) -> str:

@@ -81,6 +81,11 @@ def pair_left(
         if call not in pairs.back:
             outer = next((o for o in candidate.ancestors(call) if o in pairs.back), -1)
             groups[1].setdefault(pairs.back.get(outer, -1), []).append(call)
+    makers = [
+        {view.made[call]: call for call in side if view.made[call] is not None}
+        for view, side in zip((reference, candidate), anchors, strict=True)
+        if groups[0] and groups[1]
+    ]
     for outer, mine in groups[0].items():
         theirs = groups[1].get(outer, [])
         if not theirs or len(mine) * len(theirs) > _MAX_LEFT:
@@ -89,7 +94,17 @@ def pair_left(
         for one, two in _clearest(
             np.stack([evidence.row(r, 0, len(theirs)) for r in range(len(mine))])
         ):
-            pairs.add(mine[one], theirs[two], PairedBy.FLOW)
+            fed = (
+                makers[0].get(reference.given[mine[one]]),
+                makers[1].get(candidate.given[theirs[two]]),
+            )
+            if not _is_fed_otherwise(pairs, *fed):
+                pairs.add(mine[one], theirs[two], PairedBy.FLOW)
+
+
+def _is_fed_otherwise(pairs: Matching, one: int | None, two: int | None) -> bool:
+    """Tell whether the anchors that feed two calls both have partners, and others."""
+    return one in pairs.ahead and two in pairs.back and pairs.ahead[one] != two
 
 
 def _clearest(scores: npt.NDArray[np.float64]) -> list[tuple[int, int]]:

@@ -194,6 +194,12 @@ class Forced:
         return [pair for pair in found if self._fits(*pair) and self._add(*pair)]
 
     def _fits(self, one: int, two: int) -> bool:
+        """Tell whether two layers can be partners: not if what feeds them is known to be none."""
+        makers = self._flows[0].maker(one), self._flows[1].maker(two)
+        if makers[0] is not None and makers[1] is not None:
+            partner, back = self.pairs.get(makers[0]), self._back.get(makers[1])
+            if partner is not None and back is not None and partner != makers[1]:
+                return False
         return fit(self._flows[0].tokens[one], self._flows[1].tokens[two]) > 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile.bulk import collector_paused
+from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
 
@@ -13,7 +14,7 @@ from .class_rule import registered_classes, unused_rules
 from .entry_pairs import EntryPairs, bare_matrices
 from .equal import plan_equal
 from .fused import pair_fused
-from .inventory import Entry, Inventory, UnitPair, inventory_of
+from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .moved import pair_moved
 from .nearest import Nearest
 from .spectral import with_vectors_apart
@@ -156,7 +157,12 @@ def _alone(
         {pair.candidate for pair in pairs},
     )
     lone = [
-        [(e, unit.kind) for unit in side.units for e in unit.entries if e.record.id not in taken]
+        [
+            (entry, _buffering(unit))
+            for unit in side.units
+            for entry in unit.entries
+            if entry.record.id not in taken
+        ]
         for side, taken in zip(sides, used, strict=True)
     ]
     for place, side in enumerate(sides):
@@ -178,6 +184,16 @@ def _alone(
                 reason=reason,
                 closest=near.to(entry) if is_missing else (),
             )
+
+
+def _buffering(unit: Unit) -> str | None:
+    """Give the kind of layer whose buffers matter; None for what an author keeps in a class.
+
+    A class that derives from an embedding may keep a scale beside the table, as Gemma's does; of
+    what derives from a norm, the statistics are what the norm keeps.
+    """
+    is_own = public_name(unit.module.class_path) not in KINDS
+    return None if is_own and "norm" not in (unit.kind or "") else unit.kind
 
 
 def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool]:

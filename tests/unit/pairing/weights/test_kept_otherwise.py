@@ -112,3 +112,18 @@ def test_keys_and_values_fill_a_projection_beside_others_of_their_size(fused: st
         names_of(candidate, [pair.candidate]) for pair in plan.pairs if len(pair.reference) > 1
     }
     assert joined == {f"block{layer}.attn.{fused}.weight" for layer in range(2)}
+
+
+@pytest.mark.parametrize("is_norm", [False, True])
+def test_a_buffer_beside_the_weight_of_a_derived_layer_may_stay_alone(*, is_norm: bool) -> None:
+    base = "torch.nn.BatchNorm1d" if is_norm else "torch.nn.Embedding"
+    local = "kept" if is_norm else "embed_scale"
+    one, two = _net("torch"), _net("torch")
+    shape = (4,) if is_norm else (9, 4)
+    one.module("a", "Own", class_path="user.Own", bases=(base,)).tensor(
+        "a", "weight", _random(*shape)
+    )
+    one.tensor("a", local, _random(*shape[-1:]) if is_norm else np.array(3.0), role=Role.BUFFER)
+    two.module("a", "Plain", class_path=base).tensor("a", "weight", _random(*shape))
+
+    assert bool(plan_weights(one.side(), two.side()).missing) is is_norm
