@@ -110,7 +110,9 @@ def normalisation(
         text = f"the candidate is what this {kind} gives with eps {found:.3g}, not {known:.3g}"
         numbers: dict[str, JSON] = {"eps": found, "expected": known}
         return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
-    wrong = _first(layer, known, sides.fits)
+    made = ((norm, layer.apply(norm, known)) for norm in layer.norms())
+    fitting = [(sides.left(array), norm) for norm, array in made if sides.fits(array)]
+    wrong = min(fitting, key=lambda one: one[0], default=(0.0, None))[1]
     if wrong is None or wrong == right:
         return None
     text = f"the reference is {right}, the candidate {_difference(right, wrong)}"
