@@ -94,10 +94,9 @@ def judge_small(
     atol, rtol = policy.choose_columns(known, columns, step=sides[0].index.step)
     numbers = _Measured(sides, mean=mean).of(known, found, atol, rtol)
     agree = numbers.mismatched() == 0
-    for row in np.flatnonzero(~agree):
-        (metrics,) = numbers.metrics(np.array([row]))
-        tolerance = Tolerance(atol=float(atol[row]), rtol=float(rtol[row]))
-        agree[row] = agrees(metrics, tolerance)
+    bad = np.flatnonzero(~agree)
+    for row, metrics in zip(bad.tolist(), numbers.metrics(bad), strict=True):
+        agree[row] = agrees(metrics, Tolerance(atol=float(atol[row]), rtol=float(rtol[row])))
     return SmallJudged(
         builder=builder,
         pairs=pairs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, compare
+from padiff.comparer.judging.smallpairs import Counted
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Role
 from tests.support.dumps import DumpBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.comparer.result import Metrics
 
 Array = npt.NDArray[Any]
 
@@ -108,6 +114,27 @@ def test_equal_pairs_share_what_was_measured(tmp_path: Path) -> None:
     assert len([pair for pair in hidden if pair.metrics is not None]) == 5
     assert {pair.metrics.max_abs for pair in pairs if pair.metrics} != {None}
     assert all(pair.metrics.hull for pair in pairs if pair.metrics and pair.metrics.max_abs)
+
+
+def test_pairs_that_diverge_are_looked_at_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    metrics = Counted.metrics
+
+    def counting(self: Counted, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
+        made.append(len(shapes))
+        return metrics(self, shapes, mean=mean)
+
+    monkeypatch.setattr(Counted, "metrics", counting)
+    paths = (
+        network(tmp_path / "known", 0, np.float32, [0.0] * 5, has_nan=False),
+        network(tmp_path / "found", 0, np.float32, [0.3] * 5, has_nan=False),
+    )
+
+    assert compare(*paths, CompareSettings()).verdict == "diverged"
+    assert max(made) == 7
+    assert len(made) <= 3
 
 
 @pytest.mark.parametrize("noise", [1e-7, 0.3])
