@@ -90,10 +90,11 @@ def _levels(
     ``features.5`` of the other. Groups of equal sizes are preferred. A unit that stands outside the
     numbered ones of one side, while all of the other's are numbered, has no place in their order.
     """
-    depth = max(len(unit.ranks) for unit in (*ours, *theirs))
+    ranked = [[(unit.ranks, unit) for unit in side] for side in (ours, theirs)]
+    depth = max(len(ranks) for side in ranked for ranks, _ in side)
     found = None
     for level in range(depth, -1, -1):
-        groups = _grouped(ours, level), _grouped(theirs, level)
+        groups = _grouped(ranked[0], level), _grouped(ranked[1], level)
         depths = [[len(ranks) for ranks in sorted(side)] for side in groups]
         if depths[0] != depths[1]:
             continue
@@ -101,13 +102,15 @@ def _levels(
         if sizes[0] == sizes[1]:
             return groups
         found = found or groups
-    return found or (_grouped(ours, 0), _grouped(theirs, 0))
+    return found or (_grouped(ranked[0], 0), _grouped(ranked[1], 0))
 
 
-def _grouped(units: Iterable[Unit], level: int) -> Mapping[tuple[int, ...], list[Unit]]:
+def _grouped(
+    ranked: Iterable[tuple[tuple[int, ...], Unit]], level: int
+) -> Mapping[tuple[int, ...], list[Unit]]:
     groups: dict[tuple[int, ...], list[Unit]] = {}
-    for unit in units:
-        groups.setdefault(unit.ranks[:level], []).append(unit)
+    for ranks, unit in ranked:
+        groups.setdefault(ranks[:level], []).append(unit)
     return groups
 
 
