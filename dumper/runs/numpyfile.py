@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tokenize
+import warnings
 import zipfile
 import zlib
 from typing import IO, TYPE_CHECKING
@@ -84,6 +85,13 @@ def _read_archive(archive: zipfile.ZipFile, packed_bytes: int) -> dict[str, Arra
 
 
 def _read_array(stream: IO[bytes], size_bytes: int) -> Array:
+    with warnings.catch_warnings():
+        # Sizes written as Python 2 did, which is no news to who compares the arrays.
+        warnings.simplefilter("ignore", UserWarning)
+        return _parse_array(stream, size_bytes)
+
+
+def _parse_array(stream: IO[bytes], size_bytes: int) -> Array:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         head = np.lib.format.read_array_header_1_0(stream)
