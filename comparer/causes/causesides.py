@@ -20,6 +20,8 @@ from .contrast import Contrast, unit_roundoff
 from .layercauses import Layer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from padiff.comparer.judging.blocks import Array
     from padiff.comparer.locating.calltree import CallTree
     from padiff.dumpfile import RecordInfo
@@ -31,6 +33,8 @@ _STATES = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD, Role.OPTIMIZER_STATE}
 _MATRIX = 2
 MOST_ELEMENTS = 1 << 24
 """Larger tensors are not looked into: it takes several float64 copies."""
+MOST_TABLES = 8
+"""Matrices that may be tables of positions, embeddings first: each is read as a whole."""
 MOST_AT_HAND = 1 << 22
 """Of the tensors that code between modules had at hand, larger ones are left out."""
 
@@ -194,22 +198,35 @@ class Sides:
         index, call = self.reference.index, record.call
         own = call if record.role is Role.OUTPUT else index.calls[call].parent
         path = "" if own is None else self.tree.path(own)
+        likely = sorted(self._matrices_in(path, record.shape[-2:]), key=lambda one: one[0] is None)
         found = []
-        for one in index.records:
-            shape = tuple(length for length in one.shape if length != 1)
-            module = index.modules[one.module]
-            if one.role not in {Role.WEIGHT, Role.BUFFER} or len(shape) != _MATRIX:
-                continue
-            if shape[0] < record.shape[-2] or shape[1] != record.shape[-1]:
-                continue
-            if kind_of(module) not in {None, "embedding"} or not f"{module.path}.".startswith(
-                f"{path}.".lstrip(".")
-            ):
-                continue
+        for _, one in likely[:MOST_TABLES]:
             array = self._floating(one, MOST_AT_HAND)
             if array is not None:
-                found.append((name_of(index, one, inside=path), array.reshape(shape)))
+                matrix = array.reshape([length for length in one.shape if length != 1])
+                found.append((name_of(index, one, inside=path), matrix))
         return found
+
+    def _matrices_in(
+        self, path: str, form: tuple[int, ...]
+    ) -> Iterator[tuple[str | None, RecordInfo]]:
+        """Yield what is no weight of a product: embeddings' and users' own, with the kind.
+
+        Args:
+            path: Of the module that holds it, at any depth.
+            form: Rows that it must have at least, and columns.
+        """
+        index = self.reference.index
+        for one in index.records:
+            if one.role is not Role.WEIGHT and one.role is not Role.BUFFER:
+                continue
+            shape = [length for length in one.shape if length != 1]
+            if len(shape) != _MATRIX or shape[0] < form[0] or shape[1] != form[1]:
+                continue
+            module = index.modules[one.module]
+            kind = kind_of(module)
+            if kind in {None, "embedding"} and f"{module.path}.".startswith(f"{path}.".lstrip(".")):
+                yield kind, one
 
     def small(self, record: RecordInfo) -> Array | None:
         """Read a record of the reference as float64; None if it is large, partial or no float."""

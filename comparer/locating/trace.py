@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from padiff.comparer.causes.contrast import unit_roundoff
@@ -102,6 +102,20 @@ def sound_error(dtype: str) -> float:
     return SAFETY * (unit_roundoff(dtype) + sums)
 
 
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """What a tensor was made of."""
+
+    maker: int | None
+    """The call whose code made it or handed it on."""
+    worst: RecordInfo | None
+    """Of what that had, the most wrong."""
+    error: float
+    """Of the tensor itself."""
+    is_step: bool = field(kw_only=True)
+    """Whether that is so much larger that the fault lies between."""
+
+
 class Trace:
     """Relative errors by value of the reference, and the walk along them."""
 
@@ -118,6 +132,8 @@ class Trace:
         self._by_value: dict[int, float] = defaultdict(float)
         self._gradients: dict[tuple[int, Role], list[RecordInfo]] = defaultdict(list)
         self._consumers: dict[int, list[int]] = defaultdict(list)
+        self._behind: dict[int, _Behind] = {}
+        """By record: the ways back of many origins run together."""
         for pair, (known, _) in zip(tree.pairs, tree.records, strict=True):
             if pair.verdict in {Verdict.MATCH, Verdict.DIVERGED} and len(known) == 1:
                 value, error = tree.reference.records[known[0]].value, relative_error(pair)
@@ -141,17 +157,15 @@ class Trace:
         """
         start = self._first(places)
         current, seen = start, set[int]()
+        least = self._error(start) / STEP
         while current is not None and current.id not in seen:
             seen.add(current.id)
-            if self._error(current) * STEP < self._error(start):
+            behind = self._behind.get(current.id) or self._look_behind(current)
+            if behind.maker is None or behind.error < least:
                 return None
-            maker, given = self._made_of(current)
-            if maker is None:
-                return None
-            worst = self._worst(given)
-            if self._error(worst) * STEP < self._error(current):
-                return self._found(call, maker, current, worst)
-            current = worst
+            if behind.is_step:
+                return self._found(call, behind.maker, current, behind.worst)
+            current = behind.worst
         return None
 
     def backward(self, call: int, places: Iterable[int]) -> Beginning | None:
@@ -187,6 +201,14 @@ class Trace:
                 return replace(found, suspects=tuple(makers))
             current = worst
         return None
+
+    def _look_behind(self, record: RecordInfo) -> _Behind:
+        """Find what a tensor was made of, for all origins."""
+        maker, given = self._made_of(record)
+        worst, error = self._worst(given), self._error(record)
+        found = _Behind(maker, worst, error, is_step=self._error(worst) * STEP < error)
+        self._behind[record.id] = found
+        return found
 
     def _made_of(self, record: RecordInfo) -> tuple[int | None, list[RecordInfo]]:
         """Give the call whose code made or handed on a tensor, and what it had; or nothing."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.comparer.locating.trace import Trace
 from padiff.dumpfile import Phase
 from tests.support.dumps import DumpBuilder
 from tests.support.graphs import Fault, Graph, Node, dump
@@ -14,6 +15,10 @@ from tests.support.graphs import Fault, Graph, Node, dump
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pytest
+
+    from padiff.dumpfile import RecordInfo
 
 X = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -96,3 +101,25 @@ def test_what_is_named_is_the_module_whose_code_began_it(tmp_path: Path) -> None
 
     assert origins(found) == ["box"]
     assert "begins here: relative 0.1 out of 0" in found.origins[0].evidence[0]
+
+
+def test_many_origins_of_one_error_look_at_each_tensor_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that is noticed wherever values are large has an origin there by verdicts."""
+    looked: list[int] = []
+    made_of = Trace._made_of
+
+    def counted(trace: Trace, record: RecordInfo) -> tuple[int | None, list[RecordInfo]]:
+        looked.append(record.id)
+        return made_of(trace, record)
+
+    monkeypatch.setattr(Trace, "_made_of", counted)
+    sizes = [1e-2, *[1e4, 1e-4] * 30]
+    errors = [2e-4] + [0.0] * 60
+
+    found = compared(chain(sizes, [0.0] * 61), chain(sizes, errors), tmp_path)
+
+    assert sum(one.pair.verdict is Verdict.DIVERGED for one in found.divergences) >= 30
+    assert origins(found) == ["layer0"]
+    assert len(looked) == len(set(looked)) > 60
