@@ -12,7 +12,8 @@ from padiff.dumpfile.bulk import build_all
 
 from .numbered import numbered
 from .precision import model_dtype
-from .rounding import Rounding, SumColumns, Sums
+from .rounding import Rounding
+from .sums import SumColumns, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .blocks import Array
-    from .rounding import SumColumns, Sums
+    from .sums import SumColumns, Sums
 
 __all__ = [
     "EXACT",

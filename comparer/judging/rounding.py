@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from padiff.dumpfile import Role, is_floating
-from padiff.dumpfile.bulk import build_all
 from padiff.pairing import kind_of
+
+from .sums import SumColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Index, RecordInfo
 
     from .blocks import Array
+    from .sums import Sums
 
-__all__ = ["CONTRACTIONS", "Rounding", "SumColumns", "Sums"]
+__all__ = ["CONTRACTIONS", "Rounding"]
 
 _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
@@ -48,38 +50,6 @@ CONTRACTIONS = (
 )  # fmt: skip
 """Kinds of layers without weights whose slope is about 1 at most: an absolute error passes as it is
 or shrinks, also where the result is small (a ReLU6 of 40 is 6, as far off as the 40 were)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """What a record is the sum of."""
-
-    size: float = 0.0
-    """What its elements are about, before anything cancels, at least the largest one's size."""
-    calls: int = 0
-    """How many layers had been computed before it, each of which rounds its result; those of the
-    backward pass count twice. Not all of them need to have led to it: it is an upper bound."""
-    terms: int = 0
-    """How many terms the sums in all those layers and in itself have, one element of each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SumColumns:
-    """What many records are the sums of; ``Sums`` says what the columns mean."""
-
-    size: Array
-    """float64."""
-    calls: Array
-    """int64."""
-    terms: Array
-    """int64, or Python's integers where that could not hold them."""
-
-    def rows(self, at: Array | slice) -> list[Sums]:
-        """Make objects of some rows."""
-        size, calls, terms = (column[at] for column in (self.size, self.calls, self.terms))
-        return build_all(
-            Sums, len(size), size=size.tolist(), calls=calls.tolist(), terms=terms.tolist()
-        )
 
 
 class _Own(NamedTuple):

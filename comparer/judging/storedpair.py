@@ -10,7 +10,7 @@ from padiff.comparer.result import GoldenErrors, Tolerance
 from padiff.dumpfile import Address, ConfigError, Phase, Role, Statistics
 
 from .basis import Basis
-from .rounding import Sums
+from .sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

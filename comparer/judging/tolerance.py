@@ -14,14 +14,14 @@ from padiff.dumpfile import Address, ConfigError, Phase, RecordInfo, Role
 
 from .dtypebounds import Loosest, has_default, loosest_of
 from .numbered import numbered
-from .rounding import Sums
+from .sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .basis import Basis, BasisColumns
     from .blocks import Array
-    from .rounding import SumColumns
+    from .sums import SumColumns
 
 __all__ = ["STATE_ROLES", "ChosenTolerance", "TolerancePolicy", "ToleranceRule"]
 

@@ -15,7 +15,7 @@ from padiff.comparer.baseline import accept
 from padiff.comparer.judging.basis import Basis
 from padiff.comparer.judging.dtypebounds import ROUNDING_FACTOR, rounding_of
 from padiff.comparer.judging.noise import FloorSide, Noise
-from padiff.comparer.judging.rounding import Sums
+from padiff.comparer.judging.sums import Sums
 from padiff.comparer.judging.tolerance import TolerancePolicy
 from padiff.dumpfile import (
     Address,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.comparer.judging.rounding import Rounding, Sums
+from padiff.comparer.judging.rounding import Rounding
 from padiff.dumpfile import (
     CallInfo,
     Index,
@@ -21,6 +21,9 @@ from padiff.dumpfile import (
     ValueInfo,
 )
 from tests.support.dumps import DumpBuilder
+
+if TYPE_CHECKING:
+    from padiff.comparer.judging.sums import Sums
 
 Array = npt.NDArray[Any]
 

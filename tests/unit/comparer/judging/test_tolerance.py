@@ -8,7 +8,7 @@ import pytest
 
 from padiff.comparer import ToleranceRule
 from padiff.comparer.judging.basis import Basis
-from padiff.comparer.judging.rounding import Sums
+from padiff.comparer.judging.sums import Sums
 from padiff.comparer.judging.tolerance import TolerancePolicy
 from padiff.comparer.result import Tolerance
 from padiff.dumpfile import Address, ConfigError, Phase, Role
