@@ -194,7 +194,8 @@ def _deviations(flat: Any, mean: float) -> Iterator[float]:  # noqa: ANN401 - an
     """Give sums of squared deviations of the finite elements, in float64, block by block."""
     for first in range(0, flat.size, _BLOCK):
         block = flat[first : first + _BLOCK]
-        wide = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
+        with np.errstate(all="ignore"):  # a signalling nan is no news: statistics count it
+            wide = (np.abs(block) if block.dtype.kind == "c" else block).astype(np.float64)
         away = wide[np.isfinite(wide)] - mean
         yield float(away @ away)
 

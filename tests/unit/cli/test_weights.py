@@ -127,3 +127,12 @@ def test_stats_of_long_names_keep_their_columns_on_a_narrow_terminal(
     assert shown[1] == name
     assert [line.split()[0] for line in shown[2:]] == ["reference", "candidate"]
     assert all(len(line) <= 80 for line in shown)
+
+
+def test_stats_say_nothing_of_the_kind_of_a_nan(tmp_path: Path) -> None:
+    """A nan that signals makes numpy warn when it is widened; warnings are errors here."""
+    path = tmp_path / "signalling.safetensors"
+    weights = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    write_arrays(path, {"fc.weight": weights})
+
+    assert main(["weights", "stats", str(path)]) == 0
