@@ -46,29 +46,34 @@ def build_all(
     >>> build_all(SourceLine, 2, same={"file": "net.py"}, line=[3, 7])[1]
     SourceLine(file='net.py', line=7, function='')
     """
-    constants = same or {}
-    known = 0
+    cells = _cells(cast("type", kind), count, same or {}, columns)
+    made: list[Made] = list(map(_thawed(cast("type", kind)), *cells))
+    deque(map(_CLASS_OF.__set__, made, repeat(kind)), maxlen=0)
+    return made
+
+
+def _cells(
+    kind: type, count: int, constants: Mapping[str, object], columns: Mapping[str, Sequence[object]]
+) -> list[Iterable[object]]:
+    """Give the cells of each field, in the order of the fields."""
     cells: list[Iterable[object]] = []
-    for each in fields(kind):  # type: ignore[arg-type]  # whatever is passed is a dataclass
+    for each in fields(kind):
         if each.name in columns:
             cells.append(columns[each.name])
-            known += 1
             if len(columns[each.name]) != count:
                 raise TypeError(f"{each.name}: expected {count} cells")
         elif each.name in constants:
             cells.append(repeat(constants[each.name], count))
-            known += 1
         elif each.default is not MISSING:
             cells.append(repeat(each.default, count))
         elif each.default_factory is not MISSING:
             cells.append([each.default_factory() for _ in range(count)])
         else:
             raise TypeError(f"{kind.__name__} needs {each.name}")
-    if known != len(columns) + len(constants):
+    unknown = {*columns, *constants} - {each.name for each in fields(kind)}
+    if unknown or columns.keys() & constants.keys():
         raise TypeError(f"{kind.__name__} has not all of these fields: {[*columns, *constants]}")
-    made: list[Made] = list(map(_thawed(cast("type", kind)), *cells))
-    deque(map(_CLASS_OF.__set__, made, repeat(kind)), maxlen=0)
-    return made
+    return cells
 
 
 _CLASS_OF = vars(object)["__class__"]
