@@ -11,6 +11,7 @@ from padiff.pairing.result import SideName
 from .inventory import Entry, Inventory, Unit
 
 __all__ = [
+    "Contents",
     "Key",
     "Paths",
     "bulk",
@@ -153,6 +154,36 @@ def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | No
     if len(known) != len(unit.entries) or not low or not high or min(low) == max(high):
         return None
     return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
+
+
+class Contents:
+    """What both sides hold: who holds it is a partner only of others that hold the same."""
+
+    def __init__(self, key: Key, sides: tuple[Inventory, Inventory]) -> None:
+        """Take what tells contents apart, and both sides with all their units."""
+        self._key = key
+        self._sides = sides
+        self._shared: frozenset[Hashable] | None = None
+        self._made: dict[Key, Key] = {}
+
+    def of(self, key: Key) -> Key:
+        """Ask for the same content too, where both sides hold it; one and the same for a key."""
+        if key not in self._made:
+            self._made[key] = self._with_content(key)
+        return self._made[key]
+
+    def _with_content(self, key: Key) -> Key:
+        def with_content(inventory: Inventory, unit: Unit) -> Hashable | None:
+            base = key(inventory, unit)
+            if base is None:
+                return None
+            if self._shared is None:
+                held = [{self._key(side, one) for one in side.units} for side in self._sides]
+                self._shared = frozenset(held[0] & held[1])
+            content = self._key(inventory, unit)
+            return base, content if content in self._shared else None
+
+        return with_content
 
 
 class Paths:

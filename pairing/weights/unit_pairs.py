@@ -18,6 +18,7 @@ from .inventory import UnitPair, exploded, freed
 from .recurrent import is_whole, recurrent_parts
 from .resolve import LIKELY, MAX_OTHERS, resolve
 from .unit_keys import (
+    Contents,
     Key,
     Paths,
     bulk,
@@ -64,6 +65,7 @@ class UnitSearch:
         """The scopes, and the count of pairs that they were made of."""
         self._paths = paths = Paths(self.sides)
         self._by_value = by_value(self._same), by_value(self._loose)
+        self._contents = Contents(self._by_value[0], self.sides)
         self._by_path = (
             by_path(self._same, paths, self.sides),
             by_path(self._loose, paths, self.sides),
@@ -104,8 +106,12 @@ class UnitSearch:
         self.take(_from_modules(self.left, self.right, modules))
 
     def find(self) -> None:
-        """Pair what values, names, places and words single out."""
-        same, loose = self._same, self._loose
+        """Pair what values, names, places and words single out.
+
+        A copy of what the other side holds, too, is no partner for what nothing is known of: it
+        waits for ``guess``.
+        """
+        same, loose = self._contents.of(self._same), self._contents.of(self._loose)
         self._meet(self._by_value[0], PairedBy.VALUE)
         self._meet(self._by_value[1], PairedBy.VALUE, is_strict=False)
         self._meet(self._by_path[0], PairedBy.NAME)
@@ -223,10 +229,13 @@ class UnitSearch:
         return stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
     def even(self) -> set[int]:
-        """Give Python's ids of the lone units of which both sides have as many of one shape."""
+        """Give Python's ids of the lone units of which both sides have as many of one shape.
+
+        Copies of what both sides hold are counted by themselves.
+        """
         return {
             id(unit)
-            for ours, theirs in self._buckets(self._same)
+            for ours, theirs in self._buckets(self._contents.of(self._same))
             if len(ours) == len(theirs)
             for unit in (*ours, *theirs)
         }

@@ -376,3 +376,27 @@ def test_layers_that_both_sides_have_as_many_of_are_no_parts_of_a_larger_one() -
 
     assert (plan.missing, plan.choices) == ((), ())
     assert {str(pair.rule) for pair in plan.pairs} == {"identity"}
+
+
+def test_spare_copies_of_a_layer_are_no_partners_for_what_a_fused_one_is_made_of() -> None:
+    """One instance of four layers with four copies of it, and q, k, v of its size beside it."""
+    shared, parts = _random(6, 6), [_random(6, 6) for _ in "qkv"]
+    one = _side(
+        "torch",
+        {
+            "shared": ("torch.nn.Linear", {"weight": shared}),
+            **{n: ("torch.nn.Linear", {"weight": p}) for n, p in zip("qkv", parts, strict=True)},
+        },
+    )
+    two = _side(
+        "paddle",
+        {
+            **{n: ("paddle.nn.Linear", {"weight": shared.T}) for n in ("a", "b", "c", "d")},
+            "all": ("paddle.nn.Linear", {"weight": np.concatenate(parts).T}),
+        },
+    )
+
+    shown = _shown(plan_weights(one, two), one, two)
+
+    assert shown["all.weight"] == "q.weight + k.weight + v.weight: concat 0 | transpose"
+    assert set(shown) - {"all.weight"} <= {"a.weight", "b.weight", "c.weight", "d.weight"}
