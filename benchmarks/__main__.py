@@ -8,8 +8,9 @@ import os
 import platform
 
 from .figure import print_figures
+from .scale import Scale
 
-_PARTS = {
+PARTS = {
     "dumping": "RECORDING against a plain forward + backward and numpy.save of the same bytes",
     "between": "TRAINING under padiff in the steps that are not recorded",
     "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
@@ -24,17 +25,18 @@ _PARTS = {
 def main() -> None:
     """Run the parts that were named, all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
     chosen = parser.parse_args()
-    unknown = set(chosen.parts) - set(_PARTS)
+    unknown = set(chosen.parts) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    scale = Scale.QUICK if chosen.quick else Scale.FULL
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
     print(f"{platform.platform()}, {os.cpu_count()} cores, load {load} when it began")
-    for name in chosen.parts or _PARTS:
+    for name in chosen.parts or PARTS:
         module = importlib.import_module(f"benchmarks.{name}")
-        print_figures(_PARTS[name], module.figures(quick=chosen.quick))
+        print_figures(PARTS[name], module.figures(scale=scale))
 
 
 if __name__ == "__main__":

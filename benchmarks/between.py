@@ -21,6 +21,7 @@ from padiff.dumper.runs.scriptmodel import Choice
 from padiff.dumper.runs.scriptwatch import ScriptWatch
 
 from .figure import Figure
+from .scale import Scale
 from .workloads import FRAMEWORKS, build
 
 if TYPE_CHECKING:
@@ -33,11 +34,12 @@ _NORMAL_95 = 1.96
 """Standard errors on either side of a mean that hold 95 % of a normal distribution."""
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Measure the recorder and the watch of scripts, in every framework."""
-    rounds, steps = (20, 200) if quick else (60, 500)
+    rounds, steps = scale.pick(full=(60, 500), quick=(20, 200), tiny=(2, 3))
+    small = scale.pick(full=Scale.QUICK, quick=Scale.QUICK, tiny=Scale.TINY)
     for framework in FRAMEWORKS:
-        real_s = _seconds(build(framework, "gpt", quick=True).step, 10)
+        real_s = _seconds(build(framework, "gpt", scale=small).step, 10)
         for name, context in (("padiff.record", _recorder), ("--script", _watch)):
             train = _Training(framework)
             added = [_difference(train, context, steps) for _ in range(rounds)]

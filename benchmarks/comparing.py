@@ -27,19 +27,22 @@ from .rounds import take_turns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .scale import Scale
+
 Array = npt.NDArray[Any]
 
 TOLERANCE = Tolerance(atol=1e-5, rtol=1.3e-6)
 GATED = "passing float32"
 BLOCK = 65536
+MIB = 1 << 20
 SMALL_ELEMENTS = 256
 """1 KiB of float32."""
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Measure large pairs of several kinds, many small ones, and one larger than memory."""
-    size = 4_000_000 if quick else 16_000_000
-    rounds = 3 if quick else 9
+    size = scale.pick(full=16_000_000, quick=4_000_000, tiny=10_000)
+    rounds = scale.pick(full=9, quick=3, tiny=1)
     random = np.random.default_rng(1)
     close = _pair(size, noise=1e-7, zeros=0.0)
     absolute = np.float32(1e-6) * random.standard_normal(size, dtype=np.float32)
@@ -56,8 +59,8 @@ def figures(*, quick: bool) -> Iterator[Figure]:
     }
     for name, (reference, candidate) in cases.items():
         yield from _ratios(name, reference, candidate, rounds=rounds)
-    yield _small(10_000 if quick else 100_000)
-    yield _sparse((1 if quick else 10) << 30)
+    yield _small(scale.pick(full=100_000, quick=10_000, tiny=500))
+    yield _sparse(scale.pick(full=10_240, quick=1_024, tiny=4))
 
 
 def _pair(size: int, *, noise: float, zeros: float) -> tuple[Array, Array]:
@@ -134,14 +137,14 @@ def _small(count: int) -> Figure:
     each = BATCH // SMALL_ELEMENTS
     known = random.standard_normal((each, SMALL_ELEMENTS), dtype=np.float32)
     found = known * (1 + np.float32(1e-7) * random.standard_normal(known.shape, dtype=np.float32))
-    pairs = list(zip(known, found, strict=True))
+    tolerances, shapes = [TOLERANCE] * each, [(SMALL_ELEMENTS,)] * each
     room = Room()
     began = time.process_time()
     for _ in range(count // each):
-        measure_small(pairs, [TOLERANCE] * each, mean=False, room=room)
+        measure_small(known, found, tolerances, shapes=shapes, mean=False, room=room)
     batched = (time.process_time() - began) / (count // each * each)
     began = time.process_time()
-    for one, other in pairs:
+    for one, other in zip(known, found, strict=True):
         measure(one, other, TOLERANCE)
     alone = (time.process_time() - began) / each
     return Figure(
@@ -153,18 +156,18 @@ def _small(count: int) -> Figure:
     )
 
 
-def _sparse(size_bytes: int) -> Figure:
+def _sparse(mebibytes: int) -> Figure:
     """Measure two sparse files in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="padiff-bench-") as made:
         for name in ("reference", "candidate"):
             with (Path(made) / name).open("wb") as file:
-                file.truncate(size_bytes)
+                file.truncate(mebibytes * MIB)
         command = [sys.executable, "-m", "benchmarks.comparing", made]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)
     return Figure(
-        name=f"one pair of 2 x {size_bytes >> 30} GiB, sparse: memory",
-        value=found["peak"] / (1 << 20),
+        name=f"one pair of 2 x {mebibytes} MiB, sparse: memory",
+        value=found["peak"] / MIB,
         unit="MiB",
         at_most=256,
         detail=f"peak over the interpreter; {found['wall']:.1f} s",

@@ -13,20 +13,22 @@ from .workloads import FRAMEWORKS, MODELS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .scale import Scale
+
 _MIB = 1 << 20
 _MODES = ("stats", "digest")
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Measure every model in every framework."""
     for framework in FRAMEWORKS:
         for name in MODELS:
             label = f"{framework} {name}"
-            timed = _in_process("time", framework, name, quick=quick)
+            timed = _in_process("time", framework, name, scale=scale)
             yield from _of_time(label, timed)
-            plain = _in_process("plain", framework, name, quick=quick)["peak"]
+            plain = _in_process("plain", framework, name, scale=scale)["peak"]
             for mode in ("full", *_MODES):
-                peak = _in_process(mode, framework, name, quick=quick)["peak"]
+                peak = _in_process(mode, framework, name, scale=scale)["peak"]
                 yield Figure(
                     name=f"{label}: peak memory over plain, {mode}",
                     value=(peak - plain) / _MIB,
@@ -75,10 +77,10 @@ def _of_time(label: str, timed: dict[str, Any]) -> Iterator[Figure]:
     )
 
 
-def _in_process(task: str, framework: str, name: str, *, quick: bool) -> dict[str, Any]:
+def _in_process(task: str, framework: str, name: str, *, scale: Scale) -> dict[str, Any]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.recordtrial", task]
     done = subprocess.run(
-        [*command, framework, name, *(["--quick"] if quick else [])],
+        [*command, framework, name, "--scale", scale],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

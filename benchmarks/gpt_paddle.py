@@ -22,7 +22,10 @@ class Attention(nn.Layer):
         query, key, value = paddle.unbind(split.transpose([2, 0, 3, 1, 4]))
         scores = query @ key.transpose([0, 1, 3, 2]) * (width // self.heads) ** -0.5
         mixed = nn.functional.softmax(scores + mask) @ value
-        return self.out(mixed.transpose([0, 2, 1, 3]).reshape([batch, length, width]))
+        joined: paddle.Tensor = self.out(
+            mixed.transpose([0, 2, 1, 3]).reshape([batch, length, width])
+        )
+        return joined
 
 
 class Block(nn.Layer):
@@ -40,7 +43,8 @@ class Block(nn.Layer):
     def forward(self, hidden: paddle.Tensor, mask: paddle.Tensor) -> paddle.Tensor:
         """Map (batch, seq, width) to the same shape."""
         hidden = hidden + self.attention(self.norm1(hidden), mask)
-        return hidden + self.down(self.gelu(self.up(self.norm2(hidden))))
+        added: paddle.Tensor = hidden + self.down(self.gelu(self.up(self.norm2(hidden))))
+        return added
 
 
 class GPT(nn.Layer):
@@ -61,4 +65,5 @@ class GPT(nn.Layer):
         hidden = self.tokens(ids) + self.positions(paddle.arange(length))
         for block in self.blocks:
             hidden = block(hidden, mask)
-        return self.head(self.norm(hidden))
+        scores: paddle.Tensor = self.head(self.norm(hidden))
+        return scores

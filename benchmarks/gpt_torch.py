@@ -22,7 +22,8 @@ class Attention(nn.Module):
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
         scores = query @ key.transpose(-2, -1) * (width // self.heads) ** -0.5
         mixed = torch.softmax(scores + mask, dim=-1) @ value
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        joined: torch.Tensor = self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return joined
 
 
 class Block(nn.Module):
@@ -40,7 +41,8 @@ class Block(nn.Module):
     def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Map (batch, seq, width) to the same shape."""
         hidden = hidden + self.attention(self.norm1(hidden), mask)
-        return hidden + self.down(self.gelu(self.up(self.norm2(hidden))))
+        added: torch.Tensor = hidden + self.down(self.gelu(self.up(self.norm2(hidden))))
+        return added
 
 
 class GPT(nn.Module):
@@ -61,4 +63,5 @@ class GPT(nn.Module):
         hidden = self.tokens(ids) + self.positions(torch.arange(length))
         for block in self.blocks:
             hidden = block(hidden, mask)
-        return self.head(self.norm(hidden))
+        scores: torch.Tensor = self.head(self.norm(hidden))
+        return scores

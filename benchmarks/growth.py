@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from padiff.comparer import Comparison
 
+    from .scale import Scale
+
     Write = Callable[[Path], Path]
 
 _TIMES = 10
@@ -43,9 +45,9 @@ _ROUNDS = 3
 _PARTS = ("write", "check", "compare", "report", "map", "open")
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Record, and work with dumps of one size and of ten times that, in processor time."""
-    calls, mebibytes, depth = (300, 8, 30) if quick else (2_000, 48, 100)
+    calls, mebibytes, depth = scale.pick(full=(2_000, 48, 100), quick=(300, 8, 30), tiny=(4, 1, 3))
     for what, small, make in (
         ("calls", calls, _of_calls),
         ("MiB", mebibytes, _of_bytes),
@@ -62,7 +64,7 @@ def figures(*, quick: bool) -> Iterator[Figure]:
                 at_most=_MOST,
                 detail=f"{before:.3f} s -> {after:.3f} s",
             )
-    yield from recordgrowth.figures(quick=quick)
+    yield from recordgrowth.figures(scale=scale)
 
 
 def _costs(folder: Path, size: int, make: Callable[[int, float], Write]) -> dict[str, float]:

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.pairing import Pairing
-from tests.support.treegen import Run
+    from tests.support.treegen import Run
+
+    from .scale import Scale
 
 _CALLS_PER_BLOCK = 7.5
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Pair sides of about 2 000 and 20 000 calls: the same tree, and a port with another tree."""
-    sizes = (500, 2_000) if quick else (2_000, 20_000)
+    sizes = scale.pick(full=(2_000, 20_000), quick=(500, 2_000), tiny=(15, 60))
     for kind in ("same tree", "other tree", "other tree, weights and names"):
         seconds = []
         counts = []
@@ -55,18 +57,18 @@ def figures(*, quick: bool) -> Iterator[Figure]:
             unit="x",
             detail="1 is linear",
         )
-    yield from _extreme_figures(quick=quick)
-    yield from _weight_figures(quick=quick)
+    yield from _extreme_figures(scale=scale)
+    yield from _weight_figures(scale=scale)
 
 
 _LEVELS = 5_000
 
 
-def _extreme_figures(*, quick: bool) -> Iterator[Figure]:
+def _extreme_figures(*, scale: Scale) -> Iterator[Figure]:
     """Pair forms that no name helps with: other names throughout, once with other values too."""
     for kind in (*EXTREMES, *WIDE):
         count = _LEVELS if kind.startswith("nested") else _UNITS
-        count = count // 10 if quick else count
+        count = count // scale.pick(full=1, quick=10, tiny=250)
         for seed, values in ((0, "the same values"), (1, "other values")):
             reference = extreme(kind, count, Dialect.SAME)
             candidate = extreme(kind, count, Dialect.STRANGE, seed=seed)
@@ -87,9 +89,9 @@ _UNITS_PER_BLOCK = 2.32
 _UNITS = 20_000
 
 
-def _weight_figures(*, quick: bool) -> Iterator[Figure]:
+def _weight_figures(*, scale: Scale) -> Iterator[Figure]:
     """Plan the weights of about 20 000 modules without and with equal values."""
-    sizes = (500, 2_000) if quick else (2_000, _UNITS)
+    sizes = scale.pick(full=(2_000, _UNITS), quick=(500, 2_000), tiny=(5, 20))
     for kind in ("same tree", "other tree", "other tree, weights and names"):
         seconds = []
         counts = []

@@ -18,6 +18,8 @@ from .figure import Figure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .scale import Scale
+
 _TIMES = 10
 _MOST = 12.0
 _ROUNDS = 3
@@ -40,9 +42,9 @@ class Repeated(torch.nn.Module):
         return x
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Record models of one size and of ten times that."""
-    calls, mebibytes, depth = (50, 16, 10) if quick else (500, 32, 60)
+    calls, mebibytes, depth = scale.pick(full=(500, 32, 60), quick=(50, 16, 10), tiny=(2, 1, 2))
     for what, small, make in (
         ("calls", calls, _of_calls),
         ("MiB", mebibytes, _of_bytes),

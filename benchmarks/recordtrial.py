@@ -19,6 +19,7 @@ from padiff.dumpfile import Keep, open_dump
 
 from .memory import peak_bytes
 from .rounds import Rounds, take_turns
+from .scale import Scale
 from .workloads import FRAMEWORKS, MODELS, build
 
 if TYPE_CHECKING:
@@ -31,17 +32,17 @@ _MODES = ("full", "stats", "digest")
 _Arrays = list[np.ndarray[Any, Any]]
 
 
-def measure(framework: str, name: str, folder: Path, *, quick: bool) -> dict[str, Any]:
+def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[str, Any]:
     """Time recording in all modes, a plain step, and other ways to write the same bytes."""
-    work = build(framework, name, quick=quick)
+    work = build(framework, name, scale=scale)
     dump = _record(work, folder)
     arrays, met = _arrays(dump)
     size_bytes = sum(file.size_bytes for file in open_dump(dump).files)
     savers = _savers(framework, arrays, folder)
     sides: dict[str, Callable[[], object]] = {"plain": work.step, **savers}
     sides |= {mode: partial(_record, work, folder, content=mode) for mode in _MODES}
-    taken = take_turns(sides, rounds=5 if quick else 3)
-    between = _between(work, folder, rounds=15 if quick else 3)
+    taken = take_turns(sides, rounds=scale.pick(full=3, quick=5, tiny=1))
+    between = _between(work, folder, rounds=scale.pick(full=3, quick=15, tiny=1))
     distinct = sum(array.nbytes for array in arrays)
     shown = ", ".join(f"{side} {taken.median(side):.2f} s" for side in sides)
     return {
@@ -117,8 +118,8 @@ def _arrays(dump: Path) -> tuple[_Arrays, int]:
     return arrays, met
 
 
-def _peak(framework: str, name: str, folder: Path, *, quick: bool, mode: str) -> dict[str, Any]:
-    work = build(framework, name, quick=quick)
+def _peak(framework: str, name: str, folder: Path, *, scale: Scale, mode: str) -> dict[str, Any]:
+    work = build(framework, name, scale=scale)
     work.step()
     if mode == "plain":
         work.step()
@@ -132,14 +133,14 @@ def _main() -> None:
     parser.add_argument("task", choices=["time", "plain", *_MODES])
     parser.add_argument("framework", choices=FRAMEWORKS)
     parser.add_argument("model", choices=MODELS)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--scale", type=Scale, choices=list(Scale), default=Scale.FULL)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="padiff-bench-") as made:
         where = (chosen.framework, chosen.model, Path(made))
         if chosen.task == "time":
-            answer = measure(*where, quick=chosen.quick)
+            answer = measure(*where, scale=chosen.scale)
         else:
-            answer = _peak(*where, quick=chosen.quick, mode=chosen.task)
+            answer = _peak(*where, scale=chosen.scale, mode=chosen.task)
     print(json.dumps(answer))
 
 

@@ -13,21 +13,26 @@ from .rounds import take_turns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .scale import Scale
+
 _COUNT = """
 import sys
 before = set(sys.modules)
 {code}
 print(len(set(sys.modules) - before), file=sys.stderr)
 """
-COMMANDS = ("dump", "compare", "check", "show", "report", "judge", "map", "weights", "extract")
+COMMANDS = (
+    *("dump", "compare", "compare-logs", "judge", "report", "extract"),
+    *("pack", "accept", "show", "check", "weights", "map"),
+)
 _HELP = "import sys; sys.argv[1:] = ['--help']; from padiff.cli.main import main; main()"
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Measure ``import padiff``, ``padiff --help`` and the help of every command."""
     yield Figure(name="import padiff: modules imported", value=_count("import padiff"))
     yield Figure(name="padiff --help: modules imported", value=_count(_HELP))
-    rounds = 3 if quick else 9
+    rounds = scale.pick(full=9, quick=3, tiny=1)
     taken = take_turns({"bare": lambda: _run("pass"), "help": lambda: _run(_HELP)}, rounds=rounds)
     yield Figure(
         name="padiff --help: wall time",
@@ -37,7 +42,7 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         detail=f"an interpreter that does nothing: {taken.median('bare'):.3f} s",
     )
     libraries = _seconds("import numpy, h5py, ml_dtypes, click", rounds)
-    for command in COMMANDS:
+    for command in scale.pick(full=COMMANDS, quick=COMMANDS, tiny=COMMANDS[:1]):
         code = _HELP.replace("['--help']", f"[{command!r}, '--help']")
         yield Figure(
             name=f"padiff {command} --help: processor time",

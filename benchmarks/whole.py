@@ -34,27 +34,31 @@ from .smallnet import RECORDS_PER_BLOCK, write_small
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .scale import Scale
+
 _MIB = 1 << 20
+_SPARSE_BYTES = 256 << 20
+"""Of one tensor of the sparse files."""
 
 
-def figures(*, quick: bool) -> Iterator[Figure]:
+def figures(*, scale: Scale) -> Iterator[Figure]:
     """Compare large dumps that pass, identical ones, and many small tensors."""
     with tempfile.TemporaryDirectory(prefix="padiff-bench-") as made:
         folder = Path(made)
-        elements = 4 << 20
-        tensors = 8 if quick else 64
+        elements = scale.pick(full=4 << 20, quick=4 << 20, tiny=1 << 12)
+        tensors = scale.pick(full=64, quick=8, tiny=2)
         for name, noise in (("reference", 0.0), ("same", 0.0), ("close", 2e-7)):
             _write(folder / name, tensors, elements, noise=noise)
         yield from _large(folder, size_bytes=tensors * elements * 4)
-        yield from _threads(folder)
-        yield from _sparse(folder, gibibytes=1 if quick else 10)
-        yield from _small(folder, records=20_000 if quick else 100_000)
+        yield from _threads(folder, rounds=scale.pick(full=3, quick=3, tiny=1))
+        yield from _sparse(folder, mebibytes=scale.pick(full=10_240, quick=1_024, tiny=256))
+        yield from _small(folder, records=scale.pick(full=100_000, quick=20_000, tiny=100))
 
 
-def _threads(folder: Path) -> Iterator[Figure]:
+def _threads(folder: Path, *, rounds: int) -> Iterator[Figure]:
     """Compare large dumps with one thread and with two, in turns."""
     taken: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
-    for _ in range(3):
+    for _ in range(rounds):
         for jobs, found in taken.items():
             found.append(_compare(folder, "reference", "close", jobs=jobs))
     one, two = (min(found, key=lambda each: float(each["wall"])) for found in taken.values())
@@ -68,20 +72,20 @@ def _threads(folder: Path) -> Iterator[Figure]:
     )
 
 
-def _sparse(folder: Path, *, gibibytes: int) -> Iterator[Figure]:
+def _sparse(folder: Path, *, mebibytes: int) -> Iterator[Figure]:
     """Compare two large dumps whose elements are holes in their files."""
-    elements = 64 << 20
+    tensors = mebibytes * _MIB // _SPARSE_BYTES
     for digest in (1, 2):
-        write_sparse(folder / f"sparse {digest}", 4 * gibibytes, elements, digest=digest)
+        write_sparse(folder / f"sparse {digest}", tensors, _SPARSE_BYTES // 4, digest=digest)
     idle = _compare(folder, "", "")
     found = _compare(folder, "sparse 1", "sparse 2")
     yield Figure(
-        name=f"2 x {gibibytes} GiB of sparse files: peak memory over the interpreter",
+        name=f"2 x {mebibytes} MiB of sparse files: peak memory over the interpreter",
         value=(found["peak"] - idle["peak"]) / _MIB,
         unit="MiB",
         at_most=256,
-        detail=f"{4 * gibibytes} pairs of 256 MiB; {found['wall']:.0f} s, processor time "
-        f"{found['cpu']:.0f} s",
+        detail=f"{tensors} pairs of {_SPARSE_BYTES // _MIB} MiB; {found['wall']:.0f} s, "
+        f"processor time {found['cpu']:.0f} s",
     )
 
 
@@ -228,9 +232,10 @@ def _main() -> None:
 
     wall, cpu = time.perf_counter(), time.process_time()
     if chosen.reference:
-        names = chosen.reference, chosen.candidate
-        settings = CompareSettings(jobs=chosen.jobs)
-        found = compare(*(chosen.folder / name for name in names), settings)
+        reference, candidate = (
+            chosen.folder / name for name in (chosen.reference, chosen.candidate)
+        )
+        found = compare(reference, candidate, CompareSettings(jobs=chosen.jobs))
         if found.verdict != "match":
             raise SystemExit(f"expected a match: {found.reasons}")
     answer = {

@@ -12,6 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .scale import Scale
+
 FRAMEWORKS = ("torch", "paddle")
 MODELS = ("resnet", "gpt")
 
@@ -25,17 +27,17 @@ class Workload:
     description: str
 
 
-def build(framework: str, name: str, *, quick: bool) -> Workload:
+def build(framework: str, name: str, *, scale: Scale) -> Workload:
     """Build a model of realistic size with its input; imports the framework.
 
     Args:
         framework: One of ``FRAMEWORKS``.
         name: One of ``MODELS``.
-        quick: Take small inputs.
+        scale: How large it and its inputs are.
     """
     module = importlib.import_module(framework)
     module.manual_seed(0) if framework == "torch" else module.seed(0)
-    model, inputs, description = _RECIPES[name](framework, quick)
+    model, inputs, description = _RECIPES[name](framework, scale)
     model.eval()  # running statistics would drift from round to round
     clear = model.zero_grad if framework == "torch" else partial(model.clear_gradients, False)  # noqa: FBT003
     tensor = module.from_numpy(inputs) if framework == "torch" else module.to_tensor(inputs)
@@ -48,9 +50,10 @@ def build(framework: str, name: str, *, quick: bool) -> Workload:
     return Workload(model=model, step=step, description=description)
 
 
-def _resnet(framework: str, quick: bool) -> tuple[Any, Any, str]:
-    shape = (2, 3, 96, 96) if quick else (8, 3, 224, 224)
-    layers = 18 if quick else 50
+def _resnet(framework: str, scale: Scale) -> tuple[Any, Any, str]:
+    shape, layers = scale.pick(
+        full=((8, 3, 224, 224), 50), quick=((2, 3, 96, 96), 18), tiny=((1, 3, 32, 32), 18)
+    )
     images = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     model = _torch_resnet(layers) if framework == "torch" else _paddle_resnet(layers)
     return model, images, f"ResNet-{layers}, input {'x'.join(map(str, shape))}"
@@ -67,13 +70,16 @@ def _paddle_resnet(layers: int) -> Any:  # noqa: ANN401 - a framework's model
     return getattr(importlib.import_module("paddle.vision.models"), f"resnet{layers}")()
 
 
-def _gpt(framework: str, quick: bool) -> tuple[Any, Any, str]:
-    layers, width, batch, length = (2, 128, 2, 64) if quick else (12, 768, 4, 128)
-    vocabulary = 8192 if quick else 256  # of bytes: what is measured is the blocks
+def _gpt(framework: str, scale: Scale) -> tuple[Any, Any, str]:
+    layers, width, batch, length = scale.pick(
+        full=(12, 768, 4, 128), quick=(2, 128, 2, 64), tiny=(1, 64, 1, 8)
+    )
+    # At full size of bytes: what is measured is the blocks.
+    vocabulary = scale.pick(full=256, quick=8192, tiny=256)
     kind = importlib.import_module(f"benchmarks.gpt_{framework}").GPT
     model = kind(layers=layers, width=width, heads=width // 64, vocabulary=vocabulary)
     ids = np.random.default_rng(0).integers(0, vocabulary, (batch, length))
     return model, ids, f"GPT, {layers} layers of {width}, {batch}x{length} ids"
 
 
-_RECIPES: dict[str, Callable[[str, bool], tuple[Any, Any, str]]] = {"resnet": _resnet, "gpt": _gpt}
+_RECIPES: dict[str, Callable[[str, Scale], tuple[Any, Any, str]]] = {"resnet": _resnet, "gpt": _gpt}

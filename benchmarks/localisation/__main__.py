@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.figure import print_figures
+from benchmarks.scale import Scale
 
 from .score import figures
 
@@ -19,7 +20,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.keep is not None:
         chosen.keep.mkdir(parents=True, exist_ok=True)
-    found = figures(quick=chosen.quick, only=chosen.only, keep=chosen.keep)
+    scale = Scale.QUICK if chosen.quick else Scale.FULL
+    found = figures(scale=scale, only=chosen.only, keep=chosen.keep)
     print_figures(f"LOCALISING: {chosen.only}", found)
 
 

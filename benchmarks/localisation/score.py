@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure
+from benchmarks.scale import Scale
 
 from .corpus import DTYPES, Trial, trials
 from .trial import WAYS, Found, look, record
@@ -47,17 +48,21 @@ class Tally:
     """Clean pairs that alarmed, and what they named first."""
 
 
-def figures(*, quick: bool, only: str = "*", keep: Path | None = None) -> Iterator[Figure]:
+def figures(*, scale: Scale, only: str = "*", keep: Path | None = None) -> Iterator[Figure]:
     """Run the trials, saying on stderr what came of each, and give the shares in per cent.
 
     Args:
-        quick: Only the middle block and the first seed.
+        scale: Below full size only the middle block and the first seed.
         only: Glob over ``<dtype> <name>`` of the trials.
         keep: Folder in which the dumps stay; those that are there already are not recorded again.
     """
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     effects: dict[str, float] = {}
-    chosen = [one for one in trials(quick=quick) if fnmatch(f"{one.dtype} {one.name}", only)]
+    chosen = [
+        one
+        for one in trials(quick=scale is not Scale.FULL)
+        if fnmatch(f"{one.dtype} {one.name}", only)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         for number, trial in enumerate(chosen, start=1):
