@@ -55,7 +55,7 @@ KIBI = 1024
     "--inputs-from",
     metavar="DUMP",
     type=click.Path(path_type=Path),
-    help="Feed what another dump recorded as the inputs of its root call.",
+    help="Feed what another dump, packed or not, recorded as the inputs of its root call.",
 )
 @click.option("--name", metavar="NAME", help="Name of the dump.  [default: the class name]")
 @click.option(
@@ -112,8 +112,8 @@ KIBI = 1024
     "--feed",
     metavar="DUMP",
     type=click.Path(path_type=Path),
-    help="Let each call hand on what this dump recorded of its partner, so that errors do not add "
-    "up and each module is judged by itself; also gives the inputs.",
+    help="Let each call hand on what this dump, packed or not, recorded of its partner, so that "
+    "errors do not add up and each module is judged by itself; also gives the inputs.",
 )
 @click.option(
     "--feed-phase",
@@ -126,8 +126,8 @@ KIBI = 1024
     "--weights-from",
     metavar="SOURCE",
     type=click.Path(path_type=Path),
-    help="Load weights and buffers into the model before it runs: a dump, a .safetensors, a torch "
-    ".pth, .pt or .bin, or a Paddle .pdparams.",
+    help="Load weights and buffers into the model before it runs: a dump, packed or not, a "
+    ".safetensors, a torch .pth, .pt or .bin, or a Paddle .pdparams.",
 )
 @click.option(
     "--map",

@@ -28,7 +28,7 @@ __all__ = ["pack"]
 def pack(dump: Path, output: Path | None, *, overwrite: bool) -> int:
     """Write DUMP as one compressed file.
 
-    Commands that compare, show, check or extract read such a file as they read a dump.
+    Every command that reads a dump reads such a file, too.
     """
     target = dump.resolve().with_name(dump.resolve().name + PACKED_SUFFIX)
     target = target if output is None else output

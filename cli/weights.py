@@ -26,8 +26,8 @@ _map_option = click.option("--map", "map_path", type=_SOURCE, help="Map file wit
 def weights() -> None:
     """Plan, convert, compare and look at weights of dumps and checkpoint files.
 
-    Each side is a dump, a .safetensors, a torch .pth, .pt or .bin state dict, or a Paddle
-    .pdparams. A dump without a run (padiff dump --no-run) is enough.
+    Each side is a dump, packed or not, a .safetensors, a torch .pth, .pt or .bin state dict, or a
+    Paddle .pdparams. A dump without a run (padiff dump --no-run) is enough.
     """
 
 

@@ -115,6 +115,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     A path with another name than a packed dump has is given back as it is.
 
     Raises:
+        DumpNotFoundError: There is no such file.
         DumpFormatError: The file is no packed dump, or is damaged.
     """
     if not path.name.endswith(PACKED_SUFFIX):
@@ -122,7 +123,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         return
     with ExitStack() as exits:
         try:
-            place = exits.enter_context(scratch_folder()) / "dump"
+            place = exits.enter_context(scratch_folder()) / _plain_name(path)
         except OSError as error:
             raise DumpFormatError(
                 f"cannot read packed dump {str(path)!r}: no temporary folder: "
@@ -131,6 +132,12 @@ def unpacked(path: Path) -> Iterator[Path]:
             ) from error
         _unpack(path, place)
         yield place
+
+
+def _plain_name(path: Path) -> str:
+    """Give the folder the file's own name, which what is said of it can repeat."""
+    name = path.name.removesuffix(PACKED_SUFFIX)
+    return name if name.strip(".") else "dump"
 
 
 def _unpack(path: Path, place: Path) -> None:
@@ -153,6 +160,8 @@ def _unpack(path: Path, place: Path) -> None:
         raise
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
         raise DumpFormatError(f"{what}: {error}", hint="see `padiff pack`") from error
+    except FileNotFoundError as error:
+        raise DumpNotFoundError(f"{what}: there is no such file") from error
     except (EOFError, OSError, ValueError) as error:
         raise DumpFormatError(f"{what}: {error}") from error
     except zlib.error as error:

@@ -17,11 +17,13 @@ from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, seed_all, write_structure
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
+from .sources import opened_sources
 from .target import import_target
 from .training import Training, prepare_training
 from .usercode import UserCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model
@@ -51,7 +53,11 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         RecordError: The user's model raised; its exception is the ``__cause__``.
         DumpError: The dump cannot be written, or one to be read cannot be.
     """
-    report = Progress() if progress is None else progress
+    with opened_sources(settings) as found:
+        return _recorded(found, Progress() if progress is None else progress)
+
+
+def _recorded(settings: RunSettings, report: Progress) -> Path:
     report.stage("loading the model")
     adapter, model, notes = load_model(settings)
     model = adapter.place(model, device=settings.device, dtype=settings.dtype)
@@ -68,10 +74,11 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         notes += load_weights_into(settings, adapter, model, lambda: one.forward(0))
     feeder = _feeder(settings, adapter, model, one)
     training = prepare_training(settings.train, adapter, model)
+    repeats = None
     if settings.repeat is not None:
         _check_repeatable(settings.train, training)
+        repeats = Repeats(settings.repeat, adapter, model)
     record = _with_plan(settings.record, settings.train.steps)
-    repeats = None if settings.repeat is None else Repeats(settings.repeat, adapter, model)
     recorder = Recorder(model, record, adapter, optimizers=training.optimizers)
     recorder.describe(
         model=str(settings.model),
@@ -85,14 +92,7 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         report.stage("writing")
     if repeats is not None:
         report.stage("measuring the noise floor")
-
-        def again(fed: StepInputs, record: RecordSettings) -> Path:
-            afresh = prepare_training(settings.train, adapter, model)
-            with Recorder(model, record, adapter, optimizers=afresh.optimizers) as sibling:
-                _Run(settings, adapter, model, fed, Progress()).steps(sibling, afresh, feeder)
-            return sibling.path
-
-        repeats.measure(recorder.path, record, inputs, again)
+        repeats.measure(recorder.path, record, inputs, one.sibling(feeder))
     return recorder.path
 
 
@@ -128,6 +128,18 @@ class _Run:
                 self.step(number, recorder, training)
         if feeder is not None:
             recorder.describe(notes=feeder.notes(), settings=feeder.settings())
+
+    def sibling(self, feeder: Feeder | None) -> Callable[[StepInputs, RecordSettings], Path]:
+        """Give what runs all steps once more: of other inputs, and into a dump of its own."""
+        settings, adapter, model = self._settings, self._adapter, self._model
+
+        def again(fed: StepInputs, record: RecordSettings) -> Path:
+            training = prepare_training(settings.train, adapter, model)
+            with Recorder(model, record, adapter, optimizers=training.optimizers) as recorder:
+                _Run(settings, adapter, model, fed, Progress()).steps(recorder, training, feeder)
+            return recorder.path
+
+        return again
 
     def step(self, number: int, recorder: Recorder, training: Training) -> None:
         """Run one step: forward, loss, backward, update."""

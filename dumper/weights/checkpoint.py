@@ -32,6 +32,7 @@ from padiff.dumpfile import (
     statistics_of,
 )
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME
+from padiff.dumpfile.packed import PACKED_SUFFIX, unpacked
 from padiff.dumpfile.wholefile import whole_file
 
 from .array_pickle import read_array_pickle
@@ -108,7 +109,7 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
     """Open a dump or a checkpoint file as a side.
 
     Args:
-        path: A dump's directory, or a file.
+        path: A dump's directory, a packed dump, or a checkpoint file.
         framework: Whose conventions a safetensors file follows; told by the names if empty.
 
     Raises:
@@ -118,17 +119,19 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
     place = Path(path)
     if place.is_dir() and not (place / MANIFEST_NAME).exists():
         place = find_checkpoint(place) or place
-    if place.is_file() or (not place.exists() and _is_checkpoint(place)):
+    if _is_checkpoint(place):
         arrays, found = read_arrays(place)
         yield FileSide(arrays, framework or found or _told_by(arrays))
     else:
-        with open_dump(place).open() as side:
+        with unpacked(place) as folder, open_dump(folder).open() as side:
             yield side
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Tell whether a name is that of a checkpoint file."""
+    """Tell files of weights from dumps: any file that is no packed dump, or the name of one."""
     suffixes = (".safetensors", ".pdparams", INDEX_SUFFIX, *_TORCH_SUFFIXES)
+    if path.exists():
+        return path.is_file() and not path.name.endswith(PACKED_SUFFIX)
     return path.name.lower().endswith(suffixes)
 
 

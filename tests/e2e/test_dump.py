@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from padiff.dumpfile import open_dump
 from tests.support.command import command, environment_for, run_padiff
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def fill(tmp_path: Path, framework: str) -> Path:
     (tmp_path / "net.py").write_text({"torch": TORCH, "paddle": PADDLE}[framework] + MODELS)
     np.save(tmp_path / "x.npy", np.ones((2, 4)))
     np.save(tmp_path / "wrong.npy", np.ones((2, 5)))
+    (tmp_path / "text.padiff.zip").write_text("no archive")
     return tmp_path
 
 
@@ -98,6 +101,27 @@ def test_dump_needs_only_its_own_framework_and_says_where_it_is(
     assert "records" in last
     assert (folder / "padiff_dump" / "Net" / "manifest.json").is_file()
     assert "\r" not in done.stderr
+
+
+def test_a_packed_dump_gives_inputs_weights_and_outputs_to_hand_on(folder: Path) -> None:
+    again = ["dump", "--model", "net.py:Net", "--out", "dumps"]
+    first = run_padiff(*again, "--inputs", "x.npy", "--name", "first", "--seed", "1", cwd=folder)
+    packed = run_padiff("pack", "dumps/first", "-o", "first.padiff.zip", cwd=folder)
+    shutil.rmtree(folder / "dumps" / "first")
+    sources = ["--inputs-from", "first.padiff.zip", "--weights-from", "first.padiff.zip"]
+    loaded = run_padiff(*again, *sources, "--name", "loaded", "--seed", "2", cwd=folder)
+    fed = run_padiff(
+        *again, "--feed", "first.padiff.zip", "--name", "fed", "--seed", "2", cwd=folder
+    )
+
+    assert [one.returncode for one in (first, packed, loaded, fed)] == [0] * 4, fed.stderr
+    matched = run_padiff("compare", "first.padiff.zip", "dumps/loaded", cwd=folder)
+    assert matched.returncode == 0, matched.stdout
+    known, found = (open_dump(folder / "dumps" / name).manifest for name in ("loaded", "fed"))
+    assert [one.digest for one in known.inputs] == [one.digest for one in found.inputs]
+    feed = found.settings["feed"]
+    assert isinstance(feed, dict)
+    assert (feed["reference"], feed["outputs"]) == ("first", 3)
 
 
 def test_missing_framework_names_the_extra(folder: Path, framework: str) -> None:
@@ -123,6 +147,8 @@ def test_missing_framework_names_the_extra(folder: Path, framework: str) -> None
         (["--model", "net.py:Net", "--inputs", "wrong.npy"], "module 'first' (Linear) raised"),
         (["--model", "net.py:Net", "--framework", "torch,paddle"], "at once"),
         (["--model", "net.py:Net", "--inputs-from", "nothing"], "nothing"),
+        (["--model", "net.py:Net", "--feed", "no.padiff.zip"], "there is no such file"),
+        (["--model", "net.py:Net", "--weights-from", "text.padiff.zip"], "is not a zip file"),
         (["--model", "net.py:Net", "--inputs", "x.npy", "--out", "net.py"], "net.py"),
     ],
 )
