@@ -15,6 +15,7 @@ from padiff.pairing.calls.activated import output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
 
+from .parts import Parts
 from .sketch import alikeness
 from .slots import pair_slots
 
@@ -180,6 +181,7 @@ def unmatched_records(
         explained: What is known already, by record id.
     """
     judged = _judged(view, paired)
+    parts = Parts(view, judged)
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     for record in view.records:
         if record.id in paired:
@@ -191,6 +193,8 @@ def unmatched_records(
         is_inner = record.call is not None and view.calls[record.call].parent is not None
         if absence is Absence.MISSING and is_inner and record.value in before:
             absence, reason = Absence.SKIPPED, before[record.value]
+        elif absence is Absence.MISSING and is_inner and (where := parts.reason(record)):
+            absence, reason = Absence.COVERED, where
         yield UnmatchedRecord(side=view.name, record=record.id, absence=absence, reason=reason)
 
 
