@@ -124,7 +124,8 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         profiles = profile(
             contrast.reference, contrast.candidate, _tolerance(pair), names=contrast.axes
         )
-        causes = _Search(sides, position, contrast).run()
+        own = _own_record(divergence, sides, shown if inner is None else None)
+        causes = _Search(sides, position, contrast, own).run()
         causes += _weight_causes(divergence, sides)
     if inner is not None and inner != shown:
         inside = divergence.pair.reference.address.module
@@ -180,6 +181,15 @@ def _where_it_began(divergence: Divergence, sides: Sides) -> int | None:
     return first_inside(sides.tree, known.call)
 
 
+def _own_record(divergence: Divergence, sides: Sides, shown: int | None) -> RecordInfo | None:
+    """Find the reference's record of an output that was judged as what the next call was given."""
+    end = divergence.pair.reference
+    if shown is None or end is None or sides.tree.pairs[shown].reference is end:
+        return None
+    own = [] if end.call is None else sides.tree.reference_flow.records(end.call, Role.OUTPUT)
+    return next((one for one in own if one.slot == end.address.slot), None)
+
+
 def _placed(cause: Cause, sides: Sides, position: int, inside: str) -> Cause:
     index = sides.reference.index
     name = name_of(index, index.records[sides.tree.records[position][0][0]], inside=inside)
@@ -196,10 +206,13 @@ def _tolerance(pair: JudgedPair) -> Tolerance:
 class _Search:
     """Looks for the causes of one diverged pair, those that say most first."""
 
-    def __init__(self, sides: Sides, position: int, contrast: Contrast) -> None:
+    def __init__(
+        self, sides: Sides, position: int, contrast: Contrast, own: RecordInfo | None = None
+    ) -> None:
         tree = sides.tree
         self._contrast, self._sides = contrast, sides
-        self._record: RecordInfo = sides.reference.index.records[tree.records[position][0][0]]
+        first = sides.reference.index.records[tree.records[position][0][0]]
+        self._record: RecordInfo = own or first
         self._layer: Layer | None = None
         """Whose output it is."""
         self._maker: Layer | None = None
@@ -364,5 +377,8 @@ def _another_weight(position: int, sides: Sides) -> Cause | None:
 def _position(pair: JudgedPair, tree: CallTree) -> int | None:
     for position, other in enumerate(tree.pairs):
         if other.reference is pair.reference and other.candidate is pair.candidate:
+            return position
+    for position, other in enumerate(tree.pairs):  # judged where the next call took it
+        if pair.metrics is not None and other.metrics is pair.metrics:
             return position
     return None

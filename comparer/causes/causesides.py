@@ -138,10 +138,10 @@ class Sides:
         if record.role is Role.OUTPUT and call not in flow.inside:
             given = flow.records(call, Role.INPUT)
         elif record.role is Role.OUTPUT:
-            given = flow.ingredients(call, record.order)
+            given = self._in_code(call, record)
         else:
             around = self.tree.reference.calls[call].parent
-            given = [] if around is None else flow.ingredients(around, record.order)
+            given = [] if around is None else self._in_code(around, record)
             given = [*self._agreeing_later(around, record.order), *given]
         own = call if record.role is Role.OUTPUT else self.tree.reference.calls[call].parent
         inside = "" if own is None else self.tree.path(own)
@@ -151,6 +151,14 @@ class Sides:
             if array is not None:
                 found.append((name_of(self.reference.index, one, inside=inside), array))
         return found
+
+    def _in_code(self, around: int, record: RecordInfo) -> list[RecordInfo]:
+        """Give what the code of a call had been given, what its calls gave, and what it made."""
+        flow = self.tree.reference_flow
+        own = [one for one in flow.made_between(around, record.order) if one.value != record.value]
+        given = [*flow.ingredients(around, record.order), *own]
+        entering = {one.id for one in flow.records(around, Role.INPUT)}
+        return sorted(given, key=lambda one: (one.id not in entering, one.order))
 
     def _agreeing_later(self, around: int | None, since: int) -> list[RecordInfo]:
         """Give the outputs of the calls that a call makes after some time, of those that agree."""

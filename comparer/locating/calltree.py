@@ -179,6 +179,37 @@ class CallTree:
             or (pair.candidate is None and not self._bad_values.isdisjoint(self.values(place)))
         ]
 
+    def handed_on(self, call: int) -> list[tuple[int, int]]:
+        """Give what a call of a paired module made that is judged, and diverged, where it is used.
+
+        A container that holds other things than its partner has outputs that are not judged at
+        its own address but as what the next call was given.
+
+        Returns:
+            The place of each output without counterpart, and of the pair that judged its value.
+        """
+        has_partner = self.reference.calls[call].module in self.partner_module
+        if not (self._bad and has_partner):
+            return []
+        return [
+            (place, judged)
+            for place, pair in self.of_call(call, Role.OUTPUT)
+            if pair.covered
+            for judged in {self._judged_bad.get(value) for value in self.values(place)}
+            if judged is not None
+        ]
+
+    @cached_property
+    def _judged_bad(self) -> dict[int, int]:
+        """Give by value of the reference the first place at which it diverged as a call's input."""
+        found: dict[int, int] = {}
+        for place in sorted(self._bad, key=self.order, reverse=True):
+            known, other = self.pairs[place].reference, self.pairs[place].candidate
+            if known is None or other is None or known.address.role is not Role.INPUT:
+                continue
+            found.update(dict.fromkeys(self.values(place), place))
+        return found
+
     def order(self, place: int) -> int:
         """Give the execution order of a pair on the reference, or the candidate's if alone."""
         pair = self.pairs[place]
@@ -212,7 +243,7 @@ class CallTree:
         judged = {
             value
             for place, pair in enumerate(self.pairs)
-            if pair.verdict is Verdict.MATCH or pair.covered
+            if pair.verdict is Verdict.MATCH
             for value in self.values(place)
         }
         alone = [

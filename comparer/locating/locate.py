@@ -24,12 +24,13 @@ from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
 from .flow import amplification, growth, nonfinite_producers, only_passes_on
+from .handed import handed_pair
 from .locate_update import find_updates
 from .sharing import relative_error
 from .trace import trace_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.comparer.result import Endpoint
 
@@ -95,6 +96,7 @@ def _find_forward(tree: CallTree) -> Faults:
     for call in reversed(tree.reference.calls):
         inside = tree.children.get(call.id, ())
         outputs = [tree.order(place) for place in tree.bad(call.id, Role.OUTPUT)]
+        outputs += [tree.order(place) for place, _ in tree.handed_on(call.id)]
         inputs = [tree.order(place) for place in tree.tainted(call.id, Role.INPUT)]
         below = earliest([*outputs, *(first_bad[child] for child in inside)])
         explained = earliest(first_origin[child] for child in inside)
@@ -167,17 +169,19 @@ class _Writer:
             is_origin = call.id in faults.origins
             places = self._tree.bad(call.id, *roles)
             shown: tuple[str, ...] = ()
-            if not places and is_origin:
+            is_alone = is_origin and not places
+            handed = handed_pair(self._tree, call.id) if is_alone else None
+            if is_alone and handed is None:
                 places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
-            if not places or places[0] in told:
+            if handed is None and (not places or places[0] in told):
                 continue  # one gradient of a weight stands for all calls of its module
-            told.add(places[0])
+            told.update(places[:1])
             kind = Kind.ORIGIN if is_origin else Kind.INHERITED
             for place in self._tree.bad(call.id, *roles):
                 self._kinds[place] = kind
             found.append(
                 Divergence(
-                    pair=replace(self._tree.pairs[places[0]], kind=kind),
+                    pair=replace(handed or self._tree.pairs[places[0]], kind=kind),
                     phase=phase,
                     kind=kind,
                     inputs_agree=self._agreement(call.id, entry),
@@ -319,16 +323,24 @@ class _Writer:
         return []
 
     def _agreement(self, call: int, entry: Role) -> bool | None:
-        pairs = [
-            pair
-            for _, pair in self._tree.of_call(call, entry)
-            if pair.verdict is not Verdict.SKIPPED and is_told(pair)
+        told = [
+            place
+            for place, pair in self._told(call, entry)
+            if pair.covered or pair.verdict is not Verdict.SKIPPED
         ]
-        return not any(map(is_bad, pairs)) if pairs else None
+        return set(told).isdisjoint(self._tree.tainted(call, entry)) if told else None
+
+    def _told(self, call: int, role: Role) -> Iterator[tuple[int, JudgedPair]]:
+        """Yield what is known of a call's own records; those of calls inside hang there too."""
+        partner = self._tree.partner_call.get(call)
+        for place, pair in self._tree.of_call(call, role):
+            is_own = pair.candidate is None or pair.candidate.call == partner
+            if is_told(pair) and (is_own or pair.reference is not None):
+                yield place, pair
 
     def _evidence(self, call: int, entry: Role, *, is_origin: bool) -> tuple[str, ...]:
-        pairs = [pair for _, pair in self._tree.of_call(call, entry) if is_told(pair)]
-        agreeing = sum(not is_bad(pair) for pair in pairs)
+        pairs = list(self._told(call, entry))
+        agreeing = len({place for place, _ in pairs}.difference(self._tree.tainted(call, entry)))
         word = "input" if entry is Role.INPUT else "output gradient"
         lines = [f"{agreeing} of {len(pairs)} {word}s agree"] if pairs else []
         if not is_origin:
