@@ -8,8 +8,8 @@ A rule is a few declarative words with a text form, joined by `` | ``::
     concat 0 | transpose
     interleave 2 | transpose
 
-All but ``not``, ``expand`` and ``sum`` only move elements, so the rule of a weight is also the rule
-of its gradient and of its optimizer moments.
+All but ``not``, ``expand``, ``sum`` and ``zeros`` only move elements, so the rule of a weight is
+also the rule of its gradient and of its optimizer moments.
 """
 
 from __future__ import annotations
@@ -157,13 +157,15 @@ class Rule:
             None if the rule drops a part of a reference (see ``joined`` for these), or repeats it.
         """
         undone: list[tuple[Step, ...]] = [() for _ in shapes]
-        current = tuple(shapes)
+        current, places = tuple(shapes), [*range(len(shapes))]
         for step in self.steps:
             if step.verb in PICKING | COUNTING:
                 return None
-            for place in range(len(shapes)):
+            if step.verb is Verb.ZEROS:
+                places = [place + (place >= step.numbers[0]) for place in places]
+            for number, place in enumerate(places if step.verb is not Verb.ZEROS else ()):
                 before = current[place if len(current) > 1 else 0]
-                undone[place] = (_undo_within(step, place, current, before), *undone[place])
+                undone[number] = (_undo_within(step, place, current, before), *undone[number])
             current = step.shape(current, target)
         return tuple(
             Rule(tuple(_simplest(steps, shape)))

@@ -43,6 +43,8 @@ class Verb(StrEnum):
     """``interleave 2 [axis]``: cut each array in 2 equal groups, join group by group."""
     STACK = "stack"
     """``stack``: join all arrays along a new axis 0."""
+    ZEROS = "zeros"
+    """``zeros 1 4``: before a join, 4 rows of zeros as array 1, counted from 0."""
     INSERT = "insert"
     """``insert 2``: a new axis of length 1 before axis 2."""
     SQUEEZE = "squeeze"
@@ -130,12 +132,18 @@ class Step:
         """
         if self.verb in JOINING:
             return (_joined(self, shapes),)
+        if self.verb is Verb.ZEROS:
+            return _with_zeros(self, shapes)
         return tuple(_SHAPES[self.verb](self, shape, target) for shape in shapes)
 
     def apply(self, arrays: Sequence[Array], target: Shape) -> list[Array]:
         """Do the step; shapes were checked by ``shape``. Views where numpy can."""
         if self.verb in JOINING:
             return [_join(self, arrays)]
+        if self.verb is Verb.ZEROS:
+            place, length = self.numbers
+            zeros = np.zeros((length, *arrays[0].shape[1:]), arrays[0].dtype)
+            return [*arrays[:place], zeros, *arrays[place:]]
         return [_APPLY[self.verb](self, array, target) for array in arrays]
 
 
@@ -174,6 +182,7 @@ _COUNTS = {
     Verb.CONCAT: (1, 1),
     Verb.INTERLEAVE: (1, 2),
     Verb.STACK: (0, 0),
+    Verb.ZEROS: (2, 2),
     Verb.INSERT: (1, 1),
     Verb.SQUEEZE: (1, 1),
     Verb.NOT: (0, 0),
@@ -285,6 +294,13 @@ def _shape_sum(step: Step, shape: Shape, _: Shape) -> Shape:
 def _apply_sum(step: Step, array: Array, _: Shape) -> Array:
     wide = np.complex128 if np.iscomplexobj(array) else np.float64
     return np.asarray(array.astype(wide).sum(axis=step.numbers), wide)
+
+
+def _with_zeros(step: Step, shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    place, length = step.numbers
+    if place > len(shapes) or not shapes[0]:
+        raise _refuse(step, shapes[0])
+    return (*shapes[:place], (length, *shapes[0][1:]), *shapes[place:])
 
 
 def _joined(step: Step, shapes: Sequence[Shape]) -> Shape:

@@ -141,8 +141,11 @@ def _in_order(reference: Elements, candidate: Elements) -> Matched:
 
 
 def _through(rule: Rule, references: Sequence[Elements], candidate: Elements) -> Matched:
-    """Number the elements of all references, and see where the rule puts the numbers."""
-    starts = np.cumsum([0, *(math.prod(side.shape) for side in references)])
+    """Number the elements of all references, and see where the rule puts the numbers.
+
+    The first number is 1: what the rule fills with zeros is no element of any.
+    """
+    starts = np.cumsum([1, *(math.prod(side.shape) for side in references)])
     dtype = np.uint32 if starts[-1] < 1 << 32 else np.uint64
     numbers = [
         np.arange(start, start + math.prod(side.shape), dtype=dtype).reshape(side.shape)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import Rule
+from padiff.pairing.steps import Step, Verb
 
 from .weight_plan import Alternative, WeightPair
 
@@ -159,21 +160,26 @@ def heads_around(side: Inventory, unit: Unit) -> set[int]:
 
 
 def pairs_under(
-    layout: Layout, entry: Entry, parts: Sequence[Entry], *, is_join: bool
+    layout: Layout, entry: Entry, parts: Sequence[Entry | int], *, is_join: bool
 ) -> list[WeightPair] | None:
     """Write a layout down as pairs; None if it does not fit the shapes.
 
     Args:
         layout: The layout.
         entry: The fused parameter.
-        parts: Those of its parts, in the order that the layout's numbers mean.
+        parts: Those of its parts, in the order that the layout's numbers mean; for a part that has
+            none, how many rows of zeros stand for it.
         is_join: Whether the fused one is the candidate's.
     """
-    ordered = [parts[place] for place in layout.order]
+    placed = [parts[place] for place in layout.order]
+    ordered = [part for part in placed if not isinstance(part, int)]
     inner = {part.rule.inverse for part in ordered}
     before = inner.pop()
     if inner or before is None:
         return None
+    for place, part in enumerate(placed):
+        if isinstance(part, int):
+            before = before.then(Rule((Step(Verb.ZEROS, (place, part)),)))
     whole = before.then(layout.join).then(entry.rule)
     shapes = [part.shape for part in ordered]
     if not whole.fits(shapes, entry.shape):

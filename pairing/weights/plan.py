@@ -34,7 +34,7 @@ from .weight_plan import (
 from .weight_rules import is_passive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from padiff.pairing.side import Side
 
@@ -107,9 +107,10 @@ def plan_by_search(
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
     return WeightPlan(
         pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),
-        alone=tuple(_alone(sides, pairs, mapped)),
+        alone=tuple(_alone(sides, pairs, mapped, fused.refused)),
         notes=(
             *mapped.notes,
+            *fused.notes,
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
         ),
@@ -150,7 +151,10 @@ def _with_tied(sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]) 
 
 
 def _alone(
-    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair], mapped: MappedWeights
+    sides: tuple[Inventory, Inventory],
+    pairs: Sequence[WeightPair],
+    mapped: MappedWeights,
+    refused: Mapping[int, str],
 ) -> Iterable[WeightAlone]:
     used = (
         {record for pair in pairs for record in pair.reference},
@@ -177,6 +181,8 @@ def _alone(
             ignored = mapped.ignored[place].get(entry.record.module)
             if ignored is not None:
                 reason, is_missing = ignored, False
+            elif place == 0 and entry.record.id in refused:
+                reason = refused[entry.record.id]
             yield WeightAlone(
                 side=side.name,
                 record=entry.record.id,

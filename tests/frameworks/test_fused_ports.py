@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from padiff.dumpfile import ConfigError
+from padiff.pairing.weights.lacking import NOT_EMPTY
 from tests.support.carrying import carried
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class _Code:
     eps: float = 1e-5
     activation: str = "gelu"
     names: tuple[str, str, str] = ("query", "key", "value")
+    has_key_bias: bool = True
 
 
 class _Attention(nn.Module):
@@ -50,7 +52,8 @@ class _Attention(nn.Module):
         self.rows = rows
         if code.fused is None:
             for name, role in zip(code.names, "qkv", strict=True):
-                setattr(self, name, nn.Linear(WIDTH, rows[role]))
+                bias = role != "k" or code.has_key_bias
+                setattr(self, name, nn.Linear(WIDTH, rows[role], bias=bias))
         else:
             setattr(self, code.fused, nn.Linear(WIDTH, sum(rows.values())))
         self.out = nn.Linear(WIDTH, WIDTH)
@@ -159,6 +162,28 @@ def test_rows_of_a_fused_attention_are_told_by_a_run(
     assert error < 1e-5
     assert min(pair.confidence for pair in plan.pairs if pair.note) == 1.0
     assert any("only so the model agrees" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("lies", ["blocks", "heads"])
+def test_a_key_without_bias_is_zeros_in_a_fused_one(tmp_path: Path, lies: str) -> None:
+    split, fused = _Net(_Code(has_key_bias=False)), _Net(_Code(fused="qkv", lies=lies))
+
+    plan, error = _carried(tmp_path, split, fused)
+
+    assert error < 1e-5
+    assert sum("has no bias, unlike what is fused with it" in note for note in plan.notes) == 1
+
+
+def test_a_fused_bias_is_refused_whose_part_for_a_key_without_bias_is_not_zero(
+    tmp_path: Path,
+) -> None:
+    fused, split = _Net(_Code(fused="qkv")), _Net(_Code(has_key_bias=False))
+
+    with pytest.raises(ConfigError) as caught:
+        _carried(tmp_path, fused, split)
+
+    assert NOT_EMPTY in str(caught.value)
+    assert "weight (16, 16): no partner" not in str(caught.value)
 
 
 @pytest.mark.parametrize("is_join", [True, False])

@@ -26,6 +26,7 @@ TEXTS = [
     "groups 2 0:32 1",
     "take 5",
     "stack",
+    "zeros 1 4 | concat 0",
     "insert 2",
     "squeeze 2",
     "not",
@@ -44,7 +45,8 @@ def test_text_form_reads_back(text: str) -> None:
     "text",
     [
         "flip", "rows", "rows 3/3", "rows 2:2", "rows -1:2", "permute 0 0", "reshape -1 -1",
-        "concat", "groups 0 0:1", "transpose 1", "reshape | transpose", "rows 0/3 1/3", "take x",
+        "concat", "zeros 1", "groups 0 0:1", "transpose 1", "reshape | transpose", "rows 0/3 1/3",
+        "take x",
     ],
 )  # fmt: skip
 def test_wrong_text_is_refused(text: str) -> None:
@@ -131,6 +133,31 @@ def test_inverses_of_a_join_give_every_part_back(text: str) -> None:
     assert rules is not None
     for one, part in zip(rules, parts, strict=True):
         np.testing.assert_array_equal(one.apply([whole], part.shape), part)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zeros 1 4 | concat 0", [1, 2, 3, 4, 0, 0, 0, 0, 5, 6]),
+        ("zeros 0 2 | interleave 2", [0, 1, 2, 5, 0, 3, 4, 6]),
+    ],
+)
+def test_zeros_stand_for_a_part_that_is_not_there(text: str, expected: list[int]) -> None:
+    rule, parts = Rule.parse(text), [np.array([1, 2, 3, 4]), np.array([5, 6])]
+
+    whole = rule.apply(parts, (len(expected),))
+
+    np.testing.assert_array_equal(whole, expected)
+    rules = rule.inverses([part.shape for part in parts], whole.shape)
+    assert rules is not None
+    for one, part in zip(rules, parts, strict=True):
+        np.testing.assert_array_equal(one.apply([whole], part.shape), part)
+
+
+@pytest.mark.parametrize(("text", "shape"), [("zeros 2 1 | concat 0", (3,)), ("zeros 0 1", ())])
+def test_zeros_that_have_no_place_are_refused(text: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError):
+        Rule.parse(text).apply([np.ones(shape)])
 
 
 def test_joined_puts_the_parts_of_a_reference_together_again() -> None:

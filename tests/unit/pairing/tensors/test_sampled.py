@@ -70,6 +70,21 @@ def test_joined_references_are_compared_where_the_candidate_is_whole() -> None:
     np.testing.assert_array_equal(found.reference, found.candidate)
 
 
+def test_zeros_that_a_rule_fills_in_are_no_elements_of_a_reference() -> None:
+    references = [np.random.default_rng(seed).standard_normal(900) for seed in range(2)]
+    rule = Rule.parse("zeros 1 900 | concat 0")
+    candidate = rule.apply(references, (2700,))
+
+    found = match_elements(
+        rule, [side(array, sampled=True) for array in references], side(candidate, sampled=False)
+    )
+
+    assert found is not None
+    assert found.places.size >= 2 * COUNT
+    np.testing.assert_array_equal(found.reference, found.candidate)
+    assert not ((found.places >= 900) & (found.places < 1800)).any()
+
+
 def test_a_part_of_a_fused_weight_is_compared_where_the_reference_is_whole() -> None:
     fused = np.random.default_rng(0).standard_normal((120, 40))
     rule = Rule.parse("rows 1/3")
