@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from padiff.pairing.result import PairedBy
+
 from .fused_layouts import Layout, Parts, heads_around, layouts_of, pairs_under, rows_of
 from .fused_parts import GATED
+from .inventory import UnitPair
 from .lacking import NOT_EMPTY, Lacking, is_empty, zeros_note
 
 if TYPE_CHECKING:
@@ -90,6 +93,15 @@ class Filling:
             return self, kept
         rest = replace(self, leaves_out=True)
         return rest, rest.ways
+
+    @property
+    def unit_pairs(self) -> tuple[UnitPair, ...]:
+        """Give the fused unit with each of its parts."""
+        both = [(self.unit, part)[:: -1 if self.is_join else 1] for part in self.parts.units]
+        return tuple(
+            UnitPair(reference=one, candidate=two, paired_by=PairedBy.STRUCTURE)
+            for one, two in both
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

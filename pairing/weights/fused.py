@@ -20,7 +20,7 @@ from .weight_plan import WeightChoice, WeightPair, WeightWay
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .inventory import Inventory, Unit
+    from .inventory import Inventory, Unit, UnitPair
     from .unit_pairs import UnitSearch
 
 __all__ = ["Fused", "pair_fused"]
@@ -36,6 +36,8 @@ class Fused:
     pairs: tuple[WeightPair, ...] = ()
     choices: tuple[WeightChoice, ...] = ()
     """Layouts that neither names nor values tell."""
+    units: tuple[UnitPair, ...] = ()
+    """Each fused unit with each of its parts."""
     notes: tuple[str, ...] = ()
     """What is zero for a part that has no such vector."""
     refused: Mapping[int, str] = field(default_factory=dict)
@@ -78,6 +80,7 @@ def pair_fused(search: UnitSearch) -> Fused:
     return Fused(
         pairs=tuple(pair for one in found for pair in one.pairs),
         choices=tuple(choice for one in found for choice in one.choices),
+        units=tuple(pair for one in found for pair in one.units),
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
         refused={record: reason for one in found for record, reason in one.refused.items()},
     )
@@ -104,7 +107,12 @@ def _fill(filling: Filling) -> Fused:
     filling, ways = filling.settled
     if not ways:
         return Fused()
-    made = Fused(pairs=tuple(ways[0][1]), notes=filling.notes, refused=filling.refused)
+    made = Fused(
+        pairs=tuple(ways[0][1]),
+        units=filling.unit_pairs,
+        notes=filling.notes,
+        refused=filling.refused,
+    )
     if kind_of(filling.unit.module) == "attention":
         return made
     for _, pairs in ways:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from padiff.pairing.names import words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
 
@@ -26,6 +27,8 @@ MOVED = "kept beside the layer that it belongs to"
 """Note of such a pair."""
 _LIKELY = 0.6
 _RESHAPE = Rule.parse("reshape")
+_MOST = 8
+"""Of more vectors of a size in one place, none is told by its words."""
 Lone = dict[tuple[int | None, tuple[int, ...]], list[tuple["Unit", "Entry"]]]
 """Vectors by the module that holds them, or that holds their module, and by shape."""
 
@@ -43,11 +46,12 @@ def pair_moved(
 
     Args:
         sides: Both sides.
-        units: The paired layers.
+        units: The paired layers; a fused one with each of its parts.
         pairs: The parameters that are paired already.
 
     Returns:
-        Further pairs; nothing where more than one vector comes into question.
+        Further pairs; nothing where more than one vector comes into question, and no name tells
+        which (``q_bias`` beside a fused projection is that of ``q_proj``).
     """
     known = list(pairs)
     taken = (
@@ -60,12 +64,12 @@ def pair_moved(
         for entry in _of(pair.reference, taken[0]):
             found += [
                 _Found(reference=entry, candidate=o)
-                for o in _beside(pair.candidate, entry, lone[1])
+                for o in _beside(pair.reference, entry, pair.candidate, lone[1])
             ]
         for entry in _of(pair.candidate, taken[1]):
             found += [
                 _Found(reference=o, candidate=entry)
-                for o in _beside(pair.reference, entry, lone[0])
+                for o in _beside(pair.candidate, entry, pair.reference, lone[0])
             ]
     return list(_single(found))
 
@@ -89,18 +93,27 @@ def _lone(side: Inventory, taken: set[int]) -> Lone:
     return found
 
 
-def _beside(unit: Unit, entry: Entry, lone: Lone) -> list[Entry]:
-    """Give the lone vector of a size in the module that holds a layer, or right beside it.
+def _beside(owner: Unit, entry: Entry, partner: Unit, lone: Lone) -> list[Entry]:
+    """Give the lone vector that a layer's vector can be, kept right beside its partner.
 
-    Nothing where there are several.
+    Nothing where there are several, unless the words of one alone are the layer's.
+
+    Args:
+        owner: The layer.
+        entry: Its vector.
+        partner: The other side's layer.
+        lone: Vectors of the other side.
     """
     found: list[Entry] = []
-    for owner, other in lone.get((unit.holder, entry.neutral_shape), ()):
-        if unit.is_part or owner.module.id != unit.module.id:
-            found.append(other)
-            if len(found) > 1:
+    for other, vector in lone.get((partner.holder, entry.neutral_shape), ()):
+        if partner.is_part or other.module.id != partner.module.id:
+            found.append(vector)
+            if len(found) > _MOST:
                 return []
-    return found
+    if len(found) > 1:
+        said = words_of(owner.path.rpartition(".")[2])
+        found = [vector for vector in found if said & words_of(vector.local)]
+    return found if len(found) == 1 else []
 
 
 def _single(found: Sequence[_Found]) -> Iterator[WeightPair]:

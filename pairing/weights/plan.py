@@ -101,7 +101,7 @@ def plan_by_search(
     search.suppose([pair for pair in modules if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
-    pairs += pair_moved(sides, search.pairs, pairs)
+    pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
     pairs = _with_tied(sides, pairs)
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]

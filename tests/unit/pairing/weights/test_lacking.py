@@ -152,3 +152,23 @@ def test_parts_that_all_lack_a_bias_leave_the_fused_one_missing() -> None:
     reference, candidate = _side("torch", layers), _side("paddle", _fused(layers))
 
     assert plan_weights(reference, candidate).missing
+
+
+@pytest.mark.parametrize("is_join", [True, False])
+def test_vectors_beside_a_fused_layer_are_the_biases_that_their_names_say(*, is_join: bool) -> None:
+    """The authors of BEIT keep ``q_bias`` and ``v_bias`` beside a projection without bias."""
+    layers = _split(np.random.default_rng(7), blocks=1)
+    own = _fused(layers)
+    bias = np.split(own["blocks.0.qkv"].pop("bias"), 3)
+    sides = _side("torch", layers), _side("paddle", own, {"v_bias": bias[2], "q_bias": bias[0]})
+
+    plan = plan_weights(*(sides if is_join else sides[::-1]))
+
+    assert not plan.missing
+    reference, candidate = sides if is_join else sides[::-1]
+    for pair in plan.pairs:
+        target = candidate.index.records[pair.candidate]
+        sources = [reference.array(reference.index.records[one]) for one in pair.reference]
+        np.testing.assert_array_equal(
+            pair.rule.apply(sources, target.shape), candidate.array(target)
+        )
