@@ -42,6 +42,7 @@ from .remarks import name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, StepComparison, Verdict
 from .settings import CompareSettings
 from .steps import inherit_across
+from .treerows import TreeRows, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -251,12 +252,15 @@ def _result_of_step(
     """Put together what was found of a step; what reports alone need is made when they do."""
     sides = known.index, found.index
     coverages = count_coverage(judgement, *sides)
+    tree = TreeRows(partial(merge_trees, pairing, *sides, located.pairs, located.divergences))
+    if located.divergences:
+        columns_of(tree)
     step = StepComparison(
         step=known.index.step,
         rank=known.index.rank,
         pairs=located.pairs,
         divergences=located.divergences,
-        tree=_later(merge_trees, located, pairing, *sides, located.pairs, located.divergences),
+        tree=tree,
         coverage_reference=coverages[0],
         coverage_candidate=coverages[1],
         same_structure=pairing.same_structure,
@@ -278,7 +282,8 @@ def _make_all(step: StepComparison) -> None:
 
     They take more memory than what is made, of every step of a long run.
     """
-    for made in (step.pairs, step.tree, step.pairing, step.calls):
+    columns_of(step.tree)
+    for made in (step.pairs, step.pairing, step.calls):
         deque(made, maxlen=0)
 
 

@@ -2,43 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, overload
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Protocol, overload
 
 from padiff.dumpfile.bulk import collector_paused
 
 if TYPE_CHECKING:
+    from collections import Counter
+
+    from .overview import Saying, Spot
     from .result import JudgedPair
 
-__all__ = ["JudgedPairs", "picked", "remarkable", "replaced"]
+__all__ = ["JudgedPairs", "Plain", "picked", "remarkable", "replaced"]
+
+
+class Plain(Protocol):
+    """The pairs of a step that match and of which nothing else is to be said, as columns.
+
+    All that is asked of it leaves out the places that are given as ``told``: of the pairs there
+    something is to be said after all.
+    """
+
+    def made(self, places: Sequence[int]) -> Sequence[JudgedPair]:
+        """Make the judged pairs at some places."""
+
+    def sayings(self, told: Set[int]) -> Counter[Saying]:
+        """Count the pairs by what a summary says of them."""
+
+    def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
+        """Give (place, spot) of the first pair at each spot, in order."""
+
+    def nearest(self, told: Set[int]) -> int | None:
+        """Give the place of the first pair that uses up most of its absolute tolerance.
+
+        None where no pair differs.
+        """
+
+
+Columns = tuple[Plain, Set[int]]
+"""Pairs that simply match, and the places that they lack."""
 
 
 class JudgedPairs(Sequence["JudgedPair"]):
     """The judged pairs of one step, in order; equal to the tuple of them.
 
     Most pairs of most comparisons match and there is nothing else to say of them. What is known of
-    these stays in columns until somebody asks for them one by one.
+    these stays in columns until somebody asks for them one by one; what reports say of all pairs
+    together (``overview``) is read from the columns, too.
     """
 
     def __init__(
         self,
         count: int,
         told: Mapping[int, JudgedPair],
-        make: Callable[[Sequence[int]], Sequence[JudgedPair]],
+        plain: Plain | None,
+        made: dict[int, JudgedPair] | None = None,
     ) -> None:
         """Keep what there is.
 
         Args:
             count: How many pairs there are.
             told: By place, at least all that do not match, are fatal, or have a reason.
-            make: Makes those of the others that stand at the places given.
+            plain: The others; None if all of them are there.
+            made: Those of the others that are there already, by place; more are added.
         """
         self._count = count
         self._told = told
-        self._make: Callable[[Sequence[int]], Sequence[JudgedPair]] | None = make
+        self._plain = plain
         """Let go with all that it refers to when all were made."""
-        self._plain: dict[int, JudgedPair] = {}
-        """Of the others, those that were made."""
+        self._made = {} if made is None else made
         self._all: tuple[JudgedPair, ...] | None = None
         """All, once they were made."""
 
@@ -63,8 +95,8 @@ class JudgedPairs(Sequence["JudgedPair"]):
         if self._all is None:
             with collector_paused():
                 self._all = tuple(self.some(range(self._count)))
-            self._plain = {}
-            self._make = None
+            self._made = {}
+            self._plain = None
         return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
@@ -85,19 +117,24 @@ class JudgedPairs(Sequence["JudgedPair"]):
         """Yield (place, pair) of all that do not simply match, in order."""
         return iter(sorted(self._told.items()))
 
+    def columns(self) -> Columns | None:
+        """Give those that simply match, and the places that they lack; None once all are made."""
+        return None if self._plain is None else (self._plain, self._told.keys())
+
     def replaced(self, pairs: Mapping[int, JudgedPair]) -> JudgedPairs:
         """Give the same with other pairs at some places."""
-        return JudgedPairs(self._count, {**self._told, **pairs}, self.some)
+        made = self._made if self._all is None else dict(enumerate(self._all))
+        return JudgedPairs(self._count, {**self._told, **pairs}, self._plain, made)
 
     def some(self, places: Sequence[int]) -> list[JudgedPair]:
         """Give the pairs at some places; those that are not there yet are made in one go."""
         if self._all is not None:
             return [self._all[place] for place in places]
-        told, plain = self._told, self._plain
-        lacking = [place for place in places if place not in told and place not in plain]
-        if lacking and self._make is not None:
-            plain.update(zip(lacking, self._make(lacking), strict=True))
-        return [told[place] if place in told else plain[place] for place in places]
+        told, made = self._told, self._made
+        lacking = [place for place in places if place not in told and place not in made]
+        if lacking and self._plain is not None:
+            made.update(zip(lacking, self._plain.made(lacking), strict=True))
+        return [told[place] if place in told else made[place] for place in places]
 
 
 def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from padiff.comparer.overview import pressure
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.rule import IDENTITY
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from padiff.pairing import RecordPair
 
     from .basis import Basis
+    from .blocks import Array
 
-__all__ = ["Builder", "Measured", "Plain"]
+__all__ = ["Builder", "Measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +95,11 @@ class Measured:
             reason=[self.reasons[row] for row in rows],
         )
 
-
-class Judged(Protocol):
-    """Pairs that were judged together, by row."""
-
-    def built(self, rows: Sequence[int]) -> list[JudgedPair]:
-        """Make judged pairs of some rows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plain:
-    """Pairs that agree, by their place among all."""
-
-    builder: Builder
-    pairs: Sequence[RecordPair]
-    groups: Sequence[tuple[Sequence[int], Judged]]
-    """Those that were measured, with the places of their rows; the digests of the others are
-    equal."""
-
-    def made(self, places: Sequence[int]) -> list[JudgedPair]:
-        """Make the judged pairs at some places."""
-        found: dict[int, JudgedPair] = {}
-        for (_, group), rows in zip(self.groups, self._rows, strict=True):
-            mine = [at for at in places if at in rows]
-            found |= zip(mine, group.built([rows[at] for at in mine]), strict=True)
-        rest = [at for at in places if at not in found]
-        equal = {"verdict": Verdict.MATCH, "equal_digest": True}
-        found |= zip(
-            rest, self.builder.built([self.pairs[at] for at in rest], same=equal), strict=True
+    def pressures(self) -> Array:
+        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        return np.array(
+            [
+                pressure(metrics, tolerance) if metrics.max_abs else -1.0
+                for metrics, tolerance in zip(self.metrics, self.tolerances, strict=True)
+            ]
         )
-        return [found[at] for at in places]
-
-    @cached_property
-    def _rows(self) -> list[dict[int, int]]:
-        """Give for each group the row of each of its places."""
-        return [{at: row for row, at in enumerate(places)} for places, _ in self.groups]

@@ -15,7 +15,7 @@ from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, Unmatch
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .alike import find_alike
 from .basis import Bases
-from .building import Builder, Measured, Plain
+from .building import Builder, Measured
 from .contents import Contents
 from .decision import Counted, agrees, by_errors
 from .dtypebounds import default_of
@@ -23,6 +23,7 @@ from .ends import endpoints
 from .forms import Forms
 from .measured import Measurements, Request
 from .partly import Partial, judge_partly
+from .plainpairs import PlainPairs
 from .smalljudged import SmallJudged, judge_small
 from .tolerance import STATE_ROLES, TolerancePolicy
 
@@ -161,8 +162,8 @@ class _Judger:
             bad = group.not_plain()
             told |= zip([places[row] for row in bad], group.built(bad), strict=True)
         told |= enumerate(self._unmatched(unmatched), start=len(pairs))
-        plain = Plain(builder=self._builder, pairs=pairs, groups=groups)
-        return JudgedPairs(len(pairs) + len(unmatched), told, plain.made)
+        plain = PlainPairs(builder=self._builder, pairs=pairs, groups=groups)
+        return JudgedPairs(len(pairs) + len(unmatched), told, plain)
 
     def _small(self, pairs: Sequence[RecordPair]) -> SmallJudged:
         """Judge small pairs of one shape and dtype by their elements."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.overview import pressure
 from padiff.comparer.result import Tolerance, Verdict
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing import rows_of
@@ -62,6 +63,10 @@ class SmallJudged:
             basis=self.bases.rows(at),
             fatal=[not agrees for agrees in agree],
         )
+
+    def pressures(self) -> Array:
+        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        return self.numbers.pressures()
 
 
 def judge_small(
@@ -128,6 +133,15 @@ class _Numbers:
             counts[place] = metrics.mismatched
         found: Array = counts[self.of_row]
         return found
+
+    def pressures(self) -> Array:
+        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        found = self.counted.pressures()
+        for place, metrics in self.alone.items():
+            tolerance = Tolerance(atol=float(self.counted.atol[place]), rtol=0.0)
+            found[place] = pressure(metrics, tolerance) if metrics.max_abs else -1.0
+        each: Array = found[self.of_row]
+        return each
 
     def metrics(self, rows: Array) -> list[Metrics]:
         """Make the metrics of some pairs; equal ones are one object."""

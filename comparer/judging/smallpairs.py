@@ -185,6 +185,14 @@ class Counted:
             hull=hulls.points(),
         )
 
+    def pressures(self) -> Array:
+        """Give the part of its atol that each pair needs; 0 where that is 0, -1 for equal ones."""
+        with np.errstate(all="ignore"):
+            needed = Hulls(self.slopes).largest(partial(_needed_atol, self.rtol))
+        found = np.divide(needed, self.atol, out=np.zeros(needed.size), where=self.atol != 0)
+        found[self.most == 0] = -1.0
+        return found
+
     def _relative_l2(self) -> Array:
         size = np.sqrt(self.known)
         none = np.where(self.square == 0, 0.0, np.inf)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Divergence, JudgedPair, Kind, NodeRow, Verdict
-from padiff.dumpfile import Role
+from padiff.comparer.overview import spots
+from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
+from padiff.comparer.treerows import Look, TreeColumns
 
 from .calltree import is_bad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from padiff.comparer.overview import Spot
     from padiff.dumpfile import Index, Phase
     from padiff.pairing import ModulePair, PairedBy, Pairing
 
@@ -27,19 +29,25 @@ SEVERITY = (
     Verdict.DIVERGED,
 )
 """Verdicts from harmless to bad; the worst one stands for a module."""
-_ARGUMENTS = (Role.INPUT, Role.GRAD_INPUT)
-
-
 _Own = tuple[int | None, int | None]
 """The modules of a node, reference's and candidate's."""
 
 
 @dataclass(slots=True)
-class _Node:
-    reference: int | None
-    candidate: int | None
-    paired_by: PairedBy | None = None
-    children: list[_Node] = field(default_factory=list)
+class _Nodes:
+    """The nodes of the tree in the order in which they were made; parallel lists."""
+
+    own: list[_Own]
+    paired_by: list[PairedBy | None]
+    children: list[list[int]]
+    roots: list[int]
+
+    def add(self, own: _Own, paired_by: PairedBy | None, parent: int | None) -> None:
+        """Hang a node under another, or make it a root."""
+        (self.roots if parent is None else self.children[parent]).append(len(self.own))
+        self.own.append(own)
+        self.paired_by.append(paired_by)
+        self.children.append([])
 
 
 def merge_trees(
@@ -48,125 +56,145 @@ def merge_trees(
     candidate: Index,
     pairs: Sequence[JudgedPair],
     divergences: tuple[Divergence, ...],
-) -> tuple[NodeRow, ...]:
+) -> TreeColumns:
     """Merge the two module trees and annotate every row with what its records showed.
 
     Rows come in the order of first execution on the reference; a module that only the candidate
     has stands under the partner of its parent, after the others.
     """
-    worst, uncovered = _worst(pairing, pairs)
-    origins = {
-        found.pair.reference.module
-        for found in divergences
-        if found.kind is Kind.ORIGIN and found.pair.reference is not None
-    }
-    inherited = _only_inherited(divergences)
-    rows: list[NodeRow] = []
-    waiting: list[tuple[_Node, int | None]] = [
-        (node, None) for node in reversed(_grow(pairing, reference, candidate))
-    ]
-    while waiting:
-        node, parent = waiting.pop()
-        known = None if node.reference is None else reference.modules[node.reference]
-        found = None if node.candidate is None else candidate.modules[node.candidate]
-        own = node.reference, node.candidate
-        rows.append(
-            NodeRow(
-                id=len(rows),
-                parent=parent,
-                reference=None if known is None else known.path,
-                candidate=None if found is None else found.path,
-                reference_class=None if known is None else known.class_name,
-                candidate_class=None if found is None else found.class_name,
-                paired_by=node.paired_by,
-                worst=worst.get(own, {}),
-                origin=node.reference in origins,
-                inherited=node.reference in inherited,
-                covered=frozenset(worst.get(own, {})) - uncovered.get(own, set()),
-            )
-        )
-        waiting += [(child, rows[-1].id) for child in reversed(node.children)]
-    return tuple(rows)
+    nodes = _grow(pairing, reference, candidate)
+    order, parents = _laid_out(nodes)
+    own = [nodes.own[node] for node in order]
+    known = [None if one is None else reference.modules[one] for one, _ in own]
+    found = [None if other is None else candidate.modules[other] for _, other in own]
+    return TreeColumns(
+        parents=parents,
+        references=[None if module is None else module.path for module in known],
+        candidates=[None if module is None else module.path for module in found],
+        reference_classes=[None if module is None else module.class_name for module in known],
+        candidate_classes=[None if module is None else module.class_name for module in found],
+        paired_by=[nodes.paired_by[node] for node in order],
+        looks=_Annotations(pairing, pairs).looks(own, divergences),
+    )
 
 
-def _grow(pairing: Pairing, reference: Index, candidate: Index) -> list[_Node]:
-    """Build the nodes and hang them together; give the roots."""
+def _grow(pairing: Pairing, reference: Index, candidate: Index) -> _Nodes:
+    """Make the nodes and hang them together; those of the reference have its modules' ids."""
     partner: dict[int, ModulePair] = {pair.reference: pair for pair in pairing.modules}
     first_call = {call.module: call.start for call in reversed(reference.calls)}
-    nodes: dict[int, _Node] = {}
-    hosts: dict[int, _Node] = {}
-    roots: list[_Node] = []
+    nodes = _Nodes(own=[], paired_by=[], children=[], roots=[])
+    hosts: dict[int, int] = {}
     for module in reference.modules:
         pair = partner.get(module.id)
-        node = _Node(module.id, None)
         if pair is not None and pair.candidate not in hosts:
-            node.candidate, node.paired_by = pair.candidate, pair.paired_by
-            hosts[pair.candidate] = node
-        nodes[module.id] = node
-        (roots if module.parent is None else nodes[module.parent].children).append(node)
-    for module in reference.modules:
-        nodes[module.id].children.sort(key=lambda node: _turn(node, first_call))
+            nodes.add((module.id, pair.candidate), pair.paired_by, module.parent)
+            hosts[pair.candidate] = module.id
+        else:
+            nodes.add((module.id, None), None, module.parent)
+    after = max(first_call.values(), default=0) + 1
+    turns = [first_call.get(module.id, after + module.id) for module in reference.modules]
+    for children in nodes.children:
+        children.sort(key=turns.__getitem__)
     for found in candidate.modules:
         if found.id not in hosts:
-            node = _Node(None, found.id)
-            hosts[found.id] = node
-            host = None if found.parent is None else hosts.get(found.parent)
-            (roots if host is None else host.children).append(node)
-    return roots
+            hosts[found.id] = len(nodes.own)
+            parent = None if found.parent is None else hosts.get(found.parent)
+            nodes.add((None, found.id), None, parent)
+    return nodes
 
 
-def _turn(node: _Node, first_call: dict[int, int]) -> tuple[bool, int]:
-    """Sort executed modules by their first call, the others after them in definition order."""
-    start = first_call.get(node.reference if node.reference is not None else -1)
-    return start is None, start if start is not None else node.reference or 0
+def _laid_out(nodes: _Nodes) -> tuple[list[int], list[int | None]]:
+    """Give the nodes, parents before their children, and the place of each one's parent."""
+    order: list[int] = []
+    parents: list[int | None] = []
+    waiting: list[tuple[int, int | None]] = [(node, None) for node in reversed(nodes.roots)]
+    while waiting:
+        node, parent = waiting.pop()
+        place = len(order)
+        order.append(node)
+        parents.append(parent)
+        waiting += [(child, place) for child in reversed(nodes.children[node])]
+    return order, parents
 
 
-def _worst(
-    pairing: Pairing, pairs: Sequence[JudgedPair]
-) -> tuple[dict[_Own, dict[Phase, Verdict]], dict[_Own, set[Phase]]]:
-    """Find the worst verdict of each node's own records, and where not all are covered.
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the records of a module showed."""
 
-    What only one of two partners is given, a mask or positions, says nothing about what both do: it
-    counts where there is nothing else to say.
-    """
-    partner = {pair.reference: pair.candidate for pair in pairing.modules}
-    back = {pair.candidate: pair.reference for pair in pairing.modules}
-    found: dict[_Own, dict[Phase, Verdict]] = defaultdict(dict)
-    uncovered: dict[_Own, set[Phase]] = defaultdict(set)
-    aside: dict[tuple[_Own, Phase], Verdict] = {}
-    # Most records of a module say the same: each thing that is said of it is looked at once.
-    told = dict.fromkeys(
-        (
-            pair.reference is None,
-            end.module,
-            end.address.phase,
-            pair.verdict,
-            pair.covered,
-            _is_argument(pair),
-        )
-        for pair in pairs
-        if (end := pair.reference or pair.candidate) is not None
-    )
-    for is_candidate, module, phase, verdict, covered, is_argument in told:
-        key: _Own = (back.get(module), module) if is_candidate else (module, partner.get(module))
-        if not covered:
-            uncovered[key].add(phase)
-        if is_argument and None not in key:
-            aside[key, phase] = verdict
-            continue
-        current = found[key].get(phase, Verdict.SKIPPED)
-        found[key][phase] = max(current, verdict, key=SEVERITY.index)
-    for (key, phase), verdict in aside.items():
-        found[key].setdefault(phase, verdict)
-    return found, uncovered
+    worst: Mapping[Phase, Verdict]
+    uncovered: frozenset[Phase]
+
+    def and_spot(self, spot: Spot, *, is_aside: bool) -> _Shown:
+        """Add what one more record shows; aside, it counts where there is nothing else to say."""
+        known = self.worst.get(spot.phase)
+        verdict = max(known or Verdict.SKIPPED, spot.verdict, key=SEVERITY.index)
+        worst = {**self.worst, spot.phase: known if is_aside and known else verdict}
+        uncovered = self.uncovered if spot.is_covered else self.uncovered | {spot.phase}
+        return _Shown(worst, uncovered)
 
 
-def _is_argument(pair: JudgedPair) -> bool:
-    """Tell whether it is something that one side's call alone is given."""
-    end = pair.reference or pair.candidate
-    is_alone = pair.reference is None or pair.candidate is None
-    is_open = pair.verdict is Verdict.MISSING and not pair.fatal
-    return is_alone and is_open and end is not None and end.address.role in _ARGUMENTS
+_NOTHING = _Shown({}, frozenset())
+
+
+class _Annotations:
+    """What the records of each node showed; most show the same, which is then one object."""
+
+    def __init__(self, pairing: Pairing, pairs: Sequence[JudgedPair]) -> None:
+        """Go through all records.
+
+        What only one of two partners is given, a mask or positions, says nothing about what both
+        do: it is set aside.
+        """
+        self._partner = {pair.reference: pair.candidate for pair in pairing.modules}
+        self._back = {pair.candidate: pair.reference for pair in pairing.modules}
+        self._shown: dict[_Own, _Shown] = {}
+        self._known: dict[tuple[object, ...], _Shown] = {}
+        aside: list[tuple[_Own, Spot]] = []
+        for spot in spots(pairs):
+            own = self._own(spot)
+            if spot.is_argument and None not in own:
+                aside.append((own, spot))
+            else:
+                self._add(own, spot, is_aside=False)
+        for own, spot in aside:
+            self._add(own, spot, is_aside=True)
+
+    def looks(self, nodes: Sequence[_Own], divergences: tuple[Divergence, ...]) -> list[Look]:
+        """Give what each node looks like."""
+        origins = {
+            found.pair.reference.module
+            for found in divergences
+            if found.kind is Kind.ORIGIN and found.pair.reference is not None
+        }
+        inherited = _only_inherited(divergences)
+        made: dict[tuple[int, bool, bool], Look] = {}
+        looks: list[Look] = []
+        for own in nodes:
+            shown = self._shown.get(own, _NOTHING)
+            key = id(shown), own[0] in origins, own[0] in inherited
+            if key not in made:
+                made[key] = Look(
+                    worst=shown.worst,
+                    covered=frozenset(shown.worst) - shown.uncovered,
+                    origin=key[1],
+                    inherited=key[2],
+                )
+            looks.append(made[key])
+        return looks
+
+    def _own(self, spot: Spot) -> _Own:
+        """Give the modules that a record belongs to."""
+        if spot.is_candidates:
+            return self._back.get(spot.module), spot.module
+        return spot.module, self._partner.get(spot.module)
+
+    def _add(self, own: _Own, spot: Spot, *, is_aside: bool) -> None:
+        before = self._shown.get(own, _NOTHING)
+        key = id(before), spot.phase, spot.verdict, spot.is_covered, is_aside
+        shown = self._known.get(key)
+        if shown is None:
+            shown = self._known[key] = before.and_spot(spot, is_aside=is_aside)
+        self._shown[own] = shown
 
 
 def _only_inherited(divergences: tuple[Divergence, ...]) -> set[int]:

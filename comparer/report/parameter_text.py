@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from padiff.comparer.overview import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
@@ -14,7 +16,7 @@ from .numbers import allowed, number, plural, share
 from .style import DIM, Canvas, verdict_style, verdict_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from padiff.comparer.overview import Saying
 
 __all__ = ["draw_parameters"]
 
@@ -27,13 +29,17 @@ _FEW = 5
 _BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
 
 
-def draw_parameters(canvas: Canvas, comparison: Comparison) -> None:
+def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) -> None:
     """Draw the table of diverged parameters; one line of counts where there is none."""
-    found = list(_parameters(comparison))
-    bad = [pair for pair in found if pair.verdict in _BAD]
-    if not found:
+    summary = _summary(said)
+    if not summary:
         return
-    canvas.heading("WEIGHTS AND GRADIENTS", _summary(found))
+    bad = [
+        pair
+        for pair in remarkable_pairs(comparison.steps)
+        if pair.verdict in _BAD and _role(pair) in _ROLES
+    ]
+    canvas.heading("WEIGHTS AND GRADIENTS", summary)
     if not bad:
         return
     bad, left = _worst_first(bad, canvas)
@@ -86,34 +92,27 @@ def _draw_stacked(canvas: Canvas, bad: list[JudgedPair]) -> None:
         canvas.line(f"  ... {len(bad) - limit} more (--max-rows 0: all)", "dim")
 
 
-def _parameters(comparison: Comparison) -> Iterator[JudgedPair]:
-    """Yield the pairs whose record belongs to a module and not to a call."""
-    for step in comparison.steps:
-        for pair in step.pairs:
-            end = pair.reference or pair.candidate
-            if end is not None and end.address.role in _ROLES:
-                yield pair
-
-
-def _summary(found: list[JudgedPair]) -> str:
-    """Count by role what agrees and what does not."""
+def _summary(said: Counter[Saying]) -> str:
+    """Count by role what agrees and what does not; empty where nothing belongs to a module."""
     parts: list[str] = []
     for role in _ROLES:
-        pairs = [pair for pair in found if _role(pair) is role]
-        if not pairs:
+        by_verdict: Counter[Verdict] = Counter()
+        for saying, number_ in said.items():
+            by_verdict[saying.verdict] += number_ if saying.role is role else 0
+        total = by_verdict.total()
+        if not total:
             continue
-        bad = sum(pair.verdict in _BAD for pair in pairs)
+        bad = sum(by_verdict[verdict] for verdict in _BAD)
         noun = {Role.WEIGHT: "weight", Role.BUFFER: "buffer"}.get(role, "gradient")
-        differ = f"{bad} of {len(pairs)} {noun}s differ"
-        parts.append(differ if bad else _agree(pairs, noun))
+        differ = f"{bad} of {total} {noun}s differ"
+        parts.append(differ if bad else _agree(total, by_verdict[Verdict.SKIPPED], noun))
     return "; ".join(parts)
 
 
-def _agree(pairs: list[JudgedPair], noun: str) -> str:
+def _agree(total: int, skipped: int, noun: str) -> str:
     """Say that nothing of this kind differs."""
-    skipped = sum(pair.verdict is Verdict.SKIPPED for pair in pairs)
     rest = f", {skipped} skipped" if skipped else ""
-    return f"{plural(len(pairs) - skipped, noun)} match{rest}"
+    return f"{plural(total - skipped, noun)} match{rest}"
 
 
 def _role(pair: JudgedPair) -> Role | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from padiff.comparer.overview import nearest, remarkable_pairs, sayings
 from padiff.comparer.result import (
     Comparison,
     Coverage,
@@ -21,6 +22,7 @@ from .style import DIM, Canvas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from padiff.comparer.overview import Saying
     from padiff.dumpfile import JSON, Manifest
 
 __all__ = ["draw_header", "draw_settings", "draw_summary"]
@@ -50,15 +52,14 @@ def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     )
 
 
-def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
+def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) -> None:
     """Draw counts, coverage, what was not compared, notes and settings."""
     canvas.heading("COMPARED")
-    pairs = [pair for step in comparison.steps for pair in step.pairs]
-    facts = [("pairs", _counts(pairs)), ("coverage", _coverage(comparison.steps))]
-    if any(pair.is_partial for pair in pairs):
-        facts.insert(1, ("evidence", "\n".join(_evidence(pairs))))
-    worst = _worst(pairs)
-    if comparison.verdict is Verdict.MATCH and worst is not None and worst.metrics is not None:
+    facts = [("pairs", _counts(said)), ("coverage", _coverage(comparison.steps))]
+    if any(saying.is_partial for saying in said):
+        facts.insert(1, ("evidence", "\n".join(_evidence(said, comparison))))
+    worst = nearest(comparison.steps) if comparison.verdict is Verdict.MATCH else None
+    if worst is not None and worst.metrics is not None:
         where = f"{canvas.safe(names(worst))} {_what(canvas, worst)}"
         facts.append(
             (
@@ -73,7 +74,7 @@ def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
         facts.append(("steps", "\n".join(_steps(comparison, limit=canvas.max_rows))))
     facts.append(("settings", canvas.safe(_settings(comparison))))
     canvas.facts([(label, value) for label, value in facts])
-    _draw_left_out(canvas, comparison, pairs)
+    _draw_left_out(canvas, comparison)
     notes = [*comparison.notes, *(note for step in comparison.steps for note in step.notes)]
     if notes:
         canvas.heading("NOTES")
@@ -83,9 +84,8 @@ def draw_summary(canvas: Canvas, comparison: Comparison) -> None:
 def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
     """Draw counts, settings and notes alone, where there are no modules."""
     canvas.heading("COMPARED")
-    pairs = [pair for step in comparison.steps for pair in step.pairs]
     settings = canvas.safe(_settings(comparison))
-    canvas.facts([("arrays", _counts(pairs)), ("settings", settings)])
+    canvas.facts([("arrays", _counts(sayings(comparison.steps))), ("settings", settings)])
     if comparison.notes:
         canvas.heading("NOTES")
         _list(canvas, [canvas.safe(note) for note in comparison.notes])
@@ -103,35 +103,43 @@ def _manifest(manifest: Manifest) -> str:
     return "  ".join(word for word in words if word)
 
 
-def _counts(pairs: list[JudgedPair]) -> str:
+def _counts(said: Counter[Saying]) -> str:
     """Count the pairs by verdict."""
-    by_verdict = Counter(pair.verdict for pair in pairs if not pair.covered)
+    by_verdict: Counter[Verdict] = Counter()
+    for one, number_ in said.items():
+        by_verdict[one.verdict] += 0 if one.is_covered else number_
     words = [f"{count(by_verdict[v])} {v}" for v in Verdict if by_verdict[v]]
-    equal = sum(pair.equal_digest for pair in pairs)
+    equal = sum(number_ for one, number_ in said.items() if one.is_equal)
     if equal:
         words[0] += f" ({count(equal)} bit-equal)"
     text = ", ".join(words) or "none"
-    covered = sum(pair.covered for pair in pairs)
+    covered = sum(number_ for one, number_ in said.items() if one.is_covered)
     if covered:
         text += f"; {plural(covered, 'record')} covered (value judged at another address)"
     return text
 
 
-def _evidence(pairs: list[JudgedPair]) -> Iterator[str]:
+def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
     """Say what the verdicts rest on, where not all elements were recorded."""
-    kinds = Counter(pair.rests_on for pair in pairs if pair.verdict in _JUDGED)
+    kinds: Counter[Evidence] = Counter()
+    for one, number_ in said.items():
+        kinds[one.rests_on] += number_ if one.verdict in _JUDGED else 0
     words = {
         Evidence.DIGEST: "by digest (bit-equal or not)",
         Evidence.ELEMENTS: "by all elements",
-        Evidence.SAMPLE: f"by a sample: {_sampled(pairs)}",
+        Evidence.SAMPLE: f"by a sample: {_sampled(comparison)}",
         Evidence.STATISTICS: "by statistics only, which prove no match",
     }
     return (f"{count(kinds[kind])} {text}" for kind, text in words.items() if kinds[kind])
 
 
-def _sampled(pairs: list[JudgedPair]) -> str:
+def _sampled(comparison: Comparison) -> str:
     """Say how much of the sampled tensors was compared."""
-    found = [pair for pair in pairs if pair.sampled_of is not None and pair.metrics is not None]
+    found = [
+        pair
+        for pair in remarkable_pairs(comparison.steps)
+        if pair.sampled_of is not None and pair.metrics is not None
+    ]
     compared = sum(pair.metrics.size for pair in found if pair.metrics is not None)
     total = sum(pair.sampled_of or 0 for pair in found)
     return f"{count(compared)} of {count(total)} elements, and statistics of all"
@@ -150,26 +158,6 @@ def _covered(parts: list[Coverage]) -> str:
     """Give one side's coverage."""
     judged, total = sum(part.judged for part in parts), sum(part.total for part in parts)
     return f"{count(judged)} of {count(total)} values ({share(judged, total)})"
-
-
-def _worst(pairs: list[JudgedPair]) -> JudgedPair | None:
-    """Find the matching pair that is nearest to its tolerance."""
-    measured = [
-        pair
-        for pair in pairs
-        if pair.verdict is Verdict.MATCH
-        and pair.metrics
-        and pair.metrics.max_abs
-        and not pair.reason
-    ]
-    return max(measured, key=_pressure, default=None)
-
-
-def _pressure(pair: JudgedPair) -> float:
-    """Give the part of its absolute tolerance that a pair needs."""
-    if pair.metrics is None or pair.metrics.needed_atol is None or pair.tolerance is None:
-        return 0.0
-    return pair.metrics.needed_atol / pair.tolerance.atol if pair.tolerance.atol else 0.0
 
 
 def _what(canvas: Canvas, pair: JudgedPair) -> str:
@@ -215,8 +203,9 @@ def _setting(value: JSON) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def _draw_left_out(canvas: Canvas, comparison: Comparison, pairs: list[JudgedPair]) -> None:
+def _draw_left_out(canvas: Canvas, comparison: Comparison) -> None:
     """List what got no verdict."""
+    pairs = remarkable_pairs(comparison.steps)
     missing = [p for p in pairs if p.verdict is Verdict.MISSING]
     skipped = [p for p in pairs if p.verdict is Verdict.SKIPPED and not p.covered]
     phases = list(_phases(comparison))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.causes.callerrors import call_errors
 from padiff.comparer.locating.flow import DRIFT
+from padiff.comparer.overview import sayings
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
+from padiff.dumpfile.bulk import collector_paused
 
 from .arrays_text import draw_arrays, is_arrays
 from .numbers import number
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 
+@collector_paused()
 def render(
     comparison: Comparison,
     console: Console,
@@ -53,16 +56,17 @@ def render(
     if is_arrays(comparison):
         draw_arrays(canvas, comparison)
         return
+    said = sayings(comparison.steps)
     draw_header(canvas, comparison)
     draw_origins(canvas, comparison)
     draw_trees(canvas, comparison)
-    draw_parameters(canvas, comparison)
+    draw_parameters(canvas, comparison, said)
     if verbose:
         _draw_diverged(canvas, comparison)
         _draw_growth(canvas, comparison)
     if explain_pairing:
         _draw_pairing(canvas, comparison)
-    draw_summary(canvas, comparison)
+    draw_summary(canvas, comparison, said)
 
 
 def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:

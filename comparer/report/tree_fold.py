@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import chain
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import NodeRow, Verdict
+from padiff.comparer.treerows import columns_of
+
+from .tree_sums import State, TreeSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from padiff.comparer.result import NodeRow, Verdict
     from padiff.dumpfile import Phase
 
 __all__ = ["Folded", "Line", "State", "fold"]
 
 RUN = 4
 """Siblings of one state from which on they share a line."""
-
-_RANK = {
-    Verdict.SKIPPED: 0,
-    Verdict.MATCH: 1,
-    Verdict.MISSING: 2,
-    Verdict.INCOMPARABLE: 3,
-    Verdict.DIVERGED: 4,
-}
-
-
-class State(StrEnum):
-    """What a whole subtree has in common."""
-
-    CALM = "calm"
-    """Nothing diverged and nothing that counts is missing."""
-    INHERITED = "inherited"
-    """All that diverged is somebody else's consequence."""
-    REFERENCE = "reference"
-    """Only the reference has it, and misses it."""
-    CANDIDATE = "candidate"
-    """Only the candidate has it."""
-    OPEN = "open"
-    """An origin, or a mixture: has to be seen."""
-
-
-_ONE_SIDED = (State.REFERENCE, State.CANDIDATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +48,6 @@ class Line:
     """Those of them that both sides have."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Node:
-    """A row with what its subtree amounts to."""
-
-    row: NodeRow
-    children: list[_Node]
-    state: State
-    worst: dict[Phase, Verdict]
-    uncovered: set[Phase]
-    size: int = 1
-    pairs: int = 0
-    """Modules below it that both sides have."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
     """The tree as it is to be drawn."""
@@ -103,44 +65,102 @@ def fold(rows: Sequence[NodeRow], *, unfold: bool = False, most: int = 0) -> Fol
         unfold: Whether every module gets its line.
         most: Lines from which on siblings that look the same share one.
     """
-    roots, wrappers = _summed(rows, keep_wrappers=unfold)
-    total = len(rows) - wrappers
-    lines = _lines(roots, total, unfold=unfold, share=False)
+    tree = _Tree(rows, unfold=unfold)
+    lines = tree.lines(share=False, most=None if unfold else most)
     if not unfold and len(lines) > most:
-        lines = _lines(roots, total, unfold=unfold, share=True)
-    return Folded(lines=tuple(lines), wrappers=wrappers)
+        lines = tree.lines(share=True, most=None)
+    return Folded(lines=tuple(lines), wrappers=tree.sums.wrappers)
 
 
-def _lines(roots: list[_Node], total: int, *, unfold: bool, share: bool) -> list[Line]:
-    """Walk the tree and make its lines."""
-    lines: list[Line] = []
-    # An explicit stack: a dump may be nested deeper than Python recurses.
-    stack: list[Iterator[tuple[list[_Node], bool]]] = [iter(_runs(roots, share=share))]
-    trunk: list[bool] = []
-    parents: list[NodeRow | None] = [None]
-    bases: list[tuple[str | None, str | None]] = [(None, None)]
-    while stack:
-        found = next(stack[-1], None)
-        if found is None:
-            stack.pop()
-            parents.pop()
-            bases.pop()
-            if trunk:
-                trunk.pop()
-            continue
-        run, follows = found
-        node = run[0]
-        is_top = parents[-1] is None
-        here = (*trunk, follows) if not is_top else ()
-        is_open = len(run) == 1 and bool(node.children) and (unfold or _opens(node, total))
-        lines.append(_line(run, parents[-1], bases[-1], here, opened=is_open))
-        if is_open:
-            stack.append(iter(_runs(node.children, share=share)))
-            parents.append(node.row)
-            bases.append(_bases(node.row, bases[-1]))
-            if not is_top:
-                trunk.append(follows)
-    return lines
+class _Tree:
+    """The tree with its sums; a row is looked at only where it gets a line."""
+
+    def __init__(self, rows: Sequence[NodeRow], *, unfold: bool) -> None:
+        self.sums = TreeSums(columns_of(rows), keep_wrappers=unfold)
+        self._rows = rows
+        self._unfold = unfold
+        self._total = len(rows) - self.sums.wrappers
+
+    def lines(self, *, share: bool, most: int | None) -> list[Line]:
+        """Walk the tree and make its lines, at most one more than ``most``."""
+        lines: list[Line] = []
+        # An explicit stack: a dump may be nested deeper than Python recurses.
+        stack = [self._runs(self.sums.roots, share=share)]
+        trunk: list[bool] = []
+        parents: list[NodeRow | None] = [None]
+        bases: list[tuple[str | None, str | None]] = [(None, None)]
+        while stack and (most is None or len(lines) <= most):
+            found = next(stack[-1], None)
+            if found is None:
+                stack.pop()
+                parents.pop()
+                bases.pop()
+                if trunk:
+                    trunk.pop()
+                continue
+            run, follows = found
+            is_top = parents[-1] is None
+            here = (*trunk, follows) if not is_top else ()
+            is_open = len(run) == 1 and self._opens(run[0])
+            lines.append(self._line(run, parents[-1], bases[-1], here, opened=is_open))
+            if is_open:
+                row = lines[-1].first
+                stack.append(self._runs(self.sums.children[run[0]], share=share))
+                parents.append(row)
+                bases.append(_bases(row, bases[-1]))
+                if not is_top:
+                    trunk.append(follows)
+        return lines
+
+    def _opens(self, node: int) -> bool:
+        """Tell whether a node's children get lines: where something has to be seen, or most is."""
+        sums = self.sums
+        children = sums.children[node]
+        is_most = len(children) > 1 and 2 * sums.sizes[node] > self._total
+        is_seen = sums.of(node).state is State.OPEN or sums.parents[node] is None
+        return bool(children) and (self._unfold or is_seen or is_most)
+
+    def _line(
+        self,
+        run: list[int],
+        parent: NodeRow | None,
+        bases: tuple[str | None, str | None],
+        trunk: tuple[bool, ...],
+        *,
+        opened: bool,
+    ) -> Line:
+        """Make the line of one node or of a run of siblings."""
+        sums, first = self.sums, self._rows[run[0]]
+        shown = sums.own(run[0]) if opened else sums.joined(run)
+        state = sums.of(run[0]).state
+        return Line(
+            first=first,
+            last=first if len(run) == 1 else self._rows[run[-1]],
+            parent=parent,
+            bases=bases,
+            trunk=trunk,
+            worst=shown.verdicts(),
+            uncovered=shown.uncovered,
+            state=State.INHERITED if opened and first.inherited else state,
+            siblings=len(run),
+            folded=0 if opened else sum(sums.sizes[node] - 1 for node in run),
+            folded_pairs=0 if opened else sum(sums.pairs[node] for node in run),
+        )
+
+    def _runs(self, nodes: Sequence[int], *, share: bool) -> Iterator[tuple[list[int], bool]]:
+        """Group neighbours that look the same; with each, whether another one follows."""
+        last = nodes[-1] if nodes else None
+        if not share:
+            return (([node], node != last) for node in nodes)
+        return self._shared(nodes)
+
+    def _shared(self, nodes: Sequence[int]) -> Iterator[tuple[list[int], bool]]:
+        last = nodes[-1] if nodes else None
+        for _, group in groupby(nodes, key=self.sums.kind):
+            run = list(group)
+            is_shared = len(run) >= RUN and self.sums.of(run[0]).state is not State.OPEN
+            for part in [run] if is_shared else [[node] for node in run]:
+                yield part, part[-1] != last
 
 
 def _bases(row: NodeRow, above: tuple[str | None, str | None]) -> tuple[str | None, str | None]:
@@ -149,159 +169,3 @@ def _bases(row: NodeRow, above: tuple[str | None, str | None]) -> tuple[str | No
         above[0] if row.reference is None else row.reference,
         above[1] if row.candidate is None else row.candidate,
     )
-
-
-def _opens(node: _Node, total: int) -> bool:
-    """Tell whether a node's children get lines: where something has to be seen, or most is."""
-    is_most = len(node.children) > 1 and 2 * node.size > total
-    return node.state is State.OPEN or node.row.parent is None or is_most
-
-
-def _line(
-    run: list[_Node],
-    parent: NodeRow | None,
-    bases: tuple[str | None, str | None],
-    trunk: tuple[bool, ...],
-    *,
-    opened: bool,
-) -> Line:
-    """Make the line of one node or of a run of siblings."""
-    first = run[0]
-    worst: dict[Phase, Verdict] = {}
-    uncovered: set[Phase] = set()
-    if opened:
-        worst.update(first.row.worst)
-        uncovered |= _uncovered(first.row)
-    else:
-        for node in run:
-            _raise(worst, node.worst)
-            uncovered |= node.uncovered
-    return Line(
-        first=first.row,
-        last=run[-1].row,
-        parent=parent,
-        bases=bases,
-        trunk=trunk,
-        worst=worst,
-        uncovered=frozenset(uncovered),
-        state=State.INHERITED if opened and first.row.inherited else first.state,
-        siblings=len(run),
-        folded=0 if opened else sum(node.size - 1 for node in run),
-        folded_pairs=0 if opened else sum(node.pairs for node in run),
-    )
-
-
-def _runs(nodes: list[_Node], *, share: bool) -> list[tuple[list[_Node], bool]]:
-    """Group neighbours that look the same; with each, whether another one follows."""
-    groups: list[list[_Node]] = []
-    for node in nodes:
-        if groups and _alike(groups[-1][-1], node):
-            groups[-1].append(node)
-        else:
-            groups.append([node])
-    runs: list[list[_Node]] = []
-    for group in groups:
-        if len(group) >= RUN and share:
-            runs.append(group)
-        else:
-            runs.extend([node] for node in group)
-    return [(run, position + 1 < len(runs)) for position, run in enumerate(runs)]
-
-
-def _alike(one: _Node, other: _Node) -> bool:
-    """Tell whether two siblings can share a line."""
-    return (
-        one.state is not State.OPEN
-        and one.state is other.state
-        and _sides(one.row) == _sides(other.row)
-        and set(one.worst) == set(other.worst)
-    )
-
-
-def _sides(row: NodeRow) -> tuple[bool, bool]:
-    """Tell which sides have it."""
-    return row.reference is not None, row.candidate is not None
-
-
-def _summed(rows: Sequence[NodeRow], *, keep_wrappers: bool) -> tuple[list[_Node], int]:
-    """Build the tree and sum it up from the leaves; gives its roots and the wrappers left out."""
-    nodes = {
-        row.id: _Node(
-            row=row,
-            children=[],
-            state=_own_state(row),
-            worst=dict(row.worst),
-            uncovered=_uncovered(row),
-        )
-        for row in rows
-    }
-    roots: list[_Node] = []
-    for row in rows:
-        parent = None if row.parent is None else nodes.get(row.parent)
-        (roots if parent is None else parent.children).append(nodes[row.id])
-    wrappers = 0
-    for row in reversed(rows):
-        node = nodes[row.id]
-        for child in node.children:
-            _add(node, child)
-        if row.reference is not None and row.candidate is not None and node.state in _ONE_SIDED:
-            node.state = State.OPEN  # what is missing has to be seen by name
-        if not keep_wrappers:
-            inside = [child.children if _wraps(child) else [child] for child in node.children]
-            wrappers += sum(map(_wraps, node.children))
-            node.children = list(chain.from_iterable(inside))
-    return roots, wrappers
-
-
-def _add(node: _Node, child: _Node) -> None:
-    """Add a child to the sums of its parent."""
-    node.size += child.size
-    node.pairs += child.pairs + (_sides(child.row) == (True, True))
-    _raise(node.worst, child.worst)
-    node.uncovered |= child.uncovered
-    node.state = _joined(node.state, child.state)
-
-
-def _uncovered(row: NodeRow) -> set[Phase]:
-    """Give the phases in which something of a row is skipped for good."""
-    return {
-        phase
-        for phase, verdict in row.worst.items()
-        if verdict is Verdict.SKIPPED and phase not in row.covered
-    }
-
-
-def _wraps(node: _Node) -> bool:
-    """Tell whether a module of one side only stands around paired ones, with nothing to report."""
-    is_alone = _sides(node.row) != (True, True)
-    return is_alone and node.pairs > 0 and _own_state(node.row) is State.CALM
-
-
-def _own_state(row: NodeRow) -> State:
-    """Judge a row by its own records."""
-    worst = max((_RANK[verdict] for verdict in row.worst.values()), default=0)
-    if row.origin:
-        return State.OPEN
-    if worst <= _RANK[Verdict.MATCH]:
-        return State.CALM
-    if row.inherited:
-        return State.INHERITED
-    if worst == _RANK[Verdict.MISSING] and row.candidate is None:
-        return State.REFERENCE
-    if worst == _RANK[Verdict.MISSING] and row.reference is None:
-        return State.CANDIDATE
-    return State.OPEN
-
-
-def _joined(one: State, other: State) -> State:
-    """Give the state of two parts together; what is calm goes along with anything."""
-    if one is other or other is State.CALM:
-        return one
-    return other if one is State.CALM else State.OPEN
-
-
-def _raise(worst: dict[Phase, Verdict], by: Mapping[Phase, Verdict]) -> None:
-    """Keep the worse verdict of each phase."""
-    for phase, verdict in by.items():
-        if phase not in worst or _RANK[verdict] > _RANK[worst[phase]]:
-            worst[phase] = verdict

@@ -17,6 +17,7 @@ from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, co
 from padiff.comparer.judging.smallpairs import Counted
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Role
+from tests.support.drawing import draw
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
@@ -92,11 +93,13 @@ def test_columns_say_what_each_pair_by_itself_says(
         together = compare(*paths, options)
         alone = compare(*paths, replace(options, rules=BY_ITSELF))
 
+    drawn = draw(together)
     if any(noises):
         assert said(together)["pairs"] == said(alone)["pairs"]
     # Where something diverged, what is excused and found to be the cause goes by rules, too.
     if not together.divergences:
         assert said(together) == said(alone)
+    assert drawn == draw(together), "the report was drawn from columns, and is drawn from pairs"
 
 
 def test_equal_pairs_share_what_was_measured(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replace
 from padiff.comparer.result import JudgedPair, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections import Counter
+    from collections.abc import Sequence, Set
+
+    from padiff.comparer.overview import Saying, Spot
 
 
 def pair(reason: str, verdict: Verdict = Verdict.MATCH) -> JudgedPair:
@@ -27,11 +30,20 @@ class Made:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
-        self.pairs = JudgedPairs(4, {1: BAD}, self.make)
+        self.pairs = JudgedPairs(4, {1: BAD}, self)
 
-    def make(self, places: Sequence[int]) -> list[JudgedPair]:
+    def made(self, places: Sequence[int]) -> list[JudgedPair]:
         self.asked += places
         return [pair(str(place)) for place in places]
+
+    def sayings(self, told: Set[int]) -> Counter[Saying]:
+        raise NotImplementedError
+
+    def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
+        raise NotImplementedError
+
+    def nearest(self, told: Set[int]) -> int | None:
+        raise NotImplementedError
 
 
 ALL = (pair("0"), BAD, pair("2"), pair("3"))
@@ -95,6 +107,19 @@ def test_others_in_their_place_leave_the_rest_as_it_is() -> None:
     assert found[0] is first
     assert tuple(found) == (ALL[0], BAD, skipped, ALL[3])
     assert tuple(made.pairs) == ALL
+
+
+def test_others_can_stand_in_their_place_when_all_are_made_too() -> None:
+    pairs = Made().pairs
+    all_of_them = list(pairs)
+    skipped = pair("left out", Verdict.SKIPPED)
+
+    found = replaced(pairs, {2: skipped})
+
+    assert pairs.columns() is None
+    assert list(remarkable(found)) == [(1, BAD), (2, skipped)]
+    assert found[0] is all_of_them[0]
+    assert tuple(found) == (ALL[0], BAD, skipped, ALL[3])
 
 
 def test_a_plain_sequence_of_pairs_serves_as_well() -> None:
