@@ -71,14 +71,19 @@ def align_gap(scores: Scores, gap: Gap) -> list[tuple[int, int]]:
     """Find the order-preserving pairs of the greatest total score; only scores above 0 count.
 
     This is the alignment of Needleman and Wunsch with free gaps, one vector operation for each
-    row. In a gap of more than ``_MAX_CELLS`` cells only a band around the diagonal is looked at.
+    row. In a gap of more than ``_MAX_CELLS`` cells only a band around the diagonal is looked at,
+    and right of the bands so far nothing is better than the best at the end of one of them.
     """
     rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
     band = columns if gap.cells <= _MAX_CELLS else max(64, _MAX_CELLS // rows // 2)
-    best = np.zeros(columns + 1)
+    best, reached, beyond = np.zeros(columns + 1), 0, 0.0
     taken: list[tuple[int, npt.NDArray[np.int8]]] = []
-    for low, score in _bands(scores, gap, band):
-        high = low + len(score)
+    upwards = np.zeros(columns, np.int8)
+    for low, high, score in _bands(scores, gap, band):
+        if score is None:
+            taken.append((low, upwards[: high - low]))
+            continue
+        best[reached + 1 : high + 1] = beyond
         matched = np.where(score > 0, best[low:high] + score, -1.0)
         above = best[low + 1 : high + 1]
         is_match = matched >= above
@@ -87,12 +92,12 @@ def align_gap(scores: Scores, gap: Gap) -> list[tuple[int, int]]:
         is_left = running > merged
         taken.append((low, np.where(is_left, 2, np.where(is_match, 1, 0)).astype(np.int8)))
         best[low + 1 : high + 1] = running
-        best[high + 1 :] = np.maximum(best[high + 1 :], running[-1])
+        reached, beyond = high, max(beyond, float(running[-1]))
     return _trace(gap, taken, columns)
 
 
-def _bands(scores: Scores, gap: Gap, band: int) -> Iterator[tuple[int, Floats]]:
-    """Give for each row where its band begins, and the scores in it."""
+def _bands(scores: Scores, gap: Gap, band: int) -> Iterator[tuple[int, int, Floats | None]]:
+    """Give for each row where its band begins and ends, and its scores; None where none counts."""
     rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
     middles = np.arange(rows) * columns // rows
     lows = np.maximum(0, middles - band)
@@ -101,10 +106,14 @@ def _bands(scores: Scores, gap: Gap, band: int) -> Iterator[tuple[int, Floats]]:
     for start in range(0, rows, count):
         low, width = lows[start : start + count], widths[start : start + count]
         ends = np.cumsum(width)
+        starts = ends - width
         ours = np.repeat(np.arange(start, start + len(low)), width)
-        theirs = np.arange(ends[-1]) - np.repeat(ends - width - low, width)
+        theirs = np.arange(ends[-1]) - np.repeat(starts - low, width)
         found = scores(gap.start + ours, gap.other_start + theirs)
-        yield from zip(low.tolist(), np.split(found, ends[:-1]), strict=True)
+        is_hit = np.logical_or.reduceat(found > 0, starts)
+        each = (side.tolist() for side in (low, low + width, starts, ends, is_hit))
+        for first, last, start_, end, counts in zip(*each, strict=True):
+            yield first, last, found[start_:end] if counts else None
 
 
 def _trace(

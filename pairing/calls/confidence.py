@@ -58,7 +58,7 @@ def rate(
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
     weighing = Weighing(sides, modules)
-    rated = [_rate(weighing, (one, two), modules, shares) for one, two in modules]
+    rated = _rate_all(weighing, modules, shares)
     rated, proofs = with_proofs((reference, candidate), calls, rated, weighing.weighed)
     found = spread((reference, candidate), calls, rated, sides[1])
     return _as_sure_as_content(reference, candidate, found, rated, holding), proofs
@@ -114,30 +114,42 @@ def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]
     return tuple(view.executed[one][turn] for one in modules if turn < len(view.executed[one]))
 
 
-def _rate(
-    weighing: Weighing, pair: tuple[int, int], modules: Matching, shares: dict[int, float]
-) -> Rated:
-    """Rate a pair by itself; a leaf that nothing singles out is weighed only if nothing proves it.
+def _rate_all(weighing: Weighing, modules: Matching, shares: dict[int, float]) -> list[Rated]:
+    """Rate each pair by itself; a leaf that nothing singles out is weighed if nothing proves it.
 
     Returns:
-        The pair, of a leaf that is still to be weighed with a confidence of 1.
+        The pairs, of leaves that are still to be weighed with a confidence of 1.
     """
+    found = [_rate(weighing.views, pair, modules, shares) for pair in modules]
+    told = [
+        place
+        for place, made in enumerate(found)
+        if not made.is_weighed and weighing.are_told(made.pair.reference, made.pair.candidate)
+    ]
+    for place, made in zip(told, weighing.weighed([found[place] for place in told]), strict=True):
+        found[place] = replace(made, is_confirmed=made.pair.confidence >= 1.0)
+    return found
+
+
+def _rate(
+    views: tuple[View, View],
+    pair: tuple[int, int],
+    modules: Matching,
+    shares: dict[int, float],
+) -> Rated:
+    """Rate a container or what is certain; a leaf stays to be weighed."""
     one, two = pair
-    reference, candidate = weighing.views
+    reference, candidate = views
     by = modules.by[one]
     is_same_path = reference.modules[one].path == candidate.modules[two].path
     is_certain = by is PairedBy.MAP or is_same_path
     is_container = bool(reference.children[one] or candidate.children[two])
     confidence = max(shares.get(one, 1.0), _PLACED) if is_container else 1.0
-    made = Rated(
+    return Rated(
         pair=ModulePair(reference=one, candidate=two, paired_by=by, confidence=confidence),
         is_confirmed=is_certain,
         is_weighed=is_container or is_certain,
     )
-    if made.is_weighed or not weighing.are_told(one, two):
-        return made
-    made = weighing.weighed(made)
-    return replace(made, is_confirmed=made.pair.confidence >= 1.0)
 
 
 def _shares(

@@ -133,6 +133,9 @@ def _branches(
 
 def _root(view: View, module: int, rivals: Sequence[int]) -> int:
     """Give the outermost module around this one that holds none of the rivals."""
+    around = view.modules[module].parent
+    if around is None or any(view.modules[rival].parent == around for rival in rivals):
+        return module  # its own siblings, most often
     held = set()
     for rival in rivals:
         outer: int | None = rival

@@ -62,7 +62,7 @@ def with_proofs(
     views: tuple[View, View],
     calls: CallPairs,
     rated: Sequence[Rated],
-    weighed: Callable[[Rated], Rated],
+    weighed: Callable[[Sequence[Rated]], list[Rated]],
 ) -> tuple[list[Rated], Proofs]:
     """Confirm the pairs that are proven, and lower the confidence of all others.
 
@@ -70,7 +70,7 @@ def with_proofs(
         views: Both sides.
         calls: The paired calls.
         rated: The pairs of modules, ascending by reference.
-        weighed: Gives a pair that nothing proves with what else could be the partner.
+        weighed: Gives pairs that nothing proves with what else could be the partner.
 
     Returns:
         The pairs anew, and what is proven of the calls. Modules that
@@ -88,20 +88,22 @@ def with_proofs(
     ]
     rivals = {**proofs.rivals, **free.rivals}
     in_order = proven | (proofs.rivals.keys() - proofs.contradicted)
-    found = []
-    for one in rated:
+    found, limits = list(rated), {}
+    for place, one in enumerate(rated):
         ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
         is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
         if one.is_confirmed or not is_told:
-            found.append(weighed(one))
-        elif _is_proven(calls, ran, proven):
+            continue
+        if _is_proven(calls, ran, proven):
             pair = one.pair
             if one.is_weighed:
                 pair = replace(pair, confidence=1.0, alternatives=())
-            found.append(Rated(pair=pair, is_confirmed=True))
+            found[place] = Rated(pair=pair, is_confirmed=True)
         else:
-            limit = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE
-            found.append(_in_doubt(views, weighed(one), rivals, limit))
+            limits[place] = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE
+    found = weighed(found)
+    for place, limit in limits.items():
+        found[place] = _in_doubt(views, found[place], rivals, limit)
     return found, Proofs(proven=proven, rivals=rivals)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import RecordInfo, Role, ValueInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterator, Sequence, Set
+    from collections.abc import Container, Hashable, Sequence, Set
 
     from padiff.pairing.view import View
 
@@ -56,6 +56,11 @@ class RatedSide:
         return tuple(
             self.view.main(ran[0], Role.OUTPUT) if ran else None for ran in self.view.executed
         )
+
+    @cached_property
+    def _made(self) -> tuple[int | None, ...]:
+        """Value of the largest output of the first call of each module."""
+        return tuple(None if output is None else output.value for output in self.outputs)
 
     @cached_property
     def jobs(self) -> tuple[int, ...]:
@@ -115,7 +120,7 @@ class RatedSide:
         """The jobs of the layers that take what each layer gives as it is; None if not known."""
         return _fed_to(self.view, self.jobs, self.foods, self.outputs)
 
-    def rivals(self, module: int, partner: int, other_side: RatedSide) -> Iterator[int]:
+    def rivals(self, module: int, partner: int, other_side: RatedSide) -> list[int]:
         """Give the modules that structure and data flow cannot tell from this one.
 
         Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
@@ -132,12 +137,10 @@ class RatedSide:
         if self._spare:
             found.update(_nearest(self._spare.get((job, self._around[module]), ()), module))
         found.discard(module)
-        mine = self.outputs[module]
-        for other in sorted(found):
-            theirs = self.outputs[other]
-            is_same = mine is not None and theirs is not None and mine.value == theirs.value
-            if not is_same or mine is None or mine.value is None:
-                yield other
+        made = self._made[module]
+        if made is not None:
+            return sorted(other for other in found if self._made[other] != made)
+        return sorted(found)
 
     def fed(self, module: int) -> ValueInfo | None:
         """Give what went into a module first, None where nothing did."""

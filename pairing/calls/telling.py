@@ -34,18 +34,15 @@ class Telling:
             Counter(_name(m.path) for m in view.modules if not view.children[m.id])
             for view in self._views
         )
-        self._held = [
+        self.held = [
             [_weights_of(view, module) for module in range(len(view.modules))]
             for view in self._views
         ]
+        """A key of the weights of each module of each side, None where they say nothing."""
         self._weights = tuple(
             Counter(key for key, owned in zip(held, view.weights, strict=True) if owned)
-            for held, view in zip(self._held, self._views, strict=True)
+            for held, view in zip(self.held, self._views, strict=True)
         )
-
-    def is_same_weight(self, one: int, two: int) -> bool:
-        """Tell whether two modules own weights of the same content."""
-        return self._held[0][one] is not None and self._held[0][one] == self._held[1][two]
 
     def confirms(
         self, one: int, two: int, outputs: tuple[RecordInfo | None, RecordInfo | None]
@@ -57,7 +54,7 @@ class Telling:
             two: Module of the candidate.
             outputs: What the first call of each gave.
         """
-        weights = self._held[0][one], self._held[1][two]
+        weights = self.held[0][one], self.held[1][two]
         if weights[0] is not None and weights[0] == weights[1]:
             counts = [side[weights[0]] for side in self._weights]
             if counts == [1, 1]:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from padiff.pairing.names import likeness, words_of
+import numpy as np
+import numpy.typing as npt
+
+from padiff.pairing.names import likeness
 from padiff.pairing.result import ModulePair
-from padiff.pairing.tensors.sketch import alikeness
 
 from .doubt import Rated
-from .telling import Telling, numbers_in
+from .telling import Telling
+from .traits import alike_outputs, traits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
     from padiff.pairing.weights.matching import Matching
 
     from .rivals import RatedSide
+    from .traits import Traits
 
 __all__ = ["Weighing"]
 
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 _CLEAR = 0.3
 """A partner whose evidence is better by so much leaves no doubt."""
 _EQUAL_WEIGHTS = 2.0
@@ -29,7 +38,7 @@ _ALIKE = 0.8
 
 
 class Weighing:
-    """Weighs pairs of leaves against those that other partners would make."""
+    """Weighs pairs of leaves against those that other partners would make, many at once."""
 
     def __init__(self, sides: tuple[RatedSide, RatedSide], modules: Matching) -> None:
         """Begin.
@@ -42,84 +51,103 @@ class Weighing:
         self._sides = sides
         self._modules = modules
         self._telling = Telling(*self.views)
-        self._known: dict[tuple[int, int], float] = {}
-        """Evidence for pairs: siblings ask for the same ones."""
+
+    @cached_property
+    def _traits(self) -> tuple[Traits, Traits]:
+        """What tells the modules of each side apart, once a pair is weighed."""
+        numbers: dict[Hashable, int] = {}
+        return (
+            traits_of(self._sides[0], self._telling.held[0], numbers),
+            traits_of(self._sides[1], self._telling.held[1], numbers),
+        )
 
     def are_told(self, one: int, two: int) -> bool:
         """Tell whether names, weights or outputs of their own single two leaves out."""
         outputs = self._sides[0].outputs[one], self._sides[1].outputs[two]
         return self._telling.confirms(one, two, outputs)
 
-    def weighed(self, rated: Rated) -> Rated:
-        """Give a pair with its confidence and with what could stand in for its two modules.
+    def weighed(self, rated: Sequence[Rated]) -> list[Rated]:
+        """Give pairs with their confidence and with what could stand in for their two modules.
 
         Args:
-            rated: A pair; as it is if it was weighed already.
+            rated: Pairs; those that were weighed already stay as they are.
         """
-        if rated.is_weighed:
-            return rated
-        one, two = rated.pair.reference, rated.pair.candidate
         sides, modules = self._sides, self._modules
-        doubts = {
-            other: self._doubt((one, two), (modules.back.get(other), other))
-            for other in sides[1].rivals(two, one, sides[0])
-        }
-        back = {
-            other: self._doubt((one, two), (other, modules.ahead.get(other)))
-            for other in sides[0].rivals(one, two, sides[1])
-        }
-        pair = ModulePair(
-            reference=one,
-            candidate=two,
-            paired_by=rated.pair.paired_by,
-            confidence=1 / (1 + max(sum(doubts.values()), sum(back.values()))),
-            alternatives=tuple(other for other, doubt in doubts.items() if doubt > 0),
-        )
-        others = tuple(other for other, doubt in back.items() if doubt > 0)
-        return Rated(pair=pair, rivals=others, is_confirmed=rated.is_confirmed)
+        found = list(rated)
+        places = [place for place, one in enumerate(rated) if not one.is_weighed]
+        rivals: list[tuple[list[int], list[int]]] = []
+        weighed: list[tuple[int, int, int, int]] = []
+        for place in places:
+            one, two = rated[place].pair.reference, rated[place].pair.candidate
+            others = sides[1].rivals(two, one, sides[0]), sides[0].rivals(one, two, sides[1])
+            rivals.append(others)
+            weighed += [(one, two, modules.back.get(other, -1), other) for other in others[0]]
+            weighed += [(one, two, other, modules.ahead.get(other, -1)) for other in others[1]]
+        doubts = iter(self._doubts(np.array(weighed, np.int64).reshape(-1, 4)))
+        for place, others in zip(places, rivals, strict=True):
+            found[place] = _with_doubts(rated[place], others, doubts)
+        return found
 
-    def _doubt(self, chosen: tuple[int, int], rest: tuple[int | None, int | None]) -> float:
-        """Say how much another partner is in the way of a pair, in [0, 1].
+    def _doubts(self, weighed: Places) -> list[float]:
+        """Say how much other partners are in the way of pairs, in [0, 1].
 
         Args:
-            chosen: The pair.
-            rest: A rival of one of the two and its partner, None if it has none. If both are
-                there, the two pairs are weighed against those that exchanging partners makes: what
-                speaks against the exchange for one pair speaks for both.
+            weighed: Shape (count, 4): a pair, and a rival of one of the two with its partner, -1
+                if it has none. If both are there, the two pairs are weighed against those that
+                exchanging partners makes: what speaks against the exchange for one pair speaks
+                for both.
         """
-        (one, two), (other, partner) = chosen, rest
-        margin = self._evidence(one, two)
-        if other is not None and partner is not None:
-            margin += self._evidence(other, partner)
-            margin -= self._evidence(one, partner) + self._evidence(other, two)
-            margin /= 2
-        elif partner is not None:
-            margin -= self._evidence(one, partner)
-        elif other is not None:
-            margin -= self._evidence(other, two)
-        return min(max(1 - margin / _CLEAR, 0.0), 1.0)
+        if not len(weighed):
+            return []
+        one, two, other, partner = weighed.T
+        has_other, has_partner = other >= 0, partner >= 0
+        has_both = has_other & has_partner
+        is_known = np.array([has_other | has_partner, has_both, has_partner, has_other])
+        rows, columns = np.array([one, other, one, other]), np.array([two, partner, partner, two])
+        # Siblings ask for the same pairs.
+        asked = rows * len(self.views[1].modules) + columns
+        alone, places = np.unique(asked[is_known], return_inverse=True)
+        known = self._evidence(*np.divmod(alone, len(self.views[1].modules)))
+        said = np.zeros(asked.shape)
+        said[is_known] = known[places]
+        own, exchanged, against, back = said
+        margin = own + exchanged - (against + back)
+        margin = np.where(has_both, margin / 2, margin)
+        return [float(doubt) for doubt in np.clip(1 - margin / _CLEAR, 0.0, 1.0)]
 
-    def _evidence(self, one: int, two: int) -> float:
-        known = self._known.get((one, two))
-        if known is None:
-            known = self._known[one, two] = self._gathered(one, two)
-        return known
+    def _evidence(self, rows: Places, columns: Places) -> Floats:
+        """Score what tells modules of one job apart: names, numbers, weights, outputs.
 
-    def _gathered(self, one: int, two: int) -> float:
-        """Score what tells modules of one job apart: names, numbers, weights, outputs."""
-        reference, candidate = self.views
-        paths = reference.modules[one].path, candidate.modules[two].path
-        score = likeness(words_of(paths[0]), words_of(paths[1]))
-        score += _EQUAL_NUMBERS * (numbers_in(paths[0]) == numbers_in(paths[1]))
-        score += _EQUAL_WEIGHTS * self._telling.is_same_weight(one, two)
-        given = self._sides[0].fed(one), self._sides[1].fed(two)
-        if given[0] is not None and given[1] is not None:
-            score += _EQUAL_INPUT * (given[0].digest == given[1].digest)
-        outputs = self._sides[0].outputs[one], self._sides[1].outputs[two]
-        if outputs[0] is not None and outputs[1] is not None:
-            near = alikeness(reference, outputs[0], candidate, outputs[1]) or 0.0
-            score += max(near - _ALIKE, 0.0) / (1 - _ALIKE)
-        after = self._sides[0].fed_to[one], self._sides[1].fed_to[two]
-        if None not in after:
-            score += _EQUAL_FLOW if after[0] == after[1] else -_EQUAL_FLOW
-        return score
+        Args:
+            rows: Modules of the reference.
+            columns: A module of the candidate for each.
+        """
+        mine, theirs = self._traits
+        both = zip(rows.tolist(), columns.tolist(), strict=True)
+        score = np.array([likeness(mine.words[one], theirs.words[two]) for one, two in both])
+        score += _EQUAL_NUMBERS * (mine.numbers[rows] == theirs.numbers[columns])
+        held = mine.weights[rows], theirs.weights[columns]
+        score += _EQUAL_WEIGHTS * ((held[0] >= 0) & (held[0] == held[1]))
+        given = mine.given[rows], theirs.given[columns]
+        score += _EQUAL_INPUT * ((given[0] >= 0) & (given[0] == given[1]))
+        near = alike_outputs(mine, rows, theirs, columns)
+        score += np.maximum(near - _ALIKE, 0.0) / (1 - _ALIKE)
+        after = mine.fed_to[rows], theirs.fed_to[columns]
+        flow = np.where(after[0] == after[1], _EQUAL_FLOW, -_EQUAL_FLOW)
+        return np.asarray(score + np.where((after[0] >= 0) & (after[1] >= 0), flow, 0.0))
+
+
+def _with_doubts(
+    rated: Rated, rivals: tuple[Sequence[int], Sequence[int]], doubts: Iterator[float]
+) -> Rated:
+    """Give a pair with the doubts that the rivals of its candidate, and of its reference, make."""
+    ahead, back = ([next(doubts) for _ in side] for side in rivals)
+    pair = ModulePair(
+        reference=rated.pair.reference,
+        candidate=rated.pair.candidate,
+        paired_by=rated.pair.paired_by,
+        confidence=1 / (1 + max(sum(ahead), sum(back))),
+        alternatives=tuple(o for o, doubt in zip(rivals[0], ahead, strict=True) if doubt > 0),
+    )
+    others = tuple(other for other, doubt in zip(rivals[1], back, strict=True) if doubt > 0)
+    return Rated(pair=pair, rivals=others, is_confirmed=rated.is_confirmed)

@@ -92,7 +92,7 @@ def alike_numbers(one: Floats, others: Floats) -> Floats:
     """Say how near telling statistics are to many others, as ``alikeness`` does.
 
     Args:
-        one: Minimum, maximum and l2.
+        one: Minimum, maximum and l2; of one value, or shape (count, 3) of one for each other.
         others: The same of each of the others, shape (count, 3).
 
     Returns:

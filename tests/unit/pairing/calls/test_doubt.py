@@ -15,7 +15,13 @@ from tests.support.extremes import Dialect, extreme
 from tests.support.treelayers import Node
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from padiff.pairing import ModulePair
+
+    Places = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
 
 LEAVES = (("fc", "linear"), ("norm", "norm"), ("act", "relu"))
 
@@ -119,8 +125,8 @@ def test_what_only_one_of_two_towers_has_tells_their_other_layers_apart() -> Non
 def test_what_data_flow_proves_is_not_weighed_against_others(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    def refuse(self: Weighing, one: int, two: int) -> float:
-        raise AssertionError(f"{one} and {two} are weighed")
+    def refuse(self: Weighing, rows: Places, columns: Places) -> Floats:
+        raise AssertionError(f"{rows} and {columns} are weighed")
 
     monkeypatch.setattr(Weighing, "_evidence", refuse)
 
@@ -131,13 +137,13 @@ def test_what_data_flow_proves_is_not_weighed_against_others(
 
 def test_two_siblings_are_weighed_once_with_each_partner(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
-    gathered = Weighing._gathered
+    evidence = Weighing._evidence
 
-    def counted(self: Weighing, one: int, two: int) -> float:
-        asked.append((one, two))
-        return gathered(self, one, two)
+    def counted(self: Weighing, rows: Places, columns: Places) -> Floats:
+        asked.extend(zip(rows.tolist(), columns.tolist(), strict=True))
+        return evidence(self, rows, columns)
 
-    monkeypatch.setattr(Weighing, "_gathered", counted)
+    monkeypatch.setattr(Weighing, "_evidence", counted)
 
     pair(
         extreme("attentions", 60, Dialect.SAME),
