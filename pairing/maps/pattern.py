@@ -40,7 +40,7 @@ class PathPattern:
     parts: tuple[Part, ...]
     source: str
     """The same as a regular expression; faster, for patterns and paths in which it cannot lose its
-    way, and compiled only where a pattern leaves something open."""
+    way. Empty where a pattern leaves nothing open: it is compared as it is then."""
     captures: frozenset[str]
     """Names of the captures."""
 
@@ -62,7 +62,9 @@ class PathPattern:
             parts.append(_part(part, name))
             seen.update([name] if name else [])
         joined = tuple(_joined(parts))
-        return cls(text, joined, "".join(map(_expression, joined)), frozenset(seen))
+        is_open = any(part.kind is not Kind.TEXT for part in joined)
+        source = "".join(map(_expression, joined)) if is_open else ""
+        return cls(text, joined, source, frozenset(seen))
 
     def match(self, path: str) -> dict[str, str] | None:
         """Give the captured components of a path, None if the pattern does not match it."""
@@ -87,7 +89,7 @@ class PathPattern:
     @property
     def is_literal(self) -> bool:
         """Tell whether the pattern is the path that it matches."""
-        return not set(self.text) & set("*?{}")
+        return not self.source
 
     @property
     def path(self) -> str:

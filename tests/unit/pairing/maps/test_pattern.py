@@ -21,7 +21,7 @@ def test_both_ways_to_match_say_the_same(words: list[str], path: str) -> None:
     text = text.replace("{i}", "*", max(text.count("{i}") - 1, 0))
     pattern = PathPattern.parse(text)
 
-    found = pattern.regex.fullmatch(path)
+    found = re.fullmatch(pattern.source or re.escape(pattern.path), path)
 
     assert match_parts(pattern.parts, path) == (None if found is None else found.groupdict())
 
@@ -46,3 +46,13 @@ def test_a_pattern_captures_the_same_in_long_paths() -> None:
     assert pattern.match(path) == {"i": "12"}
     assert pattern.match(path.replace("out3", "in")) is None
     assert re.fullmatch(pattern.regex, "x.layers.12.y.out3.weight")
+
+
+def test_a_path_that_leaves_nothing_open_makes_no_expression() -> None:
+    path = "0." * 500 + "weight"
+
+    pattern = PathPattern.parse(path)
+
+    assert (pattern.source, pattern.is_literal, pattern.match(path)) == ("", True, {})
+    assert pattern.match(path.removesuffix("t")) is None
+    assert not PathPattern.parse(f"{path}.*").is_literal
