@@ -52,9 +52,9 @@ def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
 
 
 def _holds_arrays(path: Path) -> bool:
-    from padiff.dumper.recording.named import SUFFIXES  # noqa: PLC0415
+    if path.is_dir() and ((path / MANIFEST).exists() or any(path.glob("step_*"))):
+        return False
+    from padiff.dumper.recording.named import SUFFIXES  # noqa: PLC0415 -- few need it
 
-    if path.is_dir():
-        is_dump = (path / MANIFEST).exists() or any(path.glob("step_*"))
-        return not is_dump and any(file.suffix in SUFFIXES for file in path.rglob("*"))
-    return path.is_file() and path.suffix in SUFFIXES
+    files = path.rglob("*") if path.is_dir() else [path] if path.is_file() else []
+    return any(file.suffix in SUFFIXES for file in files)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,8 +12,7 @@ from padiff.comparer import Mode, ToleranceRule
 from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
 from padiff.comparer.judging.policyfile import Policy, parse_mode, parse_share, read_policy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .optiongroup import option_group
 
 __all__ = ["judging", "judging_options"]
 
@@ -79,21 +76,6 @@ _OPTIONS = (
 )
 
 
-def judging_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets what ``judging`` makes of them as ``judged_by``."""
-    names = inspect.signature(judging).parameters
-
-    @functools.wraps(command)
-    def with_judging(**options: Any) -> int:  # noqa: ANN401 -- whatever click hands on
-        own = {name: options.pop(name) for name in names}
-        return command(judged_by=judging(**own), **options)
-
-    decorated: Callable[..., int] = with_judging
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
-
-
 def judging(  # noqa: PLR0913 -- one parameter per option
     *,
     mode: str | None,
@@ -127,3 +109,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
         "golden": golden,
         "jobs": min(MOST_JOBS, os.cpu_count() or 1) if jobs is None else jobs,
     }
+
+
+judging_options = option_group("judged_by", judging, _OPTIONS)
+"""Adds the options to a command, which gets what ``judging`` makes of them as ``judged_by``."""

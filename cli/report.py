@@ -10,13 +10,13 @@ import click
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
+from .drawing import drawing_options
 from .formats import Format, Wanted, file_options
-from .output import render_to_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from padiff.dumpfile import JSON
+
+    from .drawing import Drawing
 
 __all__ = ["report"]
 
@@ -30,23 +30,13 @@ __all__ = ["report"]
     type=click.Choice([str(form) for form in Format]),
     help="What to print.  [default: text if no file is asked for]",
 )
-@click.option(
-    "--max-rows",
-    type=click.IntRange(min=0),
-    default=40,
-    show_default=True,
-    help="Rows of each table of the text; 0: all.",
-)
-@click.option("--verbose", "-v", is_flag=True, help="Fold nothing in the text.")
-@click.option("--explain-pairing", is_flag=True, help="Say how every partner was found.")
+@drawing_options
 def report(
     result: Path,
     *,
     github: bool,
     stdout: str | None,
-    max_rows: int,
-    verbose: bool,
-    explain_pairing: bool,
+    drawing: Drawing,
     **files: Path | None,
 ) -> int:
     """Render RESULT, which `padiff compare --json` wrote, in other formats.
@@ -55,7 +45,6 @@ def report(
     """
     from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- after the options
     from padiff.comparer.report.rebuild import rebuild  # noqa: PLC0415
-    from padiff.comparer.report.terminal import render  # noqa: PLC0415
 
     data = _read(result)
     found = read_report(data)
@@ -63,17 +52,8 @@ def report(
         stdout is None and not github and not any(files.values())
     )
 
-    def draw(console: Console) -> None:
-        render(
-            rebuild(data),
-            console,
-            max_rows=max_rows,
-            verbose=verbose,
-            explain_pairing=explain_pairing,
-        )
-
     wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
-    wanted.write(lambda: data, (lambda: render_to_text(draw)) if wants_text else None)
+    wanted.write(lambda: data, (lambda: drawing.text(rebuild(data))) if wants_text else None)
     return 0 if found.verdict == "match" else 1
 
 

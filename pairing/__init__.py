@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .entry import pair
     from .kinds import kind_of
     from .maps.mapfile import MapFile, read_map
     from .result import (
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     )
     from .rule import IDENTITY, Rule
     from .side import Side, rows_of
-    from .stages import pair
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .weights.carry import carry
     from .weights.class_rule import ClassRule, forget_class, register_class
@@ -89,7 +89,7 @@ _HOMES = {
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
     "match_elements": "tensors.sampled",
-    "pair": "stages",
+    "pair": "entry",
     "plan_weights": "weights.plan",
     "read_map": "maps.mapfile",
     "register_class": "weights.class_rule",

@@ -1,10 +1,8 @@
-"""Pair two sides of a comparison: modules, calls, records and weights."""
+"""The stages in which two sides are paired: modules, calls, records and weights."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from padiff.dumpfile.bulk import collector_paused
 
 from .calls.absorbed import absorbed
 from .calls.calls import CallPairs, pair_around, pair_calls
@@ -14,7 +12,6 @@ from .calls.makers import weight_makers
 from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
 from .calls.proof import Proofs
-from .equal import pair_equal
 from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
@@ -22,7 +19,6 @@ from .maps.mapeffects import (
     unused_entries,
     without_ignored,
 )
-from .maps.mapfile import MapFile
 from .maps.mapped import apply_map
 from .result import Pairing, RecordPair, SideName, UnmatchedRecord
 from .structure import certain, identity, is_same_by_name, is_same_structure
@@ -30,7 +26,6 @@ from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
 from .view import View, view_of
-from .weights.class_rule import registered_classes
 from .weights.copies import with_copies
 from .weights.folded import find_folds, without_folded
 from .weights.owned import pair_owned
@@ -38,33 +33,12 @@ from .weights.owned import pair_owned
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .maps.mapfile import MapFile
     from .result import ModulePair
     from .side import Side
     from .weights.matching import Matching
 
-__all__ = ["pair", "pair_by_stages"]
-
-
-def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -> Pairing:
-    """Find what of the candidate should equal what of the reference.
-
-    Args:
-        reference: One step and rank of the dump held to be right.
-        candidate: The same step and rank of the dump to judge.
-        map_file: What the user decided; it goes before everything else.
-
-    Returns:
-        Every record of both sides, paired or with the reason why not. Deterministic; the
-        pairs of a dump with itself are the identity; exchanging the sides exchanges the result.
-
-    Raises:
-        ConfigError: An entry of the map file matches nothing.
-    """
-    with collector_paused():
-        chosen = map_file or MapFile()
-        is_free = chosen == MapFile() and not registered_classes()
-        equal = pair_equal(reference, candidate) if is_free else None
-        return pair_by_stages(reference, candidate, chosen) if equal is None else equal
+__all__ = ["pair_by_stages"]
 
 
 def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:

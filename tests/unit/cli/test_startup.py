@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from padiff.cli.main import _COMMANDS
+from tests.support.tiny_net import tiny_net
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST = 70
 """Modules of padiff that a command may import before it knows its options; there are 300."""
@@ -44,3 +49,19 @@ def test_a_command_starts_without_what_only_its_work_needs(command: str) -> None
     assert not modules & HEAVY
     assert f"padiff.cli.{_COMMANDS[command].module}" in modules
     assert len([name for name in modules if name.startswith("padiff")]) <= MOST
+
+
+def test_comparing_equal_trees_loads_neither_the_recorder_nor_the_stages_of_pairing(
+    tmp_path: Path,
+) -> None:
+    dump = tiny_net().write(tmp_path / "net")
+    code = COUNT.format(command="compare").replace('"--help"', f"{str(dump)!r}, {str(dump)!r}")
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+
+    modules = set(json.loads(done.stderr.splitlines()[-1]))
+    assert done.stdout.startswith("MATCH")
+    assert "padiff.pairing.equal" in modules
+    assert not modules & {"padiff.dumper", "padiff.pairing.stages", "padiff.comparer.detail"}

@@ -1,0 +1,93 @@
+"""Options of ``padiff compare`` that decide what is compared with what, and what may be left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from padiff.dumpfile import Phase
+
+from .optiongroup import option_group
+
+__all__ = ["selecting", "selecting_options"]
+
+_OPTIONS = (
+    click.option(
+        "--step", type=click.IntRange(min=0), multiple=True, help="Only this step; may repeat."
+    ),
+    click.option(
+        "--rank", type=click.IntRange(min=0), multiple=True, help="Only this rank; may repeat."
+    ),
+    click.option(
+        "--phase",
+        "phases",
+        type=click.Choice([str(phase) for phase in Phase]),
+        multiple=True,
+        help="Only this phase; may repeat.",
+    ),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="PATTERN",
+        help="Only modules whose path matches the glob, or type:CLASS, and what is inside; "
+        "may repeat.",
+    ),
+    click.option(
+        "--exclude", multiple=True, metavar="PATTERN", help="Leave these modules out; may repeat."
+    ),
+    click.option(
+        "--min-coverage",
+        type=click.FloatRange(0, 1),
+        help="Share of the values that must have been judged. "
+        "[default: 1 for equal structures, else 0.8]",
+    ),
+    click.option(
+        "--allow-missing",
+        multiple=True,
+        metavar="PATTERN",
+        help="Modules or weights that may lack a counterpart; may repeat.",
+    ),
+    click.option(
+        "--map",
+        "map_path",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Map file (TOML) that says which module is which.",
+    ),
+)
+
+
+def selecting(  # noqa: PLR0913 -- one parameter per option
+    *,
+    step: tuple[int, ...],
+    rank: tuple[int, ...],
+    phases: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    min_coverage: float | None,
+    allow_missing: tuple[str, ...],
+    map_path: Path | None,
+) -> dict[str, Any]:
+    """Give fields of ``CompareSettings``.
+
+    Raises:
+        ConfigError: The map file cannot be read.
+    """
+    from padiff.pairing import read_map  # noqa: PLC0415 -- after the options
+
+    return {
+        "steps": step or None,
+        "ranks": rank or None,
+        "phases": tuple(map(Phase, phases)) or None,
+        "include": include,
+        "exclude": exclude,
+        "min_coverage": min_coverage,
+        "allow_missing": allow_missing,
+        "map_file": None if map_path is None else read_map(map_path),
+    }
+
+
+selecting_options = option_group("selected", selecting, _OPTIONS)
+"""Adds the options to a command, which gets what ``selecting`` makes of them as ``selected``."""
