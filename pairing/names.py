@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-__all__ = ["innermost", "likeness", "places_in", "weight_of", "words_of"]
+__all__ = ["innermost", "kind_words", "likeness", "places_in", "weight_of", "words_of"]
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -44,6 +44,13 @@ _PLACES = frozenset({"pre", "post", "before", "after", "in", "final", "last", "f
 ``post_attention_layernorm`` comes before the network that ``ffn_norm`` comes before."""
 
 
+_NAMING = {
+    "conv": frozenset({"conv"}),
+    "norm": frozenset({"norm", "bn", "gn", "batch", "group", "instance", "rms"}),
+    "embedding": frozenset({"embed"}),
+    "linear": frozenset({"linear", "proj"}),
+}
+"""Words that say what a layer is, not which one, by what is in the name of its kind."""
 _MAX_PARTS = 32
 """So many components of a path count, the innermost ones."""
 
@@ -63,6 +70,17 @@ def innermost(path: str) -> str:
 def places_in(words: frozenset[str]) -> frozenset[str]:
     """Give those of the words that say where something stands."""
     return words & _PLACES
+
+
+@lru_cache(maxsize=256)
+def kind_words(kind: str | None) -> frozenset[str]:
+    """Give the words that name a layer's kind, and tell it from no other of this kind.
+
+    >>> "norm" in kind_words("group_norm"), kind_words(None)
+    (True, frozenset())
+    """
+    found = (words for part, words in _NAMING.items() if kind is not None and part in kind)
+    return frozenset().union(*found)
 
 
 @lru_cache(maxsize=65536)

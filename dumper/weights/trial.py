@@ -72,8 +72,12 @@ class Trial:
         plan, still = self._passed(plan, kinds)
         if self.fed is not None and (still or plan.ambiguous):
             # A fault in the model makes all values behind it others, whatever the weights.
+            doubts = len(plan.ambiguous)
             with suppress(ConfigError):  # nothing to feed
                 plan, still = replace(self, rehearse=self.fed)._passed(plan, still)
+            if 0 < len(plan.ambiguous) < doubts:
+                # So does a wrong partner, and with the right one the model's own run tells more.
+                plan, still = self._passed(plan, still)
         for alike in still:
             plan = _assumed(plan, alike)
         return plan

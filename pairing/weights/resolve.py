@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.pairing.names import kind_words
 from padiff.pairing.result import PairedBy
 
 from .inventory import UnitPair
@@ -120,7 +121,8 @@ def _by_words(
     """Pair the units whose words single each other out, the clearest first."""
     if len(ours) == len(theirs) == 1:
         return [_pair(ours[0], theirs[0], paired_by, sure)]
-    told = told_by_words(*([unit.words for unit in side] for side in (ours, theirs)))
+    said = [[unit.words for unit in side] for side in (ours, theirs)]
+    told = told_by_words(said[0], said[1], kind_words(ours[0].kind))
     by = PairedBy.VALUE if paired_by is PairedBy.VALUE else PairedBy.NAME
     pairs = [_pair(ours[one], theirs[two], by, sure - 0.1) for one, two in told]
     if len(ours) == len(theirs) == len(told) + 1:

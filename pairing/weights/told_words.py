@@ -25,16 +25,23 @@ _MAX_CELLS = 4_000_000
 """Of more different names than give so many pairs, none is told by its words."""
 
 
-def told_by_words(ours: Sequence[Words], theirs: Sequence[Words]) -> list[tuple[int, int]]:
+def told_by_words(
+    ours: Sequence[Words], theirs: Sequence[Words], silent: Words = frozenset()
+) -> list[tuple[int, int]]:
     """Pair the names that single each other out, clearly better than with any other.
 
     What is paired no longer stands in the way of others, until nothing more is clear. Of norms,
     words count only if they say alike where they stand.
 
+    Args:
+        ours: Words of each name of one side.
+        theirs: Those of the other.
+        silent: Words that say what all of them are, and so nothing.
+
     >>> told_by_words([frozenset({"q"}), frozenset({"k", "x"})], [frozenset("k"), frozenset("q")])
     [(0, 1), (1, 0)]
     """
-    common = frozenset.intersection(*ours, *theirs)
+    common = frozenset.intersection(*ours, *theirs) | silent
     shared = frozenset().union(*ours) & frozenset().union(*theirs)
     members = [_grouped(side, common, shared) for side in (ours, theirs)]
     groups = [list(side) for side in members]

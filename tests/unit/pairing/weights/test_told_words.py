@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from padiff.pairing.names import likeness, places_in
+from padiff.pairing.names import kind_words, likeness, places_in, words_of
 from padiff.pairing.weights.told_words import told_by_words
 
 VOCABULARY = ["q", "k", "v", "out", "attn", "mlp", "norm", "pre", "post", "model", "left", "right"]
@@ -65,3 +65,12 @@ def test_clear_names_are_those_of_a_search_over_all_pairs() -> None:
 def test_a_thousand_equal_names_are_told_by_none() -> None:
     names = [frozenset({"layer", "fc"})] * 1000
     assert told_by_words(names, [*names, frozenset({"other"})]) == []
+
+
+def test_words_that_say_what_a_layer_is_tell_it_from_no_other() -> None:
+    """``norm`` is no more ``norm2`` than ``group_norm``."""
+    ours = [words_of("resnets.norm2"), words_of("attentions.group_norm")]
+    theirs = [words_of("out_layers.0"), words_of("norm")]
+
+    assert told_by_words(ours, theirs, kind_words("group_norm")) == []
+    assert told_by_words(ours, theirs) == [(0, 1)]
