@@ -68,6 +68,8 @@ class View:
     """Calls that the user does not want to be paired."""
     before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
     """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
+    met: list[int] = field(default_factory=list)
+    """When each value was first taken or made, once it was worked out (``calls/order.py``)."""
     tokens: dict[int, Token] = field(default_factory=dict)
     """Kind and sizes of each module, once they were worked out (``calls/anchors.py``)."""
     contents: dict[int, Hashable | None] = field(default_factory=dict)

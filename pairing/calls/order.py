@@ -33,6 +33,7 @@ _MAX_WINDOW = 256
 Ancestors = tuple[int, int]
 """A set of ranks: all below the first number, and those above it as the bits of the second."""
 _NONE: Ancestors = (0, 0)
+_MAIN = frozenset({Role.INPUT, Role.OUTPUT})
 
 
 def _made(prefix: int, bits: int) -> Ancestors:
@@ -65,11 +66,13 @@ def has(ancestors: Ancestors, rank: int) -> bool:
 
 
 class _Flow:
-    """Carries ancestors along the values of one side, in one pass over its calls."""
+    """Carries ancestors along the values of one side, in one pass over the calls around layers."""
 
     def __init__(self, view: View, layers: Sequence[int]) -> None:
         self._view = view
         self._ranks = {call: rank for rank, call in enumerate(layers)}
+        self._calls = _around(view, layers)
+        self._met = _met(view) if self._calls.start else None
         self._of: dict[int, Ancestors] = {}
         self._floor: dict[int, Ancestors] = {}
         """By open call: what all its large inputs depend on."""
@@ -80,7 +83,8 @@ class _Flow:
     def run(self) -> list[Ancestors]:
         open_: list[int] = []
         parents = self._view.parents
-        for call, parent in enumerate(parents):
+        for call in self._calls:
+            parent = parents[call]
             while open_ and open_[-1] != parent:
                 last = open_.pop()
                 self._close(last, parents[last])
@@ -89,13 +93,15 @@ class _Flow:
         return self.found
 
     def _open(self, call: int, parent: int | None) -> None:
-        floor = _NONE if parent is None else self._floor[parent]
-        known = {one: self._of.setdefault(one, floor) for one in self._values(call, Role.INPUT)}
-        everything = lowest = reduce(union, known.values()) if known else floor
+        floor = _NONE if parent is None else self._floor.get(parent, _NONE)
+        values = _told_values(self._view, call, Role.INPUT)
+        known = [self._taken(value, floor) for value in values]
+        everything = lowest = known[0] if known else floor
         if len(known) > 1:
-            sizes = {one: self._view.values[one].size for one in known}
-            largest = max(sizes.values())
-            main = [known[one] for one, size in sizes.items() if size * _SMALL >= largest]
+            everything = reduce(union, known)
+            sizes = [self._view.values[value].size for value in values]
+            largest = max(sizes)
+            main = [of for of, size in zip(known, sizes, strict=True) if size * _SMALL >= largest]
             lowest = reduce(common, main)
         self._floor[call], self._inside[call] = lowest, everything
         if call in self._ranks:
@@ -103,27 +109,62 @@ class _Flow:
 
     def _close(self, call: int, parent: int | None) -> None:
         rank, made, floor = self._ranks.get(call), self._inside.pop(call), self._floor.pop(call)
-        outputs = self._values(call, Role.OUTPUT)
-        fresh = [one for one in outputs if one not in self._of]
+        outputs = _told_values(self._view, call, Role.OUTPUT)
+        fresh = [one for one in outputs if one not in self._of and not self._is_before(one)]
         if rank is not None:
             made = _made(made[0], made[1] | 1 << max(rank - made[0], 0))
-            again = [one for one in outputs if one in self._of]
-            given = self._values(call, Role.INPUT) if again else ()
+            again = [one for one in outputs if len(fresh) < len(outputs) and one not in fresh]
+            given = _told_values(self._view, call, Role.INPUT) if again else ()
             for value in again:
                 if value not in given:  # made twice: who takes it may mean either
-                    self._of[value] = common(self._of[value], made)
-        is_whole = len(fresh) == 1 or rank is not None
-        self._of.update(dict.fromkeys(fresh, made if is_whole else floor))
-        if parent is not None:
+                    self._of[value] = common(self._taken(value, _NONE), made)
+        of = made if len(fresh) == 1 or rank is not None else floor
+        for value in fresh:
+            self._of[value] = of
+        if parent in self._inside:
             self._inside[parent] = union(self._inside[parent], made)
 
-    def _values(self, call: int, role: Role) -> Sequence[int]:
-        """Give the distinct values of a role that are no constants, which anything could make."""
-        telling = self._view.telling
-        values = [record.value for record in self._view.select(call, role)]
-        if len(values) > 1:
-            values = list(dict.fromkeys(values))
-        return [value for value in values if value is not None and telling[value]]
+    def _taken(self, value: int, floor: Ancestors) -> Ancestors:
+        """Give what a value depends on; of one that nothing is known of, from now on the floor."""
+        known = self._of.get(value)
+        if known is None:
+            known = self._of[value] = _NONE if self._is_before(value) else floor
+        return known
+
+    def _is_before(self, value: int) -> bool:
+        """Tell whether a value was there before: no layer made it."""
+        return self._met is not None and self._met[value] < self._calls.start
+
+
+def _told_values(view: View, call: int, role: Role) -> Sequence[int]:
+    """Give the distinct values of a role that are no constants, which anything could make."""
+    values = [record.value for record in view.of_call.get((call, role), ())]
+    if len(values) > 1:
+        values = list(dict.fromkeys(values))
+    return [value for value in values if value is not None and view.telling[value]]
+
+
+def _around(view: View, layers: Sequence[int]) -> range:
+    """Give the calls from the innermost one that holds some layers up to the last of these."""
+    if not layers:
+        return range(0)
+    start: int | None = layers[0]
+    while start is not None and view.last[start] < layers[-1]:
+        start = view.parents[start]
+    return range(0 if start is None else start, layers[-1] + 1)
+
+
+def _met(view: View) -> Sequence[int]:
+    """Give for each value the last call that began before it was first taken or made."""
+    if not view.met:
+        found = [len(view.calls)] * len(view.values)
+        for record in view.records:
+            if record.call is not None and record.value is not None:
+                call = record.call if record.role is Role.INPUT else view.last[record.call]
+                if record.role in _MAIN and call < found[record.value]:
+                    found[record.value] = call
+        view.met.extend(found)
+    return view.met
 
 
 def ancestors_of(view: View, layers: Sequence[int]) -> list[Ancestors]:

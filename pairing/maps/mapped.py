@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, ModuleInfo
 from padiff.pairing.result import SideName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from padiff.pairing.rule import Rule
 
@@ -48,7 +49,7 @@ class Mapped:
 
 
 def apply_map(
-    map_file: MapFile, reference: tuple[ModuleInfo, ...], candidate: tuple[ModuleInfo, ...]
+    map_file: MapFile, reference: Sequence[ModuleInfo], candidate: Sequence[ModuleInfo]
 ) -> Mapped:
     """Find the modules that a map file means.
 
@@ -82,13 +83,40 @@ class ModuleLookup:
             if (captured := _captured(pattern, module)) is not None
         }
 
-    def with_inside(self, ids: Iterator[int] | Sequence[int]) -> list[int]:
-        """Give modules and all that is inside them."""
-        wanted = set(ids)
+    @cached_property
+    def _children(self) -> dict[int | None, list[int]]:
+        found: dict[int | None, list[int]] = defaultdict(list)
         for module in self.modules:
-            if module.parent in wanted:
-                wanted.add(module.id)
-        return sorted(wanted)
+            found[module.parent].append(module.id)
+        return found
+
+    def with_inside(self, ids: Iterable[int], known: Container[int]) -> list[int]:
+        """Give modules and all that is inside them, ascending.
+
+        Args:
+            ids: The modules.
+            known: What is left out with all that is inside, so that of many entries none looks at
+                what another has looked at.
+        """
+        found: set[int] = set()
+        todo = list(ids)
+        while todo:
+            module = todo.pop()
+            if module not in found and module not in known:
+                found.add(module)
+                todo += self._children.get(module, ())
+        return sorted(found)
+
+    def nearest(self, outer: Container[int]) -> dict[int, int]:
+        """Give for each module inside some others the innermost one of these around it."""
+        found: dict[int, int] = {}
+        for module in self.modules:
+            parent = module.parent
+            if parent is not None and parent in outer:
+                found[module.id] = parent
+            elif parent in found:
+                found[module.id] = found[parent]
+        return found
 
 
 def _captured(pattern: PathPattern, module: ModuleInfo) -> Captured | None:
@@ -126,10 +154,12 @@ class _Application:
             )
         closed = {pair for pair in self.found.pairs if pair[0] in self.found.closed}
         for place, side in enumerate(self.sides):
-            for outer in sorted(pair[place] for pair in closed):
-                reason = f"inside {side.modules[outer].path or '(root)'!r}, paired as a whole"
-                inside = [one for one in side.with_inside([outer]) if one != outer]
-                self.found.inside[place].update(dict.fromkeys(inside, reason))
+            reasons = {
+                outer: f"inside {side.modules[outer].path or '(root)'!r}, paired as a whole"
+                for outer in (pair[place] for pair in closed)
+            }
+            for module, outer in side.nearest(reasons).items():
+                self.found.inside[place][module] = reasons[outer]
         return self.found
 
     def _pair(self, entry: PairEntry) -> None:
@@ -229,9 +259,9 @@ class _Application:
         means: list[frozenset[int]] = []
         for place, pattern in enumerate((entry.reference, entry.candidate)):
             reasons = self.found.ignored[place]
-            ids = self.sides[place].with_inside(self._some(entry.name, pattern, place))
-            means.append(frozenset(ids) - reasons.keys())
-            reasons.update(dict.fromkeys(means[-1], entry.reason))
+            fresh = self.sides[place].with_inside(self._some(entry.name, pattern, place), reasons)
+            means.append(frozenset(fresh))
+            reasons.update(dict.fromkeys(fresh, entry.reason))
         self.found.means[entry.name] = means[0], means[1]
 
     def _layout(self, entry: LayoutEntry) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +15,15 @@ from padiff.pairing import SideName
 from padiff.pairing.calls import order
 from padiff.pairing.calls.order import Order, ancestors_of, common, has, union
 from padiff.pairing.view import view_of
+from tests.support import treegen
 from tests.support.dumps import DumpBuilder, MemorySide
+from tests.support.extremes import Dialect, extreme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.dumpfile import Role
+    from padiff.pairing.view import View
 
 RANKS = st.sets(st.integers(0, 40))
 
@@ -111,3 +121,44 @@ def test_layers_side_by_side_take_few_steps_each(
 
     assert Order(ancestors, range(width)).undecided == set(range(width))
     assert steps <= 5 * width
+
+
+def layers_inside(view: View, call: int) -> list[int]:
+    return [one for one in view.inside(call) if view.weights[view.calls[one].module]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_layers_inside_a_call_only_what_is_inside_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    side = treegen.run(treegen.plant(random.Random(seed), 6, is_rich=True), "torch").side
+    view = view_of(side, SideName.REFERENCE)
+    outer = [call for call in range(len(view.calls)) if layers_inside(view, call)]
+    found = [ancestors_of(view, layers_inside(view, call)) for call in outer]
+
+    monkeypatch.setattr(order, "_around", lambda view, _: range(len(view.calls)))
+    whole = view_of(side, SideName.REFERENCE)
+
+    assert len(outer) > 3
+    assert found == [ancestors_of(whole, layers_inside(whole, call)) for call in outer]
+
+
+def test_thousands_of_calls_of_which_each_is_looked_into_take_few_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = 0
+    told = order._told_values
+
+    def counted(view: View, call: int, role: Role) -> Sequence[int]:
+        nonlocal steps
+        steps += 1
+        return told(view, call, role)
+
+    monkeypatch.setattr(order, "_told_values", counted)
+    view = view_of(extreme("attentions", 600, Dialect.SAME), SideName.REFERENCE)
+
+    for call in view.inner[0]:
+        ancestors_of(view, layers_inside(view, call))
+
+    assert len(view.inner[0]) > 100
+    assert steps <= 3 * len(view.calls)
