@@ -52,10 +52,7 @@ class Hull:
         """Start with nothing but the origin."""
         self._points: list[Point] = [(0.0, 0.0)]
         self._vertices = np.array(self._points)
-        self.rise: Point = (0.0, 0.0)
-        """A line (value at 0, slope) and"""
-        self.cap = 0.0
-        """a height: points that are below both are below the hull, which does not fall."""
+        self._level = self._slope = self._cap = 0.0
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -121,20 +118,34 @@ class Hull:
         return height
 
     def above(self, magnitude: Array, distance: Array) -> Array:
-        """Tell which points may be above the hull: all that are above its line or its cap."""
-        level, slope = self.rise
-        above: Array = distance > np.minimum(level + slope * magnitude, self.cap)
+        """Tell which points may be above the hull: all that are above two of its chords."""
+        above: Array = distance > np.minimum(self._level + self._slope * magnitude, self._cap)
         return above
+
+    def screens(self) -> tuple[float, Array, Array]:
+        """Give lines that are not above the hull until they reach a height that is not, either.
+
+        Returns:
+            What all have at 0, and for each line its slope and its height; both float64, the
+            heights ascend. No line if all is equal.
+        """
+        level = self._points[0][1]
+        x, d = self._vertices[1:].T
+        if not x.size:
+            return level, np.zeros(int(level > 0)), np.full(int(level > 0), level)
+        slopes = (d - level) / x
+        return level, np.where(np.isfinite(slopes), slopes, 0.0), d
 
     def _draw(self) -> None:
         """Take the chord to the vertex that lies farthest above the chord to the last one."""
-        low, last = self._points[0][1], self._points[-1]
-        slope = _slope(self._points[0], last)
-        heights = [d - slope * x for x, d in self._points]
-        middle = self._points[heights.index(max(heights[1:] or heights))]
-        rise = _slope(self._points[0], middle)
-        self.cap = middle[1]
-        self.rise = (low, rise) if math.isfinite(rise) else (0.0, 0.0)
+        first, *others = self._points
+        last = others[-1] if others else first
+        chord = _slope(first, last)
+        heights = [d - chord * x for x, d in others]
+        middle = others[heights.index(max(heights))] if others else first
+        rise = _slope(first, middle)
+        self._level, self._cap = first[1], middle[1]
+        self._slope = rise if math.isfinite(rise) else 0.0
 
 
 def _slope(left: Point, right: Point) -> float:

@@ -150,6 +150,59 @@ def test_hull_is_the_same_however_its_points_arrive(
     assert parts.points == whole.points
 
 
+@given(
+    st.lists(st.tuples(DYADIC.map(abs), DYADIC.map(abs)), min_size=1, max_size=60),
+    st.lists(DYADIC.map(abs), min_size=1, max_size=20),
+)
+def test_no_screen_is_above_the_hull(
+    points: list[tuple[float, float]], places: list[float]
+) -> None:
+    hull = Hull()
+    hull.add(*np.array(points).T)
+
+    level, slopes, heights = hull.screens()
+
+    assert bool(heights.size) is any(d > 0 for _, d in points)
+    x = np.array(places)
+    lines = np.minimum(level + slopes[:, None] * x, heights[:, None])
+    assert (lines <= hull.height(x) * (1 + 1e-12)).all()
+
+
+BLOCKS = np.random.default_rng(11).standard_normal((2, 600_011)).astype(np.float32)
+RISING = np.linspace(0, 1, BLOCKS.shape[1], dtype=np.float32)
+SHAPED = {
+    "growing": (BLOCKS[0] * RISING, BLOCKS[0] * RISING * (1 + np.float32(1e-6) * BLOCKS[1])),
+    "shrinking": (BLOCKS[0] / (RISING + 0.01), BLOCKS[0] / (RISING + 0.01) + BLOCKS[1]),
+    "of all sizes": (np.exp(5 * BLOCKS[0]), np.exp(5 * BLOCKS[0] + np.float32(1e-6) * BLOCKS[1])),
+    "one unit in the last place": (BLOCKS[0], np.nextafter(BLOCKS[0], np.float32(9))),
+    "half zeros": (np.maximum(BLOCKS[0], 0), np.maximum(BLOCKS[0] + np.float32(1e-6), 0)),
+    "later": (BLOCKS[0], BLOCKS[0] + np.where(RISING > 0.5, np.float32(1e-6), 0)),
+    "of sixteen sizes": (
+        np.round(BLOCKS[0] * 4) / 4,
+        np.round(BLOCKS[0] * 4) / 4 + RISING.round(1),
+    ),
+}
+"""Sides of three blocks each, in which the hull grows late, often, at once or not at all."""
+
+
+@pytest.mark.parametrize("form", SHAPED)
+def test_several_blocks_are_measured_as_whole_float64_arrays(form: str) -> None:
+    reference, candidate = (side.astype(np.float32) for side in SHAPED[form])
+    r, c = reference.astype(np.float64), candidate.astype(np.float64)
+    distance, size = np.abs(c - r), np.abs(r)
+    with np.errstate(all="ignore"):
+        ratio = np.where(distance == 0, 0, distance / size)
+
+    found = measure(reference, candidate, Tolerance(atol=1e-6, rtol=1e-6))
+
+    assert (found.max_abs, found.max_abs_index) == (distance.max(), (int(distance.argmax()),))
+    assert (found.max_rel, found.max_rel_index) == (ratio.max(), (int(ratio.argmax()),))
+    assert found.mismatched == np.count_nonzero(distance > 1e-6 + 1e-6 * size)
+    whole = Hull()
+    whole.add(size, distance)
+    assert found.hull == whole.points
+
+
 LARGE = np.random.default_rng(7).standard_normal((2, 300_001)).astype(np.float32)
 FORMS = {
     "relative": LARGE[0] * (1 + np.float32(1e-3) * LARGE[1]),

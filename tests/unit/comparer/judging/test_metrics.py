@@ -122,6 +122,17 @@ def test_float16_sums_do_not_overflow() -> None:
     assert found.relative_l2 == 0.0
 
 
+@pytest.mark.parametrize("factor", [1 + 2.0**-20, 1 + 2.0**-17, 1 - 2.0**-15])
+def test_sides_that_nearly_agree_have_a_cosine_of_one(factor: float) -> None:
+    reference = np.random.default_rng(0).integers(-7, 8, 300_000).astype(np.float32)
+    candidate = (reference * factor).astype(np.float32)
+
+    found = measure(reference, candidate, EXACT)
+
+    assert found.cosine == pytest.approx(1.0, rel=0, abs=1e-11)
+    assert found.relative_l2 == pytest.approx(abs(factor - 1), rel=1e-5)
+
+
 def test_tiny_gradients_keep_their_direction() -> None:
     reference = np.full(50_000, 1e-30, np.float32)
 

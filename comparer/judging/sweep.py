@@ -1,0 +1,328 @@
+"""The fast sweep over large floating arrays: sums in work precision, maxima only as candidates.
+
+Every maximum that is wanted (of ``|c - r|``, of its ratio to ``|r|``, the smallest tolerances that
+pass) lies at a vertex of the hull, so that only elements above it are looked at again. As long as
+the hull passes, so do all elements below it, and none needs to be counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .blocks import BLOCK_BYTES, Array, Room, paired_blocks, widen
+from .hull import Hull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .tally import Tally
+
+__all__ = ["Sweep"]
+
+FAST_FROM = 4096
+"""Blocks with fewer elements go the float64 way: nothing is gained on them."""
+SLACK = 1e-6
+"""Relative margin of the float32 screen. Its error is below 6 units of 2**-24 of the terms
+(difference, product, difference, and the rounded constants), 3.6e-7: what passes with the margin
+passes in float64."""
+FEW = 16
+"""Up to one element in so many is picked out rather than deciding the whole block in float64."""
+WORD = 8
+"""Elements of a mask that are looked at together;"""
+SPREAD = 2048
+"""of more such eights, all elements of the mask are looked at."""
+NARROW = 32768
+"""Elements that are decided in float64 at a time, where a whole block is."""
+LANE = 512
+"""Elements that are added in work precision before float64 takes over."""
+ROW = 1 << 16
+"""Products that are added in work precision before float64 takes over: BLAS keeps so many partial
+sums side by side that each of them has two thousand terms at most."""
+BELOW = 1 - SLACK
+SAMPLE = 64
+"""Elements of each part of a block by which a screen is chosen,"""
+AGAIN = 4
+"""the first time, and when so many times as many blocks have passed,"""
+OFTEN = 4096
+"""or when it lets so much of one through, and twice what it did when it was chosen so."""
+HIGH = 4e-3
+"""What looking through all parts for what is high takes, in the share of elements whose picking
+out and deciding in float64 takes as long."""
+PART = 4096
+"""Elements of which the farthest is known: finding it takes no longer than that of all."""
+PARTS = 64
+"""Parts of the first block whose farthest and steepest elements its screen is made of."""
+STEEPEST = 1e30
+"""Slope of the steepest screen: it and its products stay within float32."""
+MARGIN = 1e-12
+"""By how much a hull must pass for all elements below it to pass, rounding in float64 included."""
+CANCELLED = 0.1
+"""Below this part of its terms a sum is taken anew, as their rounding would show in it."""
+SMALL_SUM, LARGE_SUM = 1e-30, 1e37
+"""Outside of these, a float32 sum of squares may have lost terms to under- or overflow."""
+UNSEEN = 2.0**-38
+"""A square of the difference below this part of the reference's: their product is then below
+2**-19 of the latter (Cauchy, Schwarz), which its own rounding hides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scratch:
+    """Memory for blocks of one size."""
+
+    size: int
+    distance: Array
+    magnitude: Array
+    mask: Array
+    words: Array
+    """The mask, eight by eight."""
+    parts: tuple[Array, Array]
+    """Distances and mask, part by part, so that what is high can be looked for in few of them."""
+    rows: tuple[slice, ...]
+    """What is added in work precision."""
+
+
+class Sweep:
+    """The fast way through two arrays of floating point."""
+
+    def __init__(self, tally: Tally, room: Room, *, mean: bool) -> None:
+        """Begin.
+
+        Args:
+            tally: Takes in what is found.
+            room: Memory that may be used.
+            mean: Whether the magnitudes of the reference are to be added up.
+        """
+        self._tally = tally
+        self._room = room
+        self._mean = mean
+        self._turn = self._next = 0
+        self._bound = OFTEN
+        self._screen = 0.0, 0.0, 0.0
+
+    def take(self, reference: Array, candidate: Array, *, release: Callable[[], None]) -> None:
+        """Sweep over two arrays.
+
+        Args:
+            reference: Real floating point, any strides.
+            candidate: The same shape.
+            release: Called now and then, to give back the memory of mapped files.
+        """
+        double = np.dtype(np.float64)
+        is_double = double in {reference.dtype, candidate.dtype}
+        work = double if is_double else np.dtype(np.float32)
+        length = min(BLOCK_BYTES // work.itemsize, max(reference.size, 1))
+        self._prepare(length, work)
+        wide = [self._room.take(name, (length,), work.type) for name in ("known", "found")]
+        for start, *blocks in paired_blocks(reference, candidate, length=length, release=release):
+            known, found = (
+                widen(block, work, out=out) for block, out in zip(blocks, wide, strict=True)
+            )
+            if known.size < FAST_FROM or not self._block(start, known, found):
+                self._tally.add(start, known.astype(double), found.astype(double))
+
+    def _prepare(self, length: int, work: np.dtype[Any]) -> None:
+        self._kind = work.type
+        self._scratch = self._cut(length)
+        self._ones = np.ones(LANE, work)
+        tolerance = self._tally.tolerance
+        self._rtol = work.type(tolerance.rtol * (1 - SLACK))
+        self._safe = tolerance.atol * (1 - SLACK)
+
+    def _cut(self, size: int) -> _Scratch:
+        """Cut scratch memory to a block's size."""
+        take = self._room.take
+        padded = -(-size // WORD) * WORD
+        mask = take("mask", (padded,), np.bool_)
+        mask[size:] = False
+        distance = take("distance", (size,), self._kind)
+        form = (-1, PART) if size % PART == 0 else (1, size)
+        return _Scratch(
+            size=size,
+            distance=distance,
+            magnitude=take("magnitude", (size,), self._kind),
+            mask=mask[:size],
+            words=mask.view(np.uint64),
+            parts=(distance.reshape(form), mask[:size].reshape(form)),
+            rows=tuple(slice(start, start + ROW) for start in range(0, size, ROW)),
+        )
+
+    def _block(self, start: int, reference: Array, candidate: Array) -> bool:
+        """Take in one block; False, with nothing done, if it holds nan or inf."""
+        if reference.size != self._scratch.size:
+            self._scratch = self._cut(reference.size)
+        distance, magnitude = self._scratch.distance, self._scratch.magnitude
+        np.subtract(candidate, reference, out=distance)
+        square, known = self._dot(distance, distance), self._dot(reference, reference)
+        is_near = square <= UNSEEN * known
+        cross = 0.0 if is_near else self._dot(distance, reference)
+        np.abs(distance, out=distance)
+        tops = np.maximum.reduce(self._scratch.parts[0], axis=1)
+        largest = float(tops.max())
+        if not math.isfinite(largest):
+            return False
+        self._sums(reference, candidate, (square, known, cross))
+        np.abs(reference, out=magnitude)
+        if self._mean:
+            self._tally.sum_magnitude += self._sum(magnitude)
+        if largest:
+            self._follow(start, reference, candidate, tops)
+        elif self._tally.max_abs < 0:
+            self._tally.follow(start, reference[:1], candidate[:1])
+        if largest > self._safe and not self._hull_passes():
+            self._count(reference, candidate, largest)
+        return True
+
+    def _hull_passes(self) -> bool:
+        """Tell whether all elements that are below the hull agree, whatever rounding does."""
+        atol, rtol = self._tally.tolerance.atol, self._tally.tolerance.rtol
+        return all(d <= (atol + rtol * x) * (1 - MARGIN) for x, d in self._tally.hull.points)
+
+    def _count(self, reference: Array, candidate: Array, largest: float) -> None:
+        """Count what disagrees; what lies near the tolerance is decided in float64."""
+        tally, distance, mask = self._tally, self._scratch.distance, self._scratch.mask
+        excess = self._scratch.magnitude
+        np.abs(reference, out=excess)
+        np.multiply(excess, self._rtol, out=excess)
+        np.subtract(distance, excess, out=excess)
+        np.greater(excess, self._kind(self._safe), out=mask)
+        doubtful = int(np.count_nonzero(mask))
+        if not doubtful:
+            return
+        sure = self._kind(tally.tolerance.atol + 4 * SLACK * largest)
+        surely = excess > sure
+        count = int(np.count_nonzero(surely))
+        tally.mismatched += count
+        if count < doubtful:
+            np.greater(mask, surely, out=mask)
+            unsure = np.flatnonzero(mask)
+            tally.count(reference[unsure], candidate[unsure])
+
+    def _follow(self, start: int, reference: Array, candidate: Array, tops: Array) -> None:
+        """Hand over the elements that may lie above the hull; magnitudes are overwritten.
+
+        Args:
+            start: Place of the block.
+            reference: The block.
+            candidate: Its partner.
+            tops: The largest distance of each part.
+        """
+        tally, distance = self._tally, self._scratch.distance
+        hull = tally.hull if self._turn else self._joined_hull(reference, candidate)
+        if self._turn >= self._next:
+            self._choose(hull, tops)
+        self._turn += 1
+        words = self._above(tops)
+        if hull is tally.hull and words.size > self._bound:
+            # What lies above a screen that has grown old is held against this block's own hull.
+            hull = self._joined_hull(reference, candidate)
+            self._choose(hull, tops)
+            words = self._above(tops)
+            self._bound = max(2 * words.size, OFTEN)
+        if words.size > reference.size // FEW:
+            for first in (0, *range(FAST_FROM, reference.size, NARROW)):
+                part = slice(first, first + NARROW if first else FAST_FROM)
+                tally.follow(start + first, reference[part], candidate[part])
+        elif words.size:
+            at = self._places(words)
+            at = at[distance[at] >= hull.height(np.abs(reference[at])) * BELOW]
+            if hull is not tally.hull and hull.points[0][0] == 0 and tally.max_rel < math.inf:
+                # The first element whose difference is infinite relatively may lie below others.
+                first = int(((reference == 0) & (distance > 0)).argmax())
+                at = np.union1d(at, first)
+            tally.follow(start, reference[at], candidate[at], at=at)
+
+    def _places(self, words: Array) -> Array:
+        """Give the places of the elements in the mask, in ascending order.
+
+        Args:
+            words: Which eights of the mask hold any.
+        """
+        if words.size > SPREAD:
+            return np.flatnonzero(self._scratch.mask)
+        rows, columns = np.nonzero(self._scratch.words[words].view(np.bool_).reshape(-1, WORD))
+        places: Array = words[rows] * WORD + columns
+        return places
+
+    def _above(self, tops: Array) -> Array:
+        """Mask what is above the screen, and tell which eights of the mask hold any."""
+        scratch, kind, (level, slope, cap) = self._scratch, self._kind, self._screen
+        line = np.multiply(scratch.magnitude, kind(slope), out=scratch.magnitude)
+        if level:
+            np.add(line, kind(level), out=line)
+        mask = np.greater(scratch.distance, line, out=scratch.mask)
+        high = np.flatnonzero(tops > cap)
+        if high.size:
+            distances, masks = scratch.parts
+            masks[high] |= distances[high] > kind(cap)
+        if not mask[mask.argmax()]:
+            return high[:0]
+        return np.flatnonzero(scratch.words != 0)
+
+    def _choose(self, hull: Hull, tops: Array) -> None:
+        """Choose the screen under a hull that leaves the least work, by a sample of this block."""
+        each = self._scratch.size // PARTS
+        distance, magnitude = (
+            array[: PARTS * each].reshape(PARTS, each)[:, :SAMPLE].reshape(-1)
+            for array in (self._scratch.distance, self._scratch.magnitude)
+        )
+        level, slopes, heights = hull.screens()
+        lines = np.minimum(level + slopes[:, None] * magnitude, heights[:, None])
+        work = np.count_nonzero(distance > lines * BELOW, axis=1) / distance.size
+        work += HIGH * np.count_nonzero(tops > heights[:, None], axis=1) / tops.size
+        best = work.size - 1 - int(work[::-1].argmin())
+        slope = min(float(slopes[best]) * BELOW, STEEPEST)
+        self._screen = level * BELOW, slope, float(heights[best]) * BELOW
+        self._next = max(AGAIN * self._turn, 1)
+
+    def _joined_hull(self, reference: Array, candidate: Array) -> Hull:
+        """Give the hull of all that was seen and of this block's farthest and steepest elements."""
+        scratch = self._scratch
+        ratio = np.abs(reference, out=scratch.magnitude)
+        np.add(ratio, np.finfo(self._kind).tiny, out=ratio)
+        np.divide(scratch.distance, ratio, out=ratio)
+        each = reference.size // PARTS
+        starts = np.arange(0, each * PARTS, each)
+        tops = [
+            array[: each * PARTS].reshape(PARTS, each).argmax(axis=1) + starts
+            for array in (scratch.distance, ratio)
+        ]
+        at = np.concatenate(tops)
+        known = reference[at].astype(np.float64)
+        hull = Hull()
+        hull.add_few(self._tally.hull.points)
+        hull.add(np.abs(known), np.abs(candidate[at].astype(np.float64) - known))
+        np.abs(reference, out=scratch.magnitude)
+        return hull
+
+    def _sums(self, reference: Array, candidate: Array, sums: tuple[float, float, float]) -> None:
+        """Add up: ``c = r + d``, so that what is wanted of c follows, unless it cancels."""
+        tally, distance = self._tally, self._scratch.distance
+        square, known, cross = sums
+        found, product = known + 2 * cross + square, known + cross
+        if found < CANCELLED * max(known, square):
+            found, product = (self._dot(candidate, one) for one in (candidate, reference))
+        if not (min(square, known, found) > SMALL_SUM and max(square, known, found) < LARGE_SUM):
+            wide = [array.astype(np.float64) for array in (distance, reference, candidate)]
+            square, known, found = (float(np.dot(array, array)) for array in wide)
+            product = float(np.dot(wide[1], wide[2]))
+        tally.finite += reference.size
+        tally.sum_abs += self._sum(distance)
+        tally.square_difference += square
+        tally.square_reference += known
+        tally.square_candidate += found
+        tally.product += product
+
+    def _sum(self, array: Array) -> float:
+        """Add up a block; a product with ones takes half the time of ``sum``."""
+        whole = array.size - array.size % LANE
+        lanes = np.dot(array[:whole].reshape(-1, LANE), self._ones)
+        total = float(lanes.sum(dtype=np.float64))
+        return total + float(array[whole:].sum(dtype=np.float64)) if whole < array.size else total
+
+    def _dot(self, one: Array, other: Array) -> float:
+        """Add up products, row by row in work precision, the rows in float64."""
+        return sum(float(np.dot(one[row], other[row])) for row in self._scratch.rows)
