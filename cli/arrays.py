@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpWriteError
-from padiff.dumpfile.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +34,7 @@ def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
         yield paths
         return
     from padiff.dumper.recording.named import read_named, write_named  # noqa: PLC0415 - few need it
+    from padiff.dumpfile.scratch import scratch_folder  # noqa: PLC0415
 
     with scratch_folder() as folder:
         found = []

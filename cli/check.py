@@ -8,9 +8,7 @@ from pathlib import Path
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile import DumpNotFoundError, validate
-from padiff.dumpfile.packed import unpacked
-from padiff.dumpfile.place import Place
+from padiff.dumpfile import DumpNotFoundError
 
 from .output import emit
 
@@ -34,6 +32,9 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
 
     Lists every problem found. Exit code 0 if there is none, 2 otherwise.
     """
+    from padiff.dumpfile import validate  # noqa: PLC0415 -- after the options
+    from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
+
     if recover:
         dump = _recovered(dump)
     with unpacked(dump) as place:
@@ -55,6 +56,8 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
 
 def _recovered(dump: Path) -> Path:
     """Save what a dead writer left, and give the path of what there is then."""
+    from padiff.dumpfile.place import Place  # noqa: PLC0415 -- few need it
+
     hidden = _HIDDEN.fullmatch(dump.name)
     named = dump if hidden is None else dump.with_name(hidden[1])
     kept = Place(named, overwrite=False).recover()

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from padiff.comparer import CompareSettings, Verdict
-from padiff.dumpfile.packed import unpacked
-
 from .arrays import as_dumps
 from .drawing import drawing_options
 from .formats import Format, Wanted, file_options
@@ -74,7 +71,9 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     Files of named arrays (.npy, .npz, .safetensors) and folders of them compare like dumps. Needs
     no framework. Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
     """
-    from padiff.comparer import compare as compare_dumps  # noqa: PLC0415 -- after the options
+    from padiff.comparer import CompareSettings, Verdict  # noqa: PLC0415 -- after the options
+    from padiff.comparer import compare as compare_dumps  # noqa: PLC0415
+    from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
     from .further import commands_to_look_further  # noqa: PLC0415
 

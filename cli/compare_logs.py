@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.comparer import Tolerance
-from padiff.comparer.logs import Series, SeriesComparison, compare_series, read_series
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from padiff.comparer.logs import Series, SeriesComparison
 
 __all__ = ["compare_logs"]
 
@@ -55,6 +55,9 @@ def compare_logs(
 
     Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
     """
+    from padiff.comparer import Tolerance  # noqa: PLC0415 -- after the options
+    from padiff.comparer.logs import compare_series, read_series  # noqa: PLC0415
+
     if plot is not None and plot.suffix.lower() not in DRAWABLE:
         raise ConfigError(f"cannot draw {str(plot)!r}: expected a .png or .svg file")
     chosen = patterns or (LOSS,)

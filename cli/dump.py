@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile import ConfigError, Keep, Phase, RecordError, open_dump
+from padiff.dumpfile import ConfigError, Phase, RecordError
 
 from .dump_script import check_options, is_given, script_options, script_settings
 from .dump_training import step_plan, train_settings, training_options
@@ -254,6 +254,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 def _record_settings(options: dict[str, Any]) -> RecordSettings:
     from padiff.dumper import RecordSettings  # noqa: PLC0415
+    from padiff.dumpfile import Keep  # noqa: PLC0415
 
     return RecordSettings(
         out=options["out"],
@@ -341,6 +342,8 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 
 def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
+    from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the run
+
     manifest = open_dump(path).manifest
     files = manifest.files
     calls = sum(file.calls for file in files)

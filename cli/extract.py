@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile.packed import unpacked
 
 from .output import emit
 
@@ -62,6 +61,7 @@ def extract(  # noqa: PLR0913 -- one parameter per option
     the framework is made by class and attributes; for a class of your own the script has a stub.
     """
     from padiff.comparer.extracting.extract import extract as extract_module  # noqa: PLC0415 -- when needed
+    from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
     from padiff.pairing import read_map  # noqa: PLC0415
 
     with unpacked(reference) as known, unpacked(candidate) as other:

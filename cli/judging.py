@@ -8,9 +8,7 @@ from typing import Any
 
 import click
 
-from padiff.comparer import Mode, ToleranceRule
 from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
-from padiff.comparer.judging.policyfile import Policy, parse_mode, parse_share, read_policy
 
 from .optiongroup import option_group
 
@@ -94,6 +92,14 @@ def judging(  # noqa: PLR0913 -- one parameter per option
     Raises:
         ConfigError: A word or the policy file cannot be read.
     """
+    from padiff.comparer import Mode, ToleranceRule  # noqa: PLC0415 -- after the options
+    from padiff.comparer.judging.policyfile import (  # noqa: PLC0415
+        Policy,
+        parse_mode,
+        parse_share,
+        read_policy,
+    )
+
     policy = Policy() if policy_path is None else read_policy(policy_path)
     share = max_mismatched
     chosen, quantile = (policy.mode, policy.quantile) if mode is None else parse_mode(mode)

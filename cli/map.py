@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.dumpfile import ConfigError, open_dump
-from padiff.dumpfile.packed import unpacked
+from padiff.dumpfile import ConfigError
 
 from .joblog import defused_json
 from .output import emit_as_it_is, write_text
@@ -52,7 +51,9 @@ def map_modules(
     wrong, and give the file to padiff compare, padiff dump --weights-from or padiff weights with
     --map. Without -o it goes to stdout.
     """
-    from padiff.pairing import read_map  # noqa: PLC0415 -- when needed
+    from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the options
+    from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
+    from padiff.pairing import read_map  # noqa: PLC0415
 
     _check_place(output, overwrite=overwrite)
     entries = None if map_path is None else read_map(map_path)

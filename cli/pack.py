@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile.packed import PACKED_SUFFIX
-from padiff.dumpfile.packed import pack as pack_dump
 
 from .output import emit
 
@@ -30,6 +28,9 @@ def pack(dump: Path, output: Path | None, *, overwrite: bool) -> int:
 
     Every command that reads a dump reads such a file, too.
     """
+    from padiff.dumpfile.packed import PACKED_SUFFIX  # noqa: PLC0415 -- after the options
+    from padiff.dumpfile.packed import pack as pack_dump  # noqa: PLC0415
+
     target = dump.resolve().with_name(dump.resolve().name + PACKED_SUFFIX)
     target = target if output is None else output
     before = sum(file.stat().st_size for file in dump.rglob("*") if file.is_file())

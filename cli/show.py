@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from padiff.dumpfile import ConfigError, open_dump
-from padiff.dumpfile.packed import unpacked
+from padiff.dumpfile import ConfigError
 
 from .output import emit, emit_json, render_to_text
 
@@ -55,6 +54,8 @@ def show(  # noqa: PLR0913 -- one parameter per option
 ) -> int:
     """Print the module tree of DUMP: calls, shapes, dtypes and statistics of what came out."""
     from padiff.comparer.report.style import Canvas  # noqa: PLC0415 -- after the options
+    from padiff.dumpfile import open_dump  # noqa: PLC0415
+    from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
     from .show_steps import draw, to_json  # noqa: PLC0415
     from .show_text import Choice  # noqa: PLC0415

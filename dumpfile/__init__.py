@@ -1,47 +1,56 @@
-"""The on-disk form of a dump: schema, dtypes, addresses, writer, reader, validation, errors."""
+"""The on-disk form of a dump: schema, dtypes, addresses, writer, reader, validation, errors.
 
-from .address import CALL_ROLES, Address, Phase, Role
-from .digest import digest_of
-from .dtypes import DTYPE_NAMES, dtype_name, is_floating, numpy_dtype
-from .errors import (
-    CompareError,
-    ConfigError,
-    DumpError,
-    DumpExistsError,
-    DumpFormatError,
-    DumpNotFoundError,
-    DumpWriteError,
-    PadiffError,
-    RecordError,
-)
-from .floor import Floor, RecordFloor, read_floor, write_floor
-from .keep import Keep
-from .problem import Problem, ProblemKind
-from .reader import Dump, open_dump
-from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE, sample_positions
-from .schema import (
-    FORMAT_VERSION,
-    JSON,
-    CallInfo,
-    Content,
-    Draw,
-    FileInfo,
-    Index,
-    InputInfo,
-    Manifest,
-    ModuleInfo,
-    RecordInfo,
-    Sample,
-    SourceLine,
-    Statistics,
-    ValueInfo,
-)
-from .statistics import statistics_of
-from .stepfile import StepFile
-from .stepwriter import StepWriter
-from .validate import validate
-from .valuestore import Stored
-from .writer import DumpWriter
+A public name is loaded when it is first used: who only states options needs neither numpy nor h5py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .address import CALL_ROLES, Address, Phase, Role
+    from .digest import digest_of
+    from .dtypes import DTYPE_NAMES, dtype_name, is_floating, numpy_dtype
+    from .errors import (
+        CompareError,
+        ConfigError,
+        DumpError,
+        DumpExistsError,
+        DumpFormatError,
+        DumpNotFoundError,
+        DumpWriteError,
+        PadiffError,
+        RecordError,
+    )
+    from .floor import Floor, RecordFloor, read_floor, write_floor
+    from .keep import Keep
+    from .problem import Problem, ProblemKind
+    from .reader import Dump, open_dump
+    from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE, sample_positions
+    from .schema import (
+        FORMAT_VERSION,
+        JSON,
+        CallInfo,
+        Content,
+        Draw,
+        FileInfo,
+        Index,
+        InputInfo,
+        Manifest,
+        ModuleInfo,
+        RecordInfo,
+        Sample,
+        SourceLine,
+        Statistics,
+        ValueInfo,
+    )
+    from .statistics import statistics_of
+    from .stepfile import StepFile
+    from .stepwriter import StepWriter
+    from .validity import validate
+    from .valuestore import Stored
+    from .writer import DumpWriter
 
 __all__ = [
     "CALL_ROLES",
@@ -96,3 +105,65 @@ __all__ = [
     "validate",
     "write_floor",
 ]
+
+_HOMES = {
+    "Address": "address",
+    "CALL_ROLES": "address",
+    "CallInfo": "schema",
+    "CompareError": "errors",
+    "ConfigError": "errors",
+    "Content": "schema",
+    "DEFAULT_SAMPLE": "sampling",
+    "DTYPE_NAMES": "dtypes",
+    "Draw": "schema",
+    "Dump": "reader",
+    "DumpError": "errors",
+    "DumpExistsError": "errors",
+    "DumpFormatError": "errors",
+    "DumpNotFoundError": "errors",
+    "DumpWriteError": "errors",
+    "DumpWriter": "writer",
+    "FORMAT_VERSION": "schema",
+    "FileInfo": "schema",
+    "Floor": "floor",
+    "Index": "schema",
+    "InputInfo": "schema",
+    "JSON": "schema",
+    "Keep": "keep",
+    "LARGEST_SAMPLE": "sampling",
+    "Manifest": "schema",
+    "ModuleInfo": "schema",
+    "PadiffError": "errors",
+    "Phase": "address",
+    "Problem": "problem",
+    "ProblemKind": "problem",
+    "RecordError": "errors",
+    "RecordFloor": "floor",
+    "RecordInfo": "schema",
+    "Role": "address",
+    "Sample": "schema",
+    "SourceLine": "schema",
+    "Statistics": "schema",
+    "StepFile": "stepfile",
+    "StepWriter": "stepwriter",
+    "Stored": "valuestore",
+    "ValueInfo": "schema",
+    "digest_of": "digest",
+    "dtype_name": "dtypes",
+    "is_floating": "dtypes",
+    "numpy_dtype": "dtypes",
+    "open_dump": "reader",
+    "read_floor": "floor",
+    "sample_positions": "sampling",
+    "statistics_of": "statistics",
+    "validate": "validity",
+    "write_floor": "floor",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

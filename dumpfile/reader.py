@@ -11,7 +11,7 @@ from .manifestcodec import MANIFEST_NAME, decode_manifest
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .stepfile import StepFile
-from .validate import validate
+from .validity import validate
 
 if TYPE_CHECKING:
     from .schema import FileInfo, Manifest
