@@ -16,7 +16,7 @@ from .selecting import selecting_options
 if TYPE_CHECKING:
     from padiff.comparer import Comparison
     from padiff.comparer.detail import Details
-    from padiff.dumpfile import JSON
+    from padiff.comparer.report.json_report import ReportParts
 
     from .drawing import Drawing
 
@@ -91,13 +91,11 @@ def compare(  # noqa: PLR0913 -- one parameter per option
 
             more = look_closer(known, found, result)
     further = commands_to_look_further(result, click.get_current_context())
-    wanted.write(
-        lambda: _to_json(result, more), lambda: drawing.text(result) + further, quiet=quiet
-    )
+    wanted.write(lambda: _parts(result, more), lambda: drawing.text(result) + further, quiet=quiet)
     return 0 if result.verdict is Verdict.MATCH else 1
 
 
-def _to_json(result: Comparison, more: Details | None) -> dict[str, JSON]:
-    from padiff.comparer.report.json_report import to_json  # noqa: PLC0415 -- where it is asked for
+def _parts(result: Comparison, more: Details | None) -> ReportParts:
+    from padiff.comparer.report.json_report import report_parts  # noqa: PLC0415 -- as asked for
 
-    return to_json(result, more)
+    return report_parts(result, more)

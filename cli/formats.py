@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.bulk import collector_paused
 
 from .joblog import defused
 from .output import emit, emit_as_it_is, emit_json, write_json, write_text
@@ -19,6 +21,7 @@ from .output import emit, emit_as_it_is, emit_json, write_json, write_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from padiff.comparer.report.json_report import ReportParts
     from padiff.comparer.report.reading import Report
     from padiff.dumpfile import JSON
 
@@ -32,6 +35,12 @@ _FILES = {
     "markdown": "Markdown for a comment or GitHub's step summary.",
     "csv": "a table with a row for each record.",
 }
+
+
+_OF_RECORDS = frozenset({"html", "junit", "markdown", "csv"})
+"""Documents that look at each record."""
+_OF_ORIGINS = frozenset({"sarif", "github"})
+"""Documents that do not."""
 
 
 class Format(StrEnum):
@@ -77,7 +86,7 @@ class Wanted:
 
     def write(
         self,
-        make: Callable[[], dict[str, JSON]],
+        make: Callable[[], ReportParts],
         text: Callable[[], str] | None,
         *,
         quiet: bool = False,
@@ -85,23 +94,19 @@ class Wanted:
         """Write all files, then stdout.
 
         Args:
-            make: Makes JSON of the result, which all but the text is written from.
+            make: Makes JSON of the result, which all but the text is written from; long lists may
+                be iterators, and are left alone where no document needs them.
             text: Draws the report for a terminal; None where there is none.
             quiet: Whether stdout gets only what was asked for by name.
         """
-        data = make() if self.files or self.github or self.format is not Format.TEXT else {}
-        report = None
-        if self.github or self.format is Format.MARKDOWN or set(self.files) - {"json", "html"}:
-            from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- few need it
-
-            report = read_report(data)
+        data, report = self._read(make)
         for name, path in self.files.items():
             if name == "json":
-                write_json(path, data)
+                write_json(path, data or make())
             else:
                 write_text(path, _render(name, data, report))
         if self.format is Format.JSON:
-            emit_json(data)
+            emit_json(data or make())
         elif self.format is Format.MARKDOWN and report is not None:
             emit(_render("markdown", data, report))
         elif text is not None and not quiet:
@@ -110,6 +115,17 @@ class Wanted:
             from padiff.comparer.report.github import to_github  # noqa: PLC0415 -- as asked for
 
             emit_as_it_is(to_github(report))
+
+    def _read(self, make: Callable[[], ReportParts]) -> tuple[dict[str, JSON], Report | None]:
+        """Give the whole JSON if a document needs each record, and the report that others need."""
+        documents = {*self.files, str(self.format), *(["github"] if self.github else [])}
+        needs_records = bool(documents & _OF_RECORDS)
+        data = _with_lists(make(), is_whole=True) if needs_records else {}
+        if not documents & (_OF_RECORDS | _OF_ORIGINS) - {"html"}:
+            return data, None
+        from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- few need it
+
+        return data, read_report(data if needs_records else _with_lists(make(), is_whole=False))
 
     def _guarded(self, text: str) -> str:
         """Keep GitHub from taking a name in the report for a command."""
@@ -131,6 +147,15 @@ def file_options(command: _Command) -> _Command:
     return click.option(
         "--github", is_flag=True, help="Print annotations for GitHub Actions after the report."
     )(command)
+
+
+@collector_paused()
+def _with_lists(parts: ReportParts, *, is_whole: bool) -> dict[str, JSON]:
+    """Make the long lists of a report, or leave them empty."""
+    return {
+        name: (list(part) if is_whole else []) if isinstance(part, Iterator) else part
+        for name, part in parts.items()
+    }
 
 
 def _check_places(files: Mapping[str, Path]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
@@ -91,16 +92,21 @@ def emit_as_it_is(text: str) -> None:
 
 def emit_json(data: object) -> None:
     """Write strict JSON to stdout."""
-    emit_as_it_is(defused_json(_to_text(data)))
+    emit_as_it_is(defused_json("".join(_json_pieces(data))))
 
 
 def write_json(path: Path, data: object) -> None:
     """Write strict JSON to a file that appears whole or not at all.
 
+    Args:
+        path: Where to.
+        data: What ``json`` takes; lists in a mapping may be iterators, which are written entry by
+            entry.
+
     Raises:
         ConfigError: The place cannot be written.
     """
-    write_text(path, _to_text(data))
+    _write(path, _json_pieces(data))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -111,12 +117,17 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         ConfigError: The place cannot be written, or somebody else is writing the same file.
     """
+    _write(path, [text])
+
+
+def _write(path: Path, pieces: Iterable[str]) -> None:
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+            with path.open("w", encoding="utf-8") as pipe:
+                pipe.writelines(pieces)
         else:
             with whole_file(path) as partial, partial.open("x", encoding="utf-8") as file:
-                file.write(text)
+                file.writelines(pieces)
     except OSError as error:
         raise ConfigError(
             f"cannot write {str(path)!r}: {error.strerror or error}",
@@ -124,6 +135,34 @@ def write_text(path: Path, text: str) -> None:
         ) from error
 
 
-def _to_text(data: object) -> str:
-    """Encode as strict JSON: ASCII, no bare nan or inf."""
-    return json.dumps(data, allow_nan=False, ensure_ascii=True, indent=1) + "\n"
+def _json_pieces(data: object) -> Iterator[str]:
+    """Encode as strict JSON: ASCII, no bare nan or inf, a blank for each level.
+
+    Of a mapping the lists come entry by entry, so that the text of a long one is never there as a
+    whole.
+    """
+    if not isinstance(data, dict) or not data:
+        yield _indented(data, 0) + "\n"
+        return
+    for place, (name, value) in enumerate(data.items()):
+        yield ("," if place else "{") + f"\n {_indented(name, 0)}: "
+        if isinstance(value, list | Iterator):
+            yield from _list_pieces(value)
+        else:
+            yield _indented(value, 1)
+    yield "\n}\n"
+
+
+def _list_pieces(entries: Iterable[object]) -> Iterator[str]:
+    """Encode a list of a mapping that is the whole document."""
+    is_empty = True
+    for entry in entries:
+        yield ("[" if is_empty else ",") + "\n  " + _indented(entry, 2)
+        is_empty = False
+    yield "[]" if is_empty else "\n ]"
+
+
+def _indented(data: object, level: int) -> str:
+    """Encode something that is so many levels inside; no string of it has a line break."""
+    text = json.dumps(data, allow_nan=False, ensure_ascii=True, indent=1)
+    return text.replace("\n", "\n" + " " * level) if level else text

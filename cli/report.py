@@ -53,7 +53,7 @@ def report(
     )
 
     wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
-    wanted.write(lambda: data, (lambda: drawing.text(rebuild(data))) if wants_text else None)
+    wanted.write(lambda: dict(data), (lambda: drawing.text(rebuild(data))) if wants_text else None)
     return 0 if found.verdict == "match" else 1
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from padiff.comparer.overview import remarkable_pairs, sayings
 from padiff.comparer.result import Verdict
 from padiff.dumpfile.bulk import collector_paused
 
@@ -15,7 +16,10 @@ from .json_values import basis_to_json, metrics_to_json, source_to_json, statist
 from .json_values import tolerance_to_json as _tolerance
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from padiff.comparer.detail import Details
+    from padiff.comparer.overview import Saying
     from padiff.comparer.result import (
         CallPlace,
         Comparison,
@@ -26,7 +30,9 @@ if TYPE_CHECKING:
     )
     from padiff.dumpfile import JSON, Manifest
 
-__all__ = ["SCHEMA", "to_json"]
+    ReportParts = dict[str, JSON | Iterator[JSON]]
+
+__all__ = ["SCHEMA", "report_parts", "to_json"]
 
 SCHEMA = "padiff-report/1"
 
@@ -41,11 +47,21 @@ def to_json(comparison: Comparison, details: Details | None = None) -> dict[str,
         comparison: What was found.
         details: What was looked up besides, for a page that shows it.
     """
-    pairs = [pair for step in comparison.steps for pair in step.pairs]
-    both = [pair for pair in pairs if pair.reference is not None and pair.candidate is not None]
+    parts = report_parts(comparison, details)
+    return {
+        name: list(part) if isinstance(part, Iterator) else part for name, part in parts.items()
+    }
+
+
+def report_parts(comparison: Comparison, details: Details | None = None) -> ReportParts:
+    """Give what ``to_json`` gives, in which the long lists are iterators.
+
+    An entry of these is made when it is asked for: who leaves them alone makes no object of a pair
+    that simply agrees, and who writes them never has all of them.
+    """
+    said = sayings(comparison.steps)
+    alone = [pair for pair in remarkable_pairs(comparison.steps) if _is_alone(pair)]
     first = comparison.first_divergence
-    counts = Counter(pair.verdict for pair in pairs if not pair.covered)
-    covered = sum(pair.covered for pair in pairs)
     return {
         "schema": SCHEMA,
         "verdict": str(comparison.verdict),
@@ -54,16 +70,18 @@ def to_json(comparison: Comparison, details: Details | None = None) -> dict[str,
         "candidate": _manifest(comparison.candidate),
         "settings": {name: strict(value) for name, value in comparison.settings.items()},
         "coverage": _coverages(comparison),
-        "counts": {**{str(verdict): counts[verdict] for verdict in Verdict}, "covered": covered},
+        "counts": _counts(said),
         "inherited": len(comparison.divergences) - len(comparison.origins),
         "first_divergence": None if first is None else _divergence(first),
         "origins": [_divergence(origin) for origin in comparison.origins],
         "pairing": _pairing(comparison),
         "call_pairing": _call_pairing(comparison),
-        "pairs": [_pair(pair) for pair in both],
+        "pairs": (
+            _pair(pair) for step in comparison.steps for pair in step.pairs if not _is_alone(pair)
+        ),
         "unmatched": {
-            "reference": [_alone(pair, pair.reference) for pair in pairs if pair.candidate is None],
-            "candidate": [_alone(pair, pair.candidate) for pair in pairs if pair.reference is None],
+            "reference": [_alone(pair, pair.reference) for pair in alone if pair.candidate is None],
+            "candidate": [_alone(pair, pair.candidate) for pair in alone if pair.reference is None],
         },
         "notes": [
             *comparison.notes,
@@ -72,6 +90,23 @@ def to_json(comparison: Comparison, details: Details | None = None) -> dict[str,
         "steps": steps_to_json(comparison),
         "details": None if details is None else details_to_json(comparison, details),
     }
+
+
+def _is_alone(pair: JudgedPair) -> bool:
+    return pair.reference is None or pair.candidate is None
+
+
+def _counts(said: Counter[Saying]) -> dict[str, JSON]:
+    """Count the records by verdict, those apart whose value is judged at another address."""
+    counts: dict[str, JSON] = {}
+    for verdict in Verdict:
+        counts[str(verdict)] = sum(
+            number
+            for saying, number in said.items()
+            if saying.verdict is verdict and not saying.is_covered
+        )
+    covered = sum(number for saying, number in said.items() if saying.is_covered)
+    return {**counts, "covered": covered}
 
 
 def _manifest(manifest: Manifest) -> dict[str, JSON]:
@@ -166,34 +201,28 @@ def _pair(pair: JudgedPair) -> dict[str, JSON]:
     }
 
 
-def _pairing(comparison: Comparison) -> list[JSON]:
-    """Give the pairs of modules, those of further steps only where they differ."""
-    found = dict.fromkeys(pair for step in comparison.steps for pair in step.pairing)
-    return [
-        {
+def _pairing(comparison: Comparison) -> Iterator[JSON]:
+    """Yield the pairs of modules, those of further steps only where they differ."""
+    for pair in dict.fromkeys(pair for step in comparison.steps for pair in step.pairing):
+        yield {
             "reference": pair.reference,
             "candidate": pair.candidate,
             "paired_by": str(pair.paired_by),
             "confidence": round(pair.confidence, 4),
             "alternatives": list(pair.alternatives),
         }
-        for pair in found
-    ]
 
 
-def _call_pairing(comparison: Comparison) -> list[JSON]:
-    """Give the pairs of calls, those of further steps only where they differ."""
-    found = dict.fromkeys(pair for step in comparison.steps for pair in step.calls)
-    return [
-        {
+def _call_pairing(comparison: Comparison) -> Iterator[JSON]:
+    """Yield the pairs of calls, those of further steps only where they differ."""
+    for pair in dict.fromkeys(pair for step in comparison.steps for pair in step.calls):
+        yield {
             "reference": _call(pair.reference),
             "candidate": _call(pair.candidate),
             "paired_by": str(pair.paired_by),
             "confidence": round(pair.confidence, 4),
             "alternatives": [_call(other) for other in pair.alternatives],
         }
-        for pair in found
-    ]
 
 
 def _call(place: CallPlace) -> dict[str, JSON]:

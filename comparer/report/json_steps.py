@@ -10,7 +10,7 @@ from padiff.comparer.result import Verdict
 from .json_values import source_to_json, strict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from padiff.comparer.causes.callerrors import CallError
     from padiff.comparer.result import Comparison, Endpoint, NodeRow, StepComparison
@@ -22,9 +22,9 @@ _Places = dict[str, "Endpoint"]
 """The earliest record of each module path of one side."""
 
 
-def steps_to_json(comparison: Comparison) -> list[JSON]:
-    """Give one entry for each compared step and rank."""
-    return [_step(step) for step in comparison.steps]
+def steps_to_json(comparison: Comparison) -> Iterator[JSON]:
+    """Yield one entry for each compared step and rank."""
+    return (_step(step) for step in comparison.steps)
 
 
 def _step(step: StepComparison) -> dict[str, JSON]:
