@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
@@ -77,15 +78,33 @@ _LOST_RESERVE: Final = "Tensor holds no memory"
 
 
 class _GradientHook:
-    """A tensor's hook; Paddle warns when an in-place change has moved the tensor off it."""
+    """A tensor's hook.
 
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+    Paddle's own handle keeps the tensor, so that no activation would die before the step ends. What
+    is inside the graph is only referred to; once the hook is off, it does nothing where it is left.
+    """
+
+    def __init__(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> None:
+        self._callback: Callable[[Tensor], None] | None = callback
+        handle = tensor.register_hook(self._arrived)
+        self._leaf = handle if tensor.is_leaf else None
+        self._inner = None if tensor.is_leaf else (weakref.ref(tensor), handle._hook_id)
+
+    def _arrived(self, gradient: Tensor) -> None:
+        if self._callback is not None:
+            self._callback(gradient)
 
     def remove(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            self._handle.remove()
+        """Take it off; Paddle warns where an in-place change has moved the tensor off it."""
+        self._callback = None
+        if self._leaf is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                self._leaf.remove()
+        elif self._inner is not None:
+            tensor, hook = self._inner[0](), self._inner[1]
+            if tensor is not None:
+                tensor._remove_grad_hook(hook)
 
 
 class PaddleAdapter:
@@ -241,11 +260,7 @@ class PaddleAdapter:
 
     def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
         """Call back with the total gradient of the tensor as it is now."""
-
-        def arrived(gradient: Tensor) -> None:
-            callback(gradient)
-
-        return _GradientHook(tensor.register_hook(arrived))
+        return _GradientHook(tensor, callback)
 
     # -- running a model
 

@@ -1,0 +1,103 @@
+"""Waiting for the gradient of an activation neither keeps it nor outlives the recording."""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from padiff.dumper import adapters
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from padiff.dumper.adapter import Adapter
+
+
+@pytest.fixture(params=["torch", "paddle"])
+def framework(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(request.param)
+
+
+@pytest.fixture
+def adapter(framework: ModuleType) -> Adapter:
+    return adapters.find(framework.nn.Linear(2, 2))
+
+
+def source_of(framework: ModuleType) -> Any:  # noqa: ANN401 -- a framework's tensor
+    source = framework.ones([2])
+    if framework.__name__ == "torch":
+        return source.requires_grad_()
+    source.stop_gradient = False
+    return source
+
+
+def test_an_activation_dies_while_its_gradient_is_awaited(
+    framework: ModuleType, adapter: Adapter
+) -> None:
+    source = source_of(framework)
+    inner = source * 2
+    seen: list[list[float]] = []
+    handle = adapter.hook_gradient(inner, lambda gradient: seen.append(gradient.tolist()))
+    loss = (inner + 1).sum()
+    alive = weakref.ref(inner)
+
+    del inner
+    is_dead = alive() is None
+    loss.backward()
+    handle.remove()
+
+    assert is_dead
+    assert seen == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_hook_that_is_off_hears_nothing(
+    framework: ModuleType, adapter: Adapter, *, is_kept: bool
+) -> None:
+    source = source_of(framework)
+    inner = source * 2
+    seen: list[Any] = []
+    handle = adapter.hook_gradient(inner, seen.append)
+    loss = (inner + 1).sum()
+    if not is_kept:
+        del inner
+
+    handle.remove()
+    loss.backward()
+
+    assert seen == []
+    assert source.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_hook_that_is_off_keeps_nothing_of_the_recording(
+    framework: ModuleType, adapter: Adapter
+) -> None:
+    class Callback:
+        def __call__(self, gradient: object) -> None: ...
+
+    inner = source_of(framework) * 2
+    callback = Callback()
+    alive = weakref.ref(callback)
+    handle = adapter.hook_gradient(inner, callback)
+    loss = inner.sum()
+    del callback, inner
+
+    handle.remove()
+
+    assert loss.tolist() == 4.0
+    assert handle is not None
+    assert alive() is None
+
+
+def test_the_input_of_the_model_loses_its_hook(framework: ModuleType, adapter: Adapter) -> None:
+    source = source_of(framework)
+    seen: list[Any] = []
+    handle = adapter.hook_gradient(source, seen.append)
+
+    handle.remove()
+    (source * 2).sum().backward()
+
+    assert seen == []
