@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PaddleAdapter"]
 
+_PARTS: Final = {"complex64": "float32", "complex128": "float64"}
+"""Dtype of the real and imaginary parts."""
 _LOST_RESERVE: Final = "Tensor holds no memory"
 
 
@@ -299,11 +301,15 @@ class PaddleAdapter:
         return model
 
     def model_dtype(self, model: Model) -> str:
-        """Name the most frequent dtype of the floating parameters, ``""`` without any."""
+        """Name the most frequent dtype of the floating parameters, ``""`` without any.
+
+        Of complex ones that of their parts: inputs of a spectral model are real.
+        """
         found: Counter[str] = Counter()
         for parameter in parameters_of(model):
             if self.is_floating(parameter):
-                found[dtype_name(parameter)] += math.prod(parameter.shape)
+                name = dtype_name(parameter)
+                found[_PARTS.get(name, name)] += math.prod(parameter.shape)
         return found.most_common(1)[0][0] if found else ""
 
     def model_device(self, model: Model) -> str:

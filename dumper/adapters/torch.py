@@ -239,11 +239,14 @@ class TorchAdapter:
             ) from error
 
     def model_dtype(self, model: torch.nn.Module) -> str:
-        """Name the most frequent dtype of the floating parameters, ``""`` without any."""
+        """Name the most frequent dtype of the floating parameters, ``""`` without any.
+
+        Of complex ones that of their parts: inputs of a spectral model are real.
+        """
         counts: dict[str, int] = {}
         for parameter in _parameters(self, model):
             if self.is_floating(parameter) and not is_lazy(parameter):
-                name = str(parameter.dtype).removeprefix("torch.")
+                name = str(parameter.dtype.to_real()).removeprefix("torch.")
                 counts[name] = counts.get(name, 0) + parameter.numel()
         return max(counts, key=lambda name: counts[name]) if counts else ""
 

@@ -252,6 +252,14 @@ def test_cast_leaves_integer_buffers_alone() -> None:
     assert ADAPTER.model_dtype(model) == "float64"
 
 
+def test_the_dtype_of_a_model_is_real_where_most_of_it_is_complex() -> None:
+    model = nn.Linear(2, 2)
+    zeros = nn.initializer.Constant(0.0)
+    model.spectrum = model.create_parameter([9], None, "complex64", default_initializer=zeros)
+
+    assert ADAPTER.model_dtype(model) == "float32"
+
+
 @pytest.mark.parametrize(
     "options", [{"device": "tpu9", "dtype": None}, {"device": None, "dtype": "int8"}]
 )

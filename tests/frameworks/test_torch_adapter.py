@@ -286,3 +286,10 @@ def test_calls_in_threads_have_parents_of_their_own_thread(tmp_path: Path) -> No
         if call.module == 1:
             assert call.parent is not None
             assert inputs[call.id] == inputs[call.parent]
+
+
+def test_the_dtype_of_a_model_is_real_where_most_of_it_is_complex() -> None:
+    model = nn.Linear(2, 2)
+    model.spectrum = nn.Parameter(torch.zeros(9, dtype=torch.complex64))
+
+    assert ADAPTER.model_dtype(model) == "float32"
