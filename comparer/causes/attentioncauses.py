@@ -3,105 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from itertools import permutations
+from dataclasses import replace
+from itertools import chain, permutations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .attentionforms import Form, Heads, Turn, mix
+from .attentionparts import BASES, candidates
 from .cause import Cause, CauseName
+from .contrast import Contrast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
 
-    from .contrast import Contrast
+    from .attentionparts import Packed
+    from .layercauses import Layer
 
 __all__ = ["attention"]
 
 MOST_SCORES = 1 << 22
-"""Attention scores that are recomputed at most."""
-USUAL_HEADS = (1, 2, 4, 8, 12, 16)
-SEQUENCE = 3
-"""Axes of a sequence of features: batch, token, feature."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
-    """One way to mix values by queries and keys."""
-
-    scale: float
-    mask: str = "none"
-    axis: int = -1
-    order: tuple[int, int, int] = (0, 1, 2)
-    """Which of the three tensors are queries, keys and values."""
-
-
-def attention(
-    sides: Contrast, ingredients: Sequence[tuple[str, Array]], heads: int | None
-) -> Cause | None:
-    """See whether both sides are attentions of three of the tensors at hand.
-
-    Args:
-        sides: What diverged: shape (batch, token, feature), heads side by side.
-        ingredients: What was at hand, by name, in execution order.
-        heads: Number of heads, None if unknown: then the usual ones are tried.
-    """
-    shape = sides.reference.shape
-    same = [one for one in ingredients if one[1].shape == shape]
-    if len(shape) != SEQUENCE or len(same) < SEQUENCE:
-        return None
-    names = [name for name, _ in same[-SEQUENCE:]]
-    for count in USUAL_HEADS if heads is None else (heads,):
-        if shape[2] % count or shape[0] * count * shape[1] ** 2 > MOST_SCORES:
-            continue
-        parts = [_split(array, count) for _, array in same[-SEQUENCE:]]
-        right = _find(sides.is_reference, parts, _usual(shape[2] // count))
-        if right is not None:
-            wrong = _find(sides.fits, parts, _unusual(right, shape[2] // count, shape[2]))
-            return None if wrong is None else _cause(right, wrong, names)
-    return None
-
-
-def _cause(right: _Form, wrong: _Form, names: Sequence[str]) -> Cause:
-    numbers: dict[str, JSON] = {
-        "reference_scale": right.scale,
-        "candidate_scale": wrong.scale,
-        "reference_mask": right.mask,
-        "candidate_mask": wrong.mask,
-    }
-    return Cause(name=CauseName.ATTENTION, text=_text(right, wrong, names), numbers=numbers)
-
-
-def _split(array: Array, heads: int) -> Array:
-    """Give (batch, heads, token, width)."""
-    batch, length, width = array.shape
-    return array.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
-
-
-def _usual(width: int) -> Iterator[_Form]:
-    """Yield what a sound attention may be."""
-    for order in permutations((0, 1, 2)):
-        for mask in ("none", "causal"):
-            for scale in (width**-0.5, 1.0):
-                yield _Form(scale=scale, mask=mask, order=(order[0], order[1], order[2]))
-
-
-def _unusual(right: _Form, width: int, features: int) -> Iterator[_Form]:
-    """Yield what can be wrong with it, one thing at a time."""
-    scales = (1.0, width**-0.5, 1 / width, features**-0.5, width**0.5, right.scale**2)
-    yield from (replace(right, scale=scale) for scale in scales if scale != right.scale)
-    yield from (replace(right, mask=mask) for mask in _MASKS if mask != right.mask)
-    yield replace(right, axis=-2)
-    one, two, three = right.order
-    yield from (
-        replace(right, order=order)
-        for order in ((two, one, three), (one, three, two), (three, two, one))
-    )
-
-
+"""Attention scores that are recomputed at most for all of a tensor."""
+MOST_WORK = 1 << 27
+"""Scores that are recomputed in the whole search, most of them of one entry of the batch."""
 _MASKS = (
     "none",
     "causal",
@@ -111,51 +38,218 @@ _MASKS = (
     "hiding the last key",
     "hiding the first key",
 )
-_DIAGONALS: Mapping[str, int] = {
-    "causal": 0,
-    "causal without itself": -1,
-    "causal with the next": 1,
-}
+_BAND = "causal over {} tokens"
+_CAPS = (20.0, 30.0, 50.0)
+"""Of the scores of models in use (Gemma 2: 50, Grok 1: 30)."""
 
 
-def _mix(parts: Sequence[Array], form: _Form) -> Array:
-    query, key, value = (parts[place] for place in form.order)
-    scores = query @ key.swapaxes(2, 3) * form.scale
-    length = scores.shape[-1]
-    seen = np.ones((length, length), bool)
-    if form.mask in _DIAGONALS:
-        seen = np.tril(seen, _DIAGONALS[form.mask])
-    elif form.mask == "anticausal":
-        seen = np.triu(seen)
-    elif form.mask.startswith("hiding"):
-        seen[:, -1 if "last" in form.mask else 0] = False
-    scores = np.where(seen, scores, -1e30)  # a row without any becomes even, as with finite masks
-    powers = np.exp(scores - scores.max(axis=form.axis, keepdims=True))
-    mixed = powers / powers.sum(axis=form.axis, keepdims=True) @ value
-    batch, heads, tokens, width = mixed.shape
-    result: Array = mixed.transpose(0, 2, 1, 3).reshape(batch, tokens, heads * width)
-    return result
+def attention(
+    sides: Contrast,
+    ingredients: Sequence[tuple[str, Array]],
+    layer: Layer | None,
+    packed: Packed | None = None,
+) -> Cause | None:
+    """See whether both sides are attentions of the same tensors at hand.
+
+    Args:
+        sides: What diverged: shape (batch, token, feature), heads side by side.
+        ingredients: What was at hand, by name, in execution order.
+        layer: The module whose code made it; without one the usual numbers of heads are tried.
+        packed: The weights of projections that are no calls.
+    """
+    work = MOST_WORK
+    for heads in candidates(sides.reference.shape, ingredients, layer, packed):
+        batch, count, tokens, _ = heads.parts[0].shape
+        scores = count * tokens * heads.parts[1].shape[2]
+        if scores * batch > MOST_SCORES:
+            continue
+        part, only = _one_entry(sides, heads)
+        forms = list(_usual(heads, layer))[: max(work // scores, 0)]
+        work -= len(forms) * scores
+        right = _find(part.is_reference, only, forms)
+        if right is not None and sides.is_reference(mix(heads, right)):
+            others = chain(_wrong(heads, right), _otherwise_banded(heads, right, layer))
+            wrong = next((one for one in others if _is_both(part, sides, only, one)), None)
+            return None if wrong is None else _cause(heads, right, wrong)
+    return None
 
 
-def _find(
-    is_it: Callable[[Array], bool], parts: Sequence[Array], forms: Iterator[_Form]
-) -> _Form | None:
-    return next((form for form in forms if is_it(_mix(parts, form))), None)
+_Way = tuple[Heads, Form]
 
 
-def _text(right: _Form, wrong: _Form, names: Sequence[str]) -> str:
+def _one_entry(sides: Contrast, heads: Heads) -> tuple[Contrast, Heads]:
+    """Give the entry of the batch that is most off: forms are tried on it first."""
+    axis = 1 if heads.is_turned else 0
+    away = np.abs(sides.candidate - sides.reference)
+    worst = int(away.sum(axis=tuple(a for a in range(away.ndim) if a != axis)).argmax())
+    entry = (slice(None),) * axis + (slice(worst, worst + 1),)
+    batch = heads.parts[0].shape[0]
+    masks = {
+        name: mask[worst : worst + 1] if mask.ndim > 3 and mask.shape[0] == batch else mask  # noqa: PLR2004
+        for name, mask in heads.masks.items()
+    }
+    query, key, value = (part[worst : worst + 1] for part in heads.parts)
+    part = Contrast(
+        reference=sides.reference[entry], candidate=sides.candidate[entry], unit=sides.unit
+    )
+    return part, replace(heads, parts=(query, key, value), masks=masks)
+
+
+def _is_both(part: Contrast, sides: Contrast, only: Heads, way: _Way) -> bool:
+    """Tell whether a form is the candidate, in one entry and in all."""
+    heads, form = way
+    small = replace(only, turns=heads.turns)
+    return part.fits(mix(small, form)) and sides.fits(mix(heads, form))
+
+
+def _usual(heads: Heads, layer: Layer | None) -> Iterator[Form]:
+    """Yield what a sound attention may be."""
+    told = {} if layer is None else layer.reference
+    width = heads.parts[0].shape[3]
+    scales = dict.fromkeys((width**-0.5, 1.0, _number_of(told, "scaling") or 1.0))
+    caps = dict.fromkeys((_number_of(told, "attn_logit_softcapping") or 0.0, 0.0))
+    masks: list[str] = [*heads.masks, "none", "causal"]
+    window = _window(heads, layer)
+    if window:
+        masks.append(_BAND.format(window))
+    orders: list[tuple[int, int, int]] = [(0, 1, 2)]
+    if len({part.shape for part in heads.parts}) == 1 and heads.weight is None:
+        orders = [(one, two, three) for one, two, three in permutations((0, 1, 2))]
+    for cap, mask, scale, order in product(caps, masks, scales, orders):
+        yield Form(scale=scale, mask=mask, cap=cap, order=order)
+    for turn, cap, mask, scale in product(heads.turns, caps, masks, scales):
+        yield Form(scale=scale, mask=mask, cap=cap, turn=turn)
+
+
+def _window(heads: Heads, layer: Layer | None) -> int:
+    """Give over how many tokens queries see keys, by the settings or a recorded mask; 0 if all."""
+    told = _number_of({} if layer is None else layer.reference, "sliding_window") or 0
+    length = heads.parts[1].shape[2]
+    for mask in heads.masks.values():
+        seen = mask.reshape(-1, *mask.shape[-2:])[0] == 0
+        told = int(seen.sum(axis=1).max()) if seen.shape == (length, length) else told
+    return int(told) if 1 < told < length else 0
+
+
+def _otherwise_banded(heads: Heads, right: Form, layer: Layer | None) -> Iterator[_Way]:
+    """Yield windows that are one token too narrow or too wide."""
+    window = _window(heads, layer)
+    for other in (window - 1, window + 1) if window else ():
+        yield heads, replace(right, mask=_BAND.format(other))
+
+
+def _number_of(told: Mapping[str, JSON], name: str) -> float | None:
+    value = told.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _wrong(heads: Heads, right: Form) -> Iterator[_Way]:
+    """Yield what can be wrong with a form, one thing at a time."""
+    _, count, _, width = heads.parts[0].shape
+    features = count * width
+    scales = [1.0, width**-0.5, 1 / width, features**-0.5, width**0.5, right.scale**2]
+    scales += [right.scale * 2.0 ** (power / 2) for power in range(-6, 7)]
+    yield from ((heads, replace(right, scale=one)) for one in scales if one != right.scale)
+    yield from ((heads, replace(right, mask=one)) for one in _MASKS if one != right.mask)
+    yield from ((heads, replace(right, cap=one)) for one in (0.0, *_CAPS) if one != right.cap)
+    yield heads, replace(right, axis=-2)
+    yield heads, replace(right, is_unmoved=True)
+    if heads.is_grouped:
+        yield heads, replace(right, is_tiled=True)
+    else:
+        one, two, three = right.order
+        for order in ((two, one, three), (one, three, two), (three, two, one)):
+            yield heads, replace(right, order=order)
+        yield from _otherwise_split(heads, right)
+    yield from _otherwise_turned(heads, right)
+
+
+def _otherwise_split(heads: Heads, right: Form) -> Iterator[_Way]:
+    _, count, _, width = heads.parts[0].shape
+    features = count * width
+    for other in range(1, features + 1):
+        if features % other or other == count:
+            continue
+        scale = right.scale * math.sqrt(other / count)
+        for one in dict.fromkeys((scale, right.scale)):
+            yield heads, replace(right, heads=other, scale=one)
+
+
+def _otherwise_turned(heads: Heads, right: Form) -> Iterator[_Way]:
+    """Yield other rotations: none, of other pairs, positions, directions, bases."""
+    turn = heads.turns.get(right.turn)
+    if turn is None:
+        return
+    half = turn.angles.shape[1]
+    steps = turn.angles[1] - turn.angles[0] if len(turn.angles) > 1 else turn.angles[0]
+    places = np.arange(len(turn.angles))[:, None]
+    others: dict[str, Turn | None] = {
+        "not at all": None,
+        "in pairs" if not turn.is_paired else "by halves": replace(
+            turn, is_paired=not turn.is_paired
+        ),
+        "by positions one higher": replace(turn, angles=turn.angles + steps),
+        "by positions one lower": replace(turn, angles=turn.angles - steps),
+        "the other way round": replace(turn, angles=-turn.angles),
+        "queries alone": replace(turn, of_keys=False),
+        "keys alone": replace(turn, of_queries=False),
+        **{
+            f"with base {base:.6g}": replace(
+                turn, angles=places * base ** -(np.arange(half) / half)
+            )
+            for base in BASES
+        },
+    }
+    for name, other in others.items():
+        turns = {right.turn: turn} if other is None else {name: other}
+        yield replace(heads, turns=turns), replace(right, turn="" if other is None else name)
+
+
+def _find(is_it: Callable[[Array], bool], heads: Heads, forms: Iterable[Form]) -> Form | None:
+    return next((form for form in forms if is_it(mix(heads, form))), None)
+
+
+def _cause(heads: Heads, right: Form, way: _Way) -> Cause:
+    wrong = way[1]
+    numbers: dict[str, JSON] = {
+        "reference_scale": right.scale,
+        "candidate_scale": wrong.scale,
+        "reference_mask": right.mask,
+        "candidate_mask": wrong.mask,
+    }
+    of = dict.fromkeys(heads.names[place] for place in right.order)
+    text = f"both are attentions of {', '.join(of)}: {_difference(heads, right, wrong)}"
+    return Cause(name=CauseName.ATTENTION, text=text, numbers=numbers)
+
+
+def _difference(heads: Heads, right: Form, wrong: Form) -> str:
     """Say what differs."""
-    of = ", ".join(names[place] for place in right.order)
-    text = f"both are attentions of {of}: "
+    own = heads.parts[0].shape[1]
+    wholes = {
+        wrong.heads: f"{own} heads on the reference, {wrong.heads} on the candidate",
+        wrong.is_unmoved: "the candidate does not move the heads back behind the tokens",
+        wrong.is_tiled: "the candidate repeats shared keys and values as a whole (tile), not each "
+        "for the queries of its group (repeat_interleave)",
+        right.axis != wrong.axis: "the candidate's softmax runs over the queries, not the keys",
+    }
+    told = next((text for is_it, text in wholes.items() if is_it), "")
+    if told:
+        return told
+    sides = "{} on the reference, {} on the candidate"
+    if right.turn != wrong.turn:
+        ends = right.turn or "not at all", wrong.turn or "not at all"
+        return (
+            f"queries and keys are rotated {ends[0]} on the reference, {ends[1]} on the candidate"
+        )
+    if right.cap != wrong.cap:
+        caps = (f"capped at {cap:g}" if cap else "not capped" for cap in (right.cap, wrong.cap))
+        return f"scores are {sides.format(*caps)}"
     if right.scale != wrong.scale:
-        scales = _number(right.scale), _number(wrong.scale)
-        return f"{text}scale {scales[0]} on the reference, {scales[1]} on the candidate"
+        return f"scale {sides.format(_number(right.scale), _number(wrong.scale))}"
     if right.mask != wrong.mask:
-        return f"{text}mask {right.mask} on the reference, {wrong.mask} on the candidate"
-    if right.axis != wrong.axis:
-        return f"{text}the candidate's softmax runs over the queries, not the keys"
-    given = ", ".join(names[place] for place in wrong.order)
-    return f"{text}the candidate takes {given} as queries, keys and values"
+        return f"mask {sides.format(right.mask, wrong.mask)}"
+    given = ", ".join(heads.names[place] for place in wrong.order)
+    return f"the candidate takes {given} as queries, keys and values"
 
 
 def _number(scale: float) -> str:

@@ -7,57 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer.locating.between import first_inside, name_of
+from padiff.comparer.locating.between import first_inside, name_of, outermost
 from padiff.comparer.locating.moving import holds_the_same
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Tolerance, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .arguments import ARGUMENT
-from .attentioncauses import attention
 from .cause import Cause, CauseName
 from .causesides import Sides
-from .functioncauses import combination, function, gated
-from .gradientcauses import branch
-from .layercauses import (
-    batch_statistics,
-    dropout,
-    moved_state,
-    running_variance,
-    transposed_weight,
-)
 from .losscauses import loss_causes
-from .normcauses import normalisation
 from .optimizeroptions import option_causes
 from .ordercauses import norm_order
-from .partcauses import exchanged, halves, other_rows, pooled
-from .patterns import (
-    bias,
-    clamped,
-    factor,
-    feature_factor,
-    frame,
-    lower_precision,
-    offset,
-    place,
-    reordered,
-    shifted,
-)
-from .profile import agreement, profile
-from .resizecauses import resized
-from .stackcauses import stacks
+from .patterns import factor, reordered
+from .profile import profile
+from .search import Search
 from .updatecauses import update_causes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from padiff.comparer.judging.blocks import Array
     from padiff.comparer.locating.calltree import CallTree
     from padiff.comparer.locating.locate import Located
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
 
-    from .contrast import Contrast
-    from .layercauses import Layer
     from .optimizeroptions import Optimizers
 
 __all__ = ["explain"]
@@ -68,14 +39,6 @@ FIRST_WORDS = (ARGUMENT, "attribute ", "known difference", "makes nan", "no grad
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
 """Of a pair within its tolerance, elements count as off from this part of the largest error on."""
-NOISE = 4.0
-"""Unit roundoffs, of an element and of the tensor's usual size, that count as agreement where the
-question is in which places an error lies."""
-BESIDE = 1e-3
-"""Share of the largest error that counts as agreement there."""
-MOST_PLACES = 2
-"""Axes along which the error is said to be only in some indices; the profile has them all."""
-CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
 FORWARD_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
 UPDATED = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.WEIGHT_GRAD})
 """What an optimizer makes."""
@@ -124,12 +87,12 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         profiles = profile(
             contrast.reference, contrast.candidate, _tolerance(pair), names=contrast.axes
         )
-        own = _own_record(divergence, sides, shown if inner is None else None)
-        causes = _Search(sides, position, contrast, own).run()
+        own = _own_record(divergence, sides, position, is_inner=inner is not None)
+        causes = Search(sides, position, contrast, own).run()
         causes += _weight_causes(divergence, sides)
     if inner is not None and inner != shown:
         inside = divergence.pair.reference.address.module
-        causes = [_placed(cause, sides, position, inside) for cause in causes]
+        causes = [_placed(cause, sides, position, own, inside) for cause in causes]
     call = divergence.pair.reference.call
     if call is not None and divergence.phase is Phase.FORWARD:
         causes = [*norm_order(sides.tree, call), *causes]
@@ -181,18 +144,29 @@ def _where_it_began(divergence: Divergence, sides: Sides) -> int | None:
     return first_inside(sides.tree, known.call)
 
 
-def _own_record(divergence: Divergence, sides: Sides, shown: int | None) -> RecordInfo | None:
-    """Find the reference's record of an output that was judged as what the next call was given."""
-    end = divergence.pair.reference
-    if shown is None or end is None or sides.tree.pairs[shown].reference is end:
+def _own_record(
+    divergence: Divergence, sides: Sides, position: int, *, is_inner: bool
+) -> RecordInfo | None:
+    """Find the reference's record of what was judged at another address: None if at its own.
+
+    An output is judged as what the next call was given, an input as that of a call further inside.
+    """
+    end, tree = divergence.pair.reference, sides.tree
+    if is_inner and end is not None:
+        known = tree.records[position][0][0]
+        return outermost(tree.reference_flow, tree.reference.records[known], end.call)
+    if is_inner or end is None or tree.pairs[position].reference is end:
         return None
     own = [] if end.call is None else sides.tree.reference_flow.records(end.call, Role.OUTPUT)
     return next((one for one in own if one.slot == end.address.slot), None)
 
 
-def _placed(cause: Cause, sides: Sides, position: int, inside: str) -> Cause:
+def _placed(
+    cause: Cause, sides: Sides, position: int, own: RecordInfo | None, inside: str
+) -> Cause:
     index = sides.reference.index
-    name = name_of(index, index.records[sides.tree.records[position][0][0]], inside=inside)
+    record = own or index.records[sides.tree.records[position][0][0]]
+    name = name_of(index, record, inside=inside)
     return replace(cause, text=f"{name}: {cause.text}")
 
 
@@ -201,126 +175,6 @@ def _tolerance(pair: JudgedPair) -> Tolerance:
     if pair.verdict is Verdict.MATCH and pair.metrics is not None:
         return Tolerance(atol=(pair.metrics.max_abs or 0.0) / MOST_OFF, rtol=0.0)
     return pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
-
-
-class _Search:
-    """Looks for the causes of one diverged pair, those that say most first."""
-
-    def __init__(
-        self, sides: Sides, position: int, contrast: Contrast, own: RecordInfo | None = None
-    ) -> None:
-        tree = sides.tree
-        self._contrast, self._sides = contrast, sides
-        first = sides.reference.index.records[tree.records[position][0][0]]
-        self._record: RecordInfo = own or first
-        self._layer: Layer | None = None
-        """Whose output it is."""
-        self._maker: Layer | None = None
-        """Whose code made it: of an input, the module around."""
-        role, call = self._record.role, self._record.call
-        if role is not Role.INPUT:
-            self._layer = self._maker = sides.layer(call, self._record.module)
-        around = None if call is None else tree.reference.calls[call].parent
-        if role is Role.INPUT and around is not None:
-            self._maker = sides.layer(around, tree.reference.calls[around].module)
-        self._heads = None if self._maker is None else self._maker.heads
-        self._at_hand = sides.at_hand(self._record) if role in FORWARD_ROLES else []
-        self._gradients = sides.gradients(self._record) if role is Role.GRAD_INPUT else []
-
-    def run(self) -> list[Cause]:
-        """Give the causes that fit."""
-        sides = self._contrast
-        if not sides.reference.size or not sides.error:
-            return []
-        if not (np.isfinite(sides.reference).all() and np.isfinite(sides.candidate).all()):
-            exact = Tolerance(atol=0.0, rtol=0.0)
-            return place(profile(sides.reference, sides.candidate, exact, names=sides.axes))
-        for group in (self._of_layer, self._of_inputs, self._of_whole):
-            found = [cause for cause in group() if cause is not None]
-            if found:
-                is_order = all(cause.name is CauseName.PERMUTED for cause in found)
-                return [*found, *self._places()] if is_order else found
-        rounding = lower_precision(sides)
-        return self._places() or ([] if rounding is None else [rounding])
-
-    def _places(self) -> list[Cause]:
-        """Look where the error is: all that is more than rounding, whatever the tolerance."""
-        sides = self._contrast
-        noise = NOISE * sides.unit
-        size = float(np.sqrt(np.mean(sides.reference**2)))
-        largest = float(np.abs(sides.candidate - sides.reference).max())
-        plain = Tolerance(atol=BESIDE * largest + noise * size, rtol=noise)
-        edge = frame(agreement(sides.reference, sides.candidate, plain))
-        if edge is not None and self._record.role in CALL_ROLES:
-            return [edge]
-        profiles = profile(sides.reference, sides.candidate, plain, names=sides.axes)
-        return place(profiles, heads=self._heads)[:MOST_PLACES]
-
-    def _of_layer(self) -> Iterable[Cause | None]:
-        """Look for what only makes sense for a kind of layer."""
-        sides, layer, role = self._contrast, self._layer, self._record.role
-        if layer is not None and role is Role.OUTPUT:
-            yield batch_statistics(sides, layer)
-            yield transposed_weight(sides, layer)
-        if layer is not None and role is Role.BUFFER:
-            yield running_variance(sides, layer)
-        if role in FORWARD_ROLES:
-            yield dropout(sides)
-            yield moved_state(sides, {} if self._maker is None else self._maker.states)
-        yield branch(sides, self._gradients)
-
-    def _of_inputs(self) -> Iterable[Cause | None]:
-        """Look for another function of what went in; the first that fits says it."""
-        sides, layer, at_hand = self._contrast, self._layer, self._finite()
-        if not at_hand:
-            return
-        tries: list[Callable[[], Cause | None]] = [
-            lambda: function(sides, at_hand),
-            lambda: combination(sides, at_hand),
-            lambda: gated(sides, at_hand) or gated(sides, halves(sides, at_hand)),
-            lambda: attention(sides, at_hand, self._heads),
-            lambda: resized(sides, at_hand),
-            lambda: pooled(sides, at_hand),
-        ]
-        if layer is not None and len(at_hand) == 1 and "norm" in layer.kind + layer.class_name:
-            states = layer.state("weight", "scale"), layer.state("bias")
-            eps = layer.reference.get("eps")
-            tries.insert(0, lambda: normalisation(sides, at_hand[0][1], *states, eps))
-        tries += [
-            self._of_stacks,
-            lambda: exchanged(sides, at_hand),
-            lambda: other_rows(sides, self._sides.tables(self._record)),
-        ]
-        yield next((found for found in (attempt() for attempt in tries) if found), None)
-
-    def _of_stacks(self) -> Cause | None:
-        """Look for another sum that holds what a loop made step by step."""
-        sides = self._contrast
-        for stack in stacks(self._sides, self._record, sides.reference.shape):
-            parts = [
-                (name, stack.part(array))
-                for name, array in self._finite()
-                if array.shape == sides.reference.shape
-            ]
-            found = combination(stack.cut(sides), [*parts, (stack.name, stack.array)])
-            if found is not None:
-                return found
-        return None
-
-    def _finite(self) -> Sequence[tuple[str, Array]]:
-        return [one for one in self._at_hand if np.isfinite(one[1]).all()]
-
-    def _of_whole(self) -> Iterable[Cause | None]:
-        """Look for one change of all elements."""
-        sides, layer = self._contrast, self._layer
-        is_state = self._record.role not in CALL_ROLES
-        whole = factor(sides) or offset(sides) or (None if is_state else clamped(sides))
-        if whole is None and not is_state:
-            whole = bias(sides, None if layer is None else layer.state("bias")) or shifted(sides)
-        whole = whole or reordered(sides)
-        if whole is None and not is_state:
-            whole = feature_factor(sides, None if layer is None else layer.state("weight"))
-        yield whole
 
 
 def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:

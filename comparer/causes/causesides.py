@@ -152,6 +152,27 @@ class Sides:
                 found.append((name_of(self.reference.index, one, inside=inside), array))
         return found
 
+    def taken(self, record: RecordInfo) -> set[str]:
+        """Name what calls gave that another call of the same code took, before a tensor was made.
+
+        A norm of queries takes what their projection gave; what is left is what is used.
+        """
+        call = record.call
+        if call is None:
+            return set()
+        index, flow = self.reference.index, self.tree.reference_flow
+        own = call if record.role is Role.OUTPUT else index.calls[call].parent
+        inside = [] if own is None else flow.inside.get(own, [])
+        before = [one for one in inside if index.calls[one].start < record.order and one != call]
+        used = {one.value for child in before for one in flow.records(child, Role.INPUT)}
+        path = "" if own is None else self.tree.path(own)
+        return {
+            name_of(index, one, inside=path)
+            for child in before
+            for one in flow.records(child, Role.OUTPUT)
+            if one.value in used
+        }
+
     def _in_code(self, around: int, record: RecordInfo) -> list[RecordInfo]:
         """Give what the code of a call had been given, what its calls gave, and what it made."""
         flow = self.tree.reference_flow
@@ -248,12 +269,19 @@ class Sides:
         array = self.reference.array(record)
         return array.astype(np.float64) if is_floating(array.dtype) else None
 
-    def layer(self, call: int | None, module: int) -> Layer | None:
-        """Gather what is known of a reference module and its partner, and of one call."""
+    def layer(self, call: int | None, module: int, *, needs_partner: bool = True) -> Layer | None:
+        """Gather what is known of a reference module and its partner, and of one call.
+
+        Args:
+            call: The call, if the question is about one.
+            module: Id in the reference.
+            needs_partner: Whether nothing is given without one; else it stands for its own.
+        """
         partner = self.tree.partner_module.get(module)
-        if partner is None:
+        if partner is None and needs_partner:
             return None
-        known, found = self.reference.index.modules[module], self.candidate.index.modules[partner]
+        known = self.reference.index.modules[module]
+        found = known if partner is None else self.candidate.index.modules[partner]
         kind = kind_of(known) or kind_of(found)
         if kind is None and call is None:
             return None
@@ -264,12 +292,21 @@ class Sides:
             candidate=canonical_attributes(found, self.candidate.framework),
             training=(known.training, found.training),
             source=self._input(call),
-            states={
-                record.slot.lstrip("._"): self.reference.array(record).astype(np.float64)
-                for record in self.reference.index.records
-                if record.module == module and self._is_small_state(record)
-            },
+            states=self._states(module),
         )
+
+    def states(self, module: int, child: str) -> dict[str, Array]:
+        """Give the weights and buffers of a reference module directly inside another, by name."""
+        path = f"{self.reference.index.modules[module].path}.{child}".lstrip(".")
+        found = (one.id for one in self.reference.index.modules if one.path == path)
+        return self._states(next(found, -1))
+
+    def _states(self, module: int) -> dict[str, Array]:
+        return {
+            record.slot.lstrip("._"): self.reference.array(record).astype(np.float64)
+            for record in self.reference.index.records
+            if record.module == module and self._is_small_state(record)
+        }
 
     def _is_small_state(self, record: RecordInfo) -> bool:
         if record.role not in {Role.WEIGHT, Role.BUFFER} or record.value is None:

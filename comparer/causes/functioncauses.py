@@ -29,7 +29,7 @@ MOST_TERMS = 3
 MOST_INGREDIENTS = 6
 """Tensors that may be its terms, the last ones first."""
 MOST_GATES = 4
-"""Tensors that may be a gate or what it is multiplied with, the last ones."""
+"""Tensors that may be a gate or what it is multiplied with: the last ones, and the very first."""
 EXACT = 1e-5
 """Share of a tensor that a sum of others may leave over, besides rounding, to be that tensor."""
 ROUND = 1e-3
@@ -136,8 +136,9 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
         sources: What was at hand, by name, the likeliest last.
     """
     same = [one for one in sources if one[1].shape == sides.reference.shape]
-    for place, (name, gate) in enumerate(same[-MOST_GATES:]):
-        for other, (factor_name, factor) in enumerate(same[-MOST_GATES:]):
+    near = same[:1] + same[1:][-MOST_GATES:]
+    for place, (name, gate) in enumerate(near):
+        for other, (factor_name, factor) in enumerate(near):
             if other == place:
                 continue
             right = _first_gate(sides.is_reference, gate, factor)
@@ -145,18 +146,31 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
                 continue
             text = f"the reference is {factor_name} times {right} of {name}, the candidate "
             wrong, swapped = _first_gate(sides.fits, gate, factor), None
+            alone = None
             if wrong is None:
                 swapped = _first_gate(sides.fits, factor, gate)
+                alone = _alone(sides, (factor_name, factor), (name, gate), right)
             if wrong is not None and wrong != right:
                 text += f"times {wrong} of it"
             elif swapped is not None:
                 text += f"{name} times {swapped} of {factor_name}: the two are swapped"
+            elif alone is not None:
+                text += f"{alone} alone"
             else:
                 continue
             numbers: dict[str, JSON] = {"reference": right, "source": name}
-            numbers |= {"candidate": wrong or swapped, "is_swapped": swapped is not None}
+            numbers |= {"candidate": wrong or swapped or alone, "is_swapped": bool(swapped)}
             return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
     return None
+
+
+def _alone(
+    sides: Contrast, factor: tuple[str, Array], gate: tuple[str, Array], function: str
+) -> str | None:
+    """Name the one factor of a product that the candidate is without the other."""
+    if sides.fits(factor[1]):
+        return factor[0]
+    return f"{function} of {gate[0]}" if sides.fits(FUNCTIONS[function](gate[1])) else None
 
 
 def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.comparer.locating.between import first_inside
+from padiff.comparer.locating.dataflow import Made
 from padiff.dumpfile import Role
 from padiff.pairing import kind_of
 
@@ -29,13 +31,19 @@ def norm_order(tree: CallTree, call: int) -> Iterator[Cause]:
         call: Reference call whose code went wrong.
     """
     index, path = tree.reference, tree.path(call)
+    begun = first_inside(tree, call)
+    wronged = None if begun is None else index.records[tree.records[begun][0][0]].call
     inside = [one for one in tree.children.get(call, ()) if one in tree.partner_call]
     for norm in inside[:MOST_CHILDREN]:
         if "norm" not in (kind_of(index.modules[index.calls[norm].module]) or ""):
             continue
         for other in inside[:MOST_CHILDREN]:
             pair = tree.partner_call[norm], tree.partner_call[other]
-            feeds = _feeds(tree.reference_flow, norm, other), _feeds(tree.candidate_flow, *pair)
+            is_loose = wronged in {norm, other}
+            feeds = (
+                _feeds(tree.reference_flow, norm, other, is_loose=is_loose),
+                _feeds(tree.candidate_flow, *pair, is_loose=is_loose),
+            )
             if norm == other or feeds[0] == feeds[1]:
                 continue
             late, (one, two) = (
@@ -54,7 +62,18 @@ def norm_order(tree: CallTree, call: int) -> Iterator[Cause]:
             return
 
 
-def _feeds(flow: Flow, one: int, other: int) -> bool:
-    """Tell whether a call is given what another one gave."""
+def _feeds(flow: Flow, one: int, other: int, *, is_loose: bool) -> bool:
+    """Tell whether a call is given what another one gave, or what code made right behind that.
+
+    Args:
+        flow: Of one side.
+        one: A call.
+        other: Another one in the same code.
+        is_loose: Whether what code made counts: only where that is what diverged first.
+    """
     made = {record.value for record in flow.records(one, Role.OUTPUT)} - {None}
-    return any(record.value in made for record in flow.records(other, Role.INPUT))
+    given = flow.records(other, Role.INPUT)
+    if any(record.value in made for record in given):
+        return True
+    feeds = [flow.feed(record) for record in given] if is_loose else []
+    return any(feed.made is Made.GLUE and feed.after == one for feed in feeds)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .contrast import Contrast
 
-__all__ = ["exchanged", "halves", "other_rows", "pooled"]
+__all__ = ["exchanged", "halves", "other_rows", "pooled", "unscaled"]
 
 MOST_SOURCES = 4
 """Tensors that may be in the sum, the last ones."""
@@ -95,6 +95,41 @@ def _function(sides: Contrast, name: str, array: Array, rest: Array) -> Cause | 
         text=f"the reference has {right} of {name} in a sum, the candidate {wrong}",
         numbers={"reference": right, "candidate": wrong, "source": name},
     )
+
+
+def unscaled(
+    sides: Contrast,
+    sources: Sequence[tuple[str, Array]],
+    vectors: Sequence[tuple[str, Array]],
+) -> Cause | None:
+    """See whether a term of a sum is multiplied by a vector on one side only: a layer's scale.
+
+    Args:
+        sides: What diverged.
+        sources: What was at hand, by name, the likeliest last.
+        vectors: What the module keeps that has one number for each feature, by name.
+    """
+    rest = sides.candidate - sides.reference
+    for name, source in reversed(sources[-MOST_SOURCES:]):
+        for array in _laid_as(source, rest.shape):
+            for vector, scale in vectors:
+                for axis in {1, rest.ndim - 1}:
+                    if rest.ndim < 2 or rest.shape[axis] != scale.size:  # noqa: PLR2004
+                        continue
+                    spread = scale.reshape([-1 if one == axis else 1 for one in range(rest.ndim)])
+                    more = array - spread * array
+                    for sign, ends in (
+                        (1, ("reference", "candidate")),
+                        (-1, ("candidate", "reference")),
+                    ):
+                        if sides.fits(sides.reference + sign * more):
+                            return Cause(
+                                name=CauseName.FEATURE_FACTOR,
+                                text=f"the {ends[0]} has {vector} * {name} in a sum, the {ends[1]} "
+                                f"{name} alone",
+                                numbers={"weight": vector, "source": name},
+                            )
+    return None
 
 
 def halves(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> list[tuple[str, Array]]:

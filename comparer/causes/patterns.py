@@ -93,6 +93,11 @@ def _in_words(scale: float) -> str:
         is_whole = abs(abs(scale) - round(abs(scale))) <= _STAYS * abs(scale)
         if not is_whole and 1 < near < LARGEST_ROOT and abs(whole - near) <= _STAYS * whole:
             return f" ({'-' if scale < 0 else ''}{words.format(near)})"
+    square = min(scale * scale, 1 / (scale * scale))
+    count = round(1 / (1 - square)) if square < 1 else 0
+    if count >= WIDE and abs((1 - square) * count - 1) <= _STAYS:
+        ends = (count - 1, count) if abs(scale) < 1 else (count, count - 1)
+        return f" (sqrt({ends[0]}/{ends[1]}), as of a deviation with and without correction)"
     return ""
 
 

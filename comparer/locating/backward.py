@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from padiff.comparer.causes.attributes import attribute_differences
 from padiff.dumpfile import Phase, Role
 
+from .between import CONTAINERS
 from .calltree import CallTree, earliest, is_bad, is_told
 from .sharing import relative_error
 
@@ -29,8 +30,6 @@ AMPLIFICATION = 10.0
 """By how much the relative error must grow within a call for it to be a fault of its backward,
 where the forward pass has diverged: that alone perturbs all gradients before it a little, also
 below the tolerance, and those errors are passed on about as they are."""
-CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "LayerDict"})
-"""Classes whose forward, if any, only calls their children in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

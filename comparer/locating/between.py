@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .dataflow import Feed, Flow
 
 __all__ = [
+    "CONTAINERS",
     "called",
     "cut",
     "describe_feed",
@@ -25,6 +26,7 @@ __all__ = [
     "glue",
     "name_of",
     "other_classes",
+    "outermost",
 ]
 
 
@@ -48,6 +50,8 @@ def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
 
 
 _GLUE = frozenset({Made.GLUE, Made.MOVED})
+CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "LayerDict"})
+"""Classes whose forward, if any, only calls their children in turn."""
 
 
 def glue(tree: CallTree, call: int) -> tuple[str, ...]:
@@ -61,6 +65,8 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
     known, found = _records(tree, place)
     if known is None or found is None:
         return ()
+    known = outermost(tree.reference_flow, known, call)
+    found = outermost(tree.candidate_flow, found, tree.partner_call.get(call))
     sides = (("reference", tree.reference_flow, known), ("candidate", tree.candidate_flow, found))
     feeds = [flow.feed(record) for _, flow, record in sides]
     lines = []
@@ -106,7 +112,24 @@ def cut(tree: CallTree, call: int) -> tuple[str, ...]:
                     f"no gradient comes back to {name} on the {absent[0]}: the flow is cut behind "
                     "it (detach, no_grad, stop_gradient)"
                 )
+        lines += _cut_before(tree, call, child)
     return tuple(lines)
+
+
+def _cut_before(tree: CallTree, call: int, child: int) -> list[str]:
+    """Say what a call inside is given without gradient on one side only."""
+    lines = []
+    for place, _ in tree.of_call(child, Role.INPUT):
+        known, found = _records(tree, place)
+        if known is None or found is None or known.requires_grad is found.requires_grad:
+            continue
+        side = "candidate" if known.requires_grad else "reference"
+        name = name_of(tree.reference, known, inside=tree.path(call))
+        lines.append(
+            f"no gradient flows back from {name} on the {side}: the flow is cut before it (detach, "
+            "no_grad, stop_gradient)"
+        )
+    return lines
 
 
 def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -> tuple[str, ...]:
@@ -128,6 +151,8 @@ def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -
         known, found = sides[0][name], sides[1][name]
         kinds = kind_of(known), kind_of(found)
         is_other = kinds[0] != kinds[1] if None not in kinds else is_same
+        if {known.class_name, found.class_name} & CONTAINERS:
+            continue  # a list or what is wrapped in one: the same layers elsewhere
         if is_other and known.class_name != found.class_name:
             lines.append(
                 f"attribute {name}: a {known.class_name} on the reference, a {found.class_name} on "
@@ -139,19 +164,41 @@ def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -
 def first_inside(tree: CallTree, call: int) -> int | None:
     """Find the diverged tensor that the code of a call made first: for a call inside, or to return.
 
+    What a call inside only hands on is judged at the calls inside that.
+
     Returns:
         The place of its pair; None if the call has no calls inside or a call inside made it.
     """
-    if call not in tree.reference_flow.inside:
+    inside = tree.reference_flow.inside
+    if call not in inside:
         return None
-    bad = [
-        place for child in tree.reference_flow.inside[call] for place in tree.bad(child, Role.INPUT)
-    ]
+    bad = []
+    for child in inside[call]:
+        bad += tree.bad(child, Role.INPUT)
+        given = {value for place in tree.tainted(child, Role.INPUT) for value in tree.values(place)}
+        for deeper in inside.get(child, ()) if given else ():
+            bad += [one for one in tree.bad(deeper, Role.INPUT) if given & set(tree.values(one))]
     bad += tree.bad(call, Role.OUTPUT)
     if not bad:
         return None
     place = min(bad, key=tree.order)
     return place if is_bad(tree.pairs[place]) else None
+
+
+def outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
+    """Follow an input out of the calls that only hand it on.
+
+    Args:
+        flow: Of one side.
+        record: The input, or another record, which stays what it is.
+        call: Whose code is meant: what that was given itself is not followed further.
+    """
+    while record.role is Role.INPUT and (feed := flow.feed(record)).made is Made.PASSED:
+        outer = None if feed.source is None else flow.index.records[feed.source]
+        if outer is None or outer.call is None or outer.call == call:
+            break
+        record = outer
+    return record
 
 
 def describe_feed(flow: Flow, feed: Feed) -> str:

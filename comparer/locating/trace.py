@@ -16,13 +16,14 @@ from padiff.comparer.causes.contrast import unit_roundoff
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import CALL_ROLES, Phase, Role
 
-from .backward import CONTAINERS, Faults
+from .backward import Faults
+from .between import CONTAINERS
 from .calltree import is_bad
 from .dataflow import Made
 from .sharing import relative_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from padiff.dumpfile import RecordInfo
 
@@ -70,7 +71,7 @@ def trace_back(tree: CallTree, faults: Faults, phase: Phase) -> Faults:
     """
     if not faults.origins:
         return faults
-    trace = Trace(tree)
+    trace = Trace(tree, faults.origins)
     is_forward = phase is Phase.FORWARD
     roles = (Role.INPUT, Role.OUTPUT) if is_forward else (Role.GRAD_OUTPUT, Role.GRAD_INPUT)
     follow = trace.forward if is_forward else trace.backward
@@ -119,12 +120,14 @@ class _Behind:
 class Trace:
     """Relative errors by value of the reference, and the walk along them."""
 
-    def __init__(self, tree: CallTree) -> None:
+    def __init__(self, tree: CallTree, origins: Container[int]) -> None:
         """Collect the errors.
 
         Args:
             tree: Judged pairs on the reference's calls.
+            origins: What diverged there explains what it led to below the tolerance.
         """
+        self._origins = origins
         self._tree = tree
         self._flow = tree.reference_flow
         self._errors: dict[int, float] = {}
@@ -275,8 +278,10 @@ class Trace:
         known = next(
             (one for one in (maker, *self._tree.ancestors(maker)) if self._is_judged(one)), None
         )
-        is_noticed = record.id in self._noticed or math.isinf(error)
-        if known is None or known == origin or error <= sound or is_noticed:
+        is_noticed = record.id in self._noticed and known not in self._origins
+        if known is None or known == origin or error <= sound:
+            return None
+        if is_noticed or math.isinf(error):
             return None  # what diverged itself was looked at already
         return Beginning(call=known, error=error, before=self._error(given))
 

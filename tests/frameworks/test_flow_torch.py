@@ -333,3 +333,24 @@ def test_a_cut_gradient_is_said(tmp_path: Path) -> None:
     assert first.pair.reference.address.module == "second"
     said = "no gradient goes through output on the candidate: the flow is cut there"
     assert any(said in line for line in first.evidence)
+
+
+def test_a_tensor_that_a_call_inside_is_given_detached_is_said(tmp_path: Path) -> None:
+    class Branched(nn.Module):
+        def __init__(self, *, is_cut: bool) -> None:
+            super().__init__()
+            self.stem, self.main, self.side = (nn.Linear(8, 8) for _ in range(3))
+            self.cuts = {is_cut}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.stem(x)
+            out: torch.Tensor = self.main(x) + self.side(x.detach() if True in self.cuts else x)
+            return out
+
+    reference = recorded(Branched(is_cut=False), tmp_path / "a")
+    candidate = recorded(Branched(is_cut=True), tmp_path / "b")
+
+    evidence = compare_dumps(reference, candidate).origins[0].evidence
+
+    assert any("no gradient flows back from side input[0] on the candidate" in one
+               for one in evidence)  # fmt: skip

@@ -123,3 +123,15 @@ def test_many_origins_of_one_error_look_at_each_tensor_once(
     assert sum(one.pair.verdict is Verdict.DIVERGED for one in found.divergences) >= 30
     assert origins(found) == ["layer0"]
     assert len(looked) == len(set(looked)) > 60
+
+
+def test_what_an_origin_led_to_below_the_tolerance_is_no_other_origin(tmp_path: Path) -> None:
+    sizes = [1, 1e-4, 1, 1e4]
+    settings = CompareSettings(atol=1e-6, rtol=0)
+
+    known = chain(sizes, [0] * 4).write(tmp_path / "known")
+    result = compare(known, chain(sizes, [5e-6, 0, 0, 0]).write(tmp_path / "found"), settings)
+
+    assert origins(result) == ["layer0"]
+    assert any(one.verdict is Verdict.MATCH for one in result.steps[0].pairs
+               if one.reference and one.reference.address.module == "layer2")  # fmt: skip
