@@ -34,7 +34,7 @@ def clamped(high: float) -> Callable[[Array], Array]:
     return clamp
 
 
-def net(
+def net(  # noqa: PLR0913
     path: Path,
     *,
     shift: float = 0.0,
@@ -43,6 +43,7 @@ def net(
     forward: float = 1.0,
     kink: float = 0.0,
     left_out: float = 0,
+    slope: float = 0.0,
 ) -> Path:
     """Write two products with a clamp between them, forward and backward by hand.
 
@@ -54,14 +55,23 @@ def net(
         forward: Factor on what the model gives.
         kink: Where the two elements lie, but for the shift.
         left_out: How many rows the gradient of the clamp's result lacks.
+        slope: Of a leaky ReLU instead of the clamp, below zero.
     """
     hidden = X @ FIRST
     hidden = np.where(NEAR != 0, np.float32(kink) + NEAR * np.float32(shift), hidden)
     active, gate = np.clip(hidden, 0, np.float32(high)), (hidden > 0) & (hidden < high)
+    if slope:
+        gate = np.where(hidden > 0, np.float32(1), np.float32(slope))
+        active = hidden * gate
     result = active @ LAST * np.float32(forward)
     behind = ARRIVING @ LAST.T
     inner = behind * gate
-    built = DumpBuilder().module("", "Net").module("first", "Linear").module("act", "ReLU")
+    built = (
+        DumpBuilder()
+        .module("", "Net")
+        .module("first", "Linear")
+        .module("act", "LeakyReLU" if slope else "ReLU")
+    )
     built.module("last", "Linear").tensor("first", "weight", FIRST).tensor("last", "weight", LAST)
     built.enter("", inputs=[X]).call("first", inputs=[X], outputs=[hidden])
     built.call("act", inputs=[hidden], outputs=[active])
@@ -84,7 +94,7 @@ def compared(
     tmp_path: Path, *, settings: CompareSettings | None = None, **changes: float
 ) -> Comparison:
     """Compare two sides between which the two elements went over the kink."""
-    both = {name: changes.pop(name) for name in ("high", "kink") if name in changes}
+    both = {name: changes.pop(name) for name in ("high", "kink", "slope") if name in changes}
     known = net(tmp_path / "known", shift=1e-7, **both)
     found = net(tmp_path / "found", shift=-1e-7, **both, **changes)
     return compare(known, found, settings or CompareSettings())
@@ -105,6 +115,17 @@ def test_the_upper_end_of_a_clamp_is_a_kink_too(tmp_path: Path) -> None:
     high = float((X @ FIRST).max()) / 4
 
     assert compared(tmp_path, high=high, kink=high).verdict is Verdict.MATCH
+
+
+def test_zero_is_a_kink_of_a_leaky_relu(tmp_path: Path) -> None:
+    found = compared(tmp_path, slope=0.2)
+
+    assert found.verdict is Verdict.MATCH
+    assert any("kink" in note for note in found.steps[0].notes)
+
+
+def test_a_wrong_gradient_behind_a_leaky_relu_is_still_a_divergence(tmp_path: Path) -> None:
+    assert compared(tmp_path, slope=0.2, wrong=1.5).verdict is Verdict.DIVERGED
 
 
 def test_a_wrong_gradient_behind_a_kink_is_still_a_divergence(tmp_path: Path) -> None:
