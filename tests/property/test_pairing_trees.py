@@ -206,10 +206,7 @@ def test_no_pair_that_claims_certainty_is_wrong_where_nothing_tells_towers_apart
     seed: int,
 ) -> None:
     """Other order, other names, other weights: position is all there is."""
-    generator = random.Random(seed)
-    planted = treegen.plant(generator, 5, is_activated_first=True)
-    changed = treegen.reseeded(CHANGES["all but weights"](planted, generator))
-    reference, candidate = treegen.run(planted, "torch"), treegen.run(changed, "paddle")
+    reference, candidate = _of_other_weights(seed)
 
     found = certain(pair(reference.side, candidate.side), reference, candidate)
 
@@ -221,21 +218,47 @@ def test_no_pair_that_claims_certainty_is_wrong_where_nothing_tells_towers_apart
 @given(seed=SEEDS)
 def test_data_flow_alone_proves_all_that_runs_one_after_the_other(seed: int) -> None:
     """Other names and other weights, functions for modules: only what runs side by side is open."""
-    generator = random.Random(seed)
-    planted = treegen.plant(generator, 5, is_activated_first=True)
-    changed = treegen.reseeded(CHANGES["all but weights"](planted, generator))
-    reference, candidate = treegen.run(planted, "torch"), treegen.run(changed, "paddle")
+    reference, candidate = _of_other_weights(seed)
+    assume(_is_alive(reference) and _is_alive(candidate))
 
     found = certain(pair(reference.side, candidate.side), reference, candidate)
 
-    index = reference.side.index
-    layers = {module.id for module in index.modules if module.class_name in {"Linear", "LayerNorm"}}
+    index, layers = reference.side.index, _layers(reference)
     true = {
         one: two
         for one, two in treegen.truth(reference, candidate).items()
         if index.calls[one].module in layers and not _is_in_branch(reference, one)
     }
     assert {one: two for one, two in true.items() if found.get(one) != two} == {}
+
+
+def test_what_nothing_goes_through_proves_nothing_and_is_paired_right_all_the_same() -> None:
+    """The ReLU before the branches of this seed gives zeros alone: they could be fed by anyone."""
+    reference, candidate = _of_other_weights(310)
+
+    found = pair(reference.side, candidate.side)
+
+    true = treegen.truth(reference, candidate)
+    layers = [
+        call for call in true if reference.side.index.calls[call].module in _layers(reference)
+    ]
+    pairs = leaf_pairs(found, reference, candidate)
+    assert not _is_alive(reference)
+    assert {one: pairs.get(one) for one in layers} == {one: true[one] for one in layers}
+    assert len(certain(found, reference, candidate)) < len(true)
+
+
+def _of_other_weights(seed: int) -> tuple[Run, Run]:
+    """Give a model, and its like with other names, weights and tree, functions for modules."""
+    generator = random.Random(seed)
+    planted = treegen.plant(generator, 5, is_activated_first=True)
+    changed = treegen.reseeded(CHANGES["all but weights"](planted, generator))
+    return treegen.run(planted, "torch"), treegen.run(changed, "paddle")
+
+
+def _layers(run: Run) -> set[int]:
+    modules = run.side.index.modules
+    return {module.id for module in modules if module.class_name in {"Linear", "LayerNorm"}}
 
 
 def _is_in_branch(run: Run, call: int) -> bool:
