@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["CONTAINERS", "expand", "kind_of", "known_class"]
+__all__ = ["ACTIVATIONS", "CONTAINERS", "expand", "kind_of", "known_class"]
 
 _SPACES = {
     "t": "torch.nn",
@@ -197,6 +197,16 @@ CONTAINERS = frozenset(
     }
 )
 """Kinds that only hold other modules or parameters."""
+
+ACTIVATIONS = frozenset(
+    {
+        *("relu", "relu6", "gelu", "silu", "elu", "celu", "selu", "leaky_relu", "rrelu", "mish"),
+        *("sigmoid", "log_sigmoid", "tanh", "hardsigmoid", "hardswish", "hardtanh", "threshold"),
+        *("softplus", "softsign", "softshrink", "hardshrink", "tanhshrink"),
+        *("softmax", "softmax2d", "softmin", "log_softmax"),
+    }
+)
+"""Kinds without parameters that make of each element, or of each row, another of the same size."""
 
 _PUBLIC = (
     (re.compile(r"torch\.nn\.modules\.\w+\.(\w+)"), "torch.nn."),

@@ -11,6 +11,7 @@ from padiff.pairing.weights.nesting import Nesting, pair_nesting
 from .aligned import pair_anchors, pair_left
 from .anchors import anchors_of
 from .bare import pair_bare
+from .exchanged import pair_exchanged
 from .free import pair_free
 from .likeness import CallLikeness
 from .onesided import opaque_of
@@ -67,6 +68,7 @@ def pair_calls(
     for one, two in _closed(reference, candidate, pairs):
         _pair_region(alike, pairs, frozenset(), (one, two))
     pair_bare(alike, pairs)
+    pair_exchanged(reference, candidate, pairs)
     return pairs
 
 
