@@ -23,6 +23,8 @@ from padiff.pairing.weights.siblings import (
 from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
 from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
 
+from .one_by_one import told_one_by_one
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -194,8 +196,9 @@ class Trial:
             met = met_siblings((self.reference, run), every, layers, self._rules(run))
         indexes = self.reference.index, self.live
         pairs = [pair for pair in plan.ambiguous if pair.note in _PLACES]
-        choices = [exchanges(*indexes, one, pairs, self._is_allowed) for one in every]
-        is_met = [one in met for one in every]
+        few = [one for one in every if one.is_few]
+        choices = [exchanges(*indexes, one, pairs, self._is_allowed) for one in few]
+        is_met = [one in met for one in few]
         for choice in (choice for choice, here in zip(choices, is_met, strict=True) if here):
             alike = [other for other in choices if other.is_like(choice)]
             if choice.name not in labels:
@@ -208,6 +211,31 @@ class Trial:
                 if any(pair.candidate in choice.candidates for pair in plan.ambiguous):
                     labels[choice.name] = None  # against the names
                 return plan
+        return self._told_apart(plan, [one for one in met if not one.is_few], labels)
+
+    def _told_apart(
+        self, plan: WeightPlan, many: Iterable[Siblings], labels: dict[str, str | None]
+    ) -> WeightPlan:
+        """Tell the first layers that are too many for every order, each by what it changes."""
+        indexes = self.reference.index, self.live
+        pairs = [pair for pair in plan.ambiguous if pair.note in _PLACES]
+
+        def run(partners: Mapping[int, int]) -> AbstractContextManager[Side]:
+            return self._run(plan.with_pairs(moved_to(*indexes, plan.pairs, partners)))
+
+        def meetings(first: Side) -> list[Meeting]:
+            pairing = pair_runs(self.reference, first, map_file=self.map_file)
+            every = meetings_of(self.reference, first, pairing, self._owners(plan))
+            return self._among_sure(plan, first, every)
+
+        for one in many:
+            key = f"many {one.candidate}"
+            order = None if key in labels else told_one_by_one(self.reference, one, run, meetings)
+            labels[key] = None
+            if order is not None:
+                choice = exchanges(*indexes, one, pairs, self._is_allowed, [order])
+                label = labels[key] = choice.ways[0].label
+                return self._with_told(_as(plan, [choice], label), [choice], label)
         return plan
 
     def _rules(self, run: Side) -> dict[int, Rule]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Siblings", "changed_layers", "exchanges", "met_siblings", "siblings_of"]
 
-_MOST = 4
-"""Of more siblings there are more orders than are tried."""
+_FEW, _MANY = 4, 12
+"""Of more siblings there are more orders than are tried; of more yet, more places."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -39,6 +39,11 @@ class Siblings:
     """Module ids of the supposed partners, in the order of the candidate's."""
     candidate: tuple[int, ...]
     """Module ids, ascending."""
+
+    @property
+    def is_few(self) -> bool:
+        """Tell whether every order can be tried."""
+        return len(self.candidate) <= _FEW
 
     @property
     def shifted(self) -> dict[int, int]:
@@ -63,7 +68,7 @@ def siblings_of(reference: Side, candidate: Side, layers: Mapping[int, int]) -> 
     found = []
     for modules in _together(candidate, kinds):
         partners = [layers[module] for module in modules]
-        if 1 < len(modules) <= _MOST and sorted(partners) in ours:
+        if 1 < len(modules) <= _MANY and sorted(partners) in ours:
             found.append(Siblings(reference=tuple(partners), candidate=tuple(modules)))
     return found
 
@@ -104,6 +109,7 @@ def exchanges(
     siblings: Siblings,
     pairs: Sequence[WeightPair],
     is_allowed: Callable[[WeightPair], bool],
+    orders: Iterable[tuple[int, ...]] | None = None,
 ) -> WeightChoice:
     """Give each order in which the layers can have the weights of their supposed partners.
 
@@ -113,6 +119,7 @@ def exchanges(
         siblings: Who may be exchanged.
         pairs: Of the plan.
         is_allowed: Tells whether no name speaks against a pair.
+        orders: Of the reference's layers; None for all that there are.
     """
     paths = [reference.modules[module].path.split(".") for module in siblings.reference]
     shared = next(
@@ -125,7 +132,7 @@ def exchanges(
     }
     names = [candidate.modules[module].path for module in siblings.candidate]
     ways = []
-    for order in permutations(siblings.reference):
+    for order in permutations(siblings.reference) if orders is None else orders:
         partners = dict(zip(siblings.candidate, order, strict=True))
         made = tuple(moved_to(reference, candidate, pairs, partners))
         label = ", ".join(leaves[module] for module in order)

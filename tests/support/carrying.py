@@ -49,12 +49,11 @@ def carried(
         for parameter in reference.parameters():
             parameter.normal_(mean, 0.5, generator=numbers)
         with record(reference, name="reference", out=folder) as dump:
-            expected: torch.Tensor = reference(*inputs)
+            expected = _joined(reference(*inputs))
 
         def run() -> torch.Tensor:
             with torch.no_grad():
-                made: torch.Tensor = candidate(*inputs)
-                return made
+                return _joined(candidate(*inputs))
 
         adapter = load("torch")
         plan = load_weights(
@@ -65,3 +64,7 @@ def carried(
             fed=lambda known: rehearse_fed(candidate, adapter, run, dump.path, known),
         )
         return plan, float((run() - expected).norm() / expected.norm())
+
+
+def _joined(made: torch.Tensor | dict[str, torch.Tensor]) -> torch.Tensor:
+    return made if isinstance(made, torch.Tensor) else torch.cat([*made.values()], -1)
