@@ -14,6 +14,7 @@ from .tensors.sketch import is_telling
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+    from .calls.forced import LayerFlow
     from .calls.groups import Token
     from .result import SideName
     from .side import Side
@@ -68,6 +69,8 @@ class View:
     """Calls that the user does not want to be paired."""
     before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
     """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
+    flows: dict[tuple[int, ...], LayerFlow] = field(default_factory=dict)
+    """What is known of some layers, once it was gathered (``calls/forced.py``)."""
     met: list[int] = field(default_factory=list)
     """When each value was first taken or made, once it was worked out (``calls/order.py``)."""
     tokens: dict[int, Token] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gap", "Scores", "align_gap", "align_items", "ranked", "uncrossed"]
+__all__ = ["Gap", "Scores", "align_all", "align_gap", "align_items", "ranked", "uncrossed"]
 
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -22,6 +22,8 @@ _ALIKE = 1.0
 """Score from which two items at equal ends of long lists are paired without looking further."""
 _MAX_CELLS = 4_000_000
 """A gap with more cells is aligned within a band around its diagonal."""
+_MAX_TABLE = 64
+"""Lists of no more possible pairs than this are scored with many others at once."""
 _BATCH = 16_384
 """So many cells are scored at once, about: enough that the time goes into the numbers."""
 
@@ -76,10 +78,16 @@ def align_gap(scores: Scores, gap: Gap) -> list[tuple[int, int]]:
     """
     rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
     band = columns if gap.cells <= _MAX_CELLS else max(64, _MAX_CELLS // rows // 2)
+    return _best(gap, _bands(scores, gap, band))
+
+
+def _best(gap: Gap, bands: Iterable[tuple[int, int, Floats | None]]) -> list[tuple[int, int]]:
+    """Align by the scores of each row, of which only those in a band are known."""
+    columns = gap.other_stop - gap.other_start
     best, reached, beyond = np.zeros(columns + 1), 0, 0.0
     taken: list[tuple[int, npt.NDArray[np.int8]]] = []
     upwards = np.zeros(columns, np.int8)
-    for low, high, score in _bands(scores, gap, band):
+    for low, high, score in bands:
         if score is None:
             taken.append((low, upwards[: high - low]))
             continue
@@ -158,6 +166,35 @@ def align_items(
     ends = [(place, place) for place in range(head)]
     ends += [(len(first) - place, len(second) - place) for place in range(tail, 0, -1)]
     return [(first[one], second[two]) for one, two in sorted([*ends, *pairs])]
+
+
+def align_all(
+    lists: Sequence[tuple[Sequence[int], Sequence[int]]], scores: Scores
+) -> list[list[tuple[int, int]]]:
+    """Align many pairs of lists as ``align_items`` does; small ones are scored all at once."""
+    small = [
+        (first, second) for first, second in lists if 0 < len(first) * len(second) <= _MAX_TABLE
+    ]
+    rows = [one for first, second in small for one in first for _ in second]
+    columns = [two for first, second in small for _ in first for two in second]
+    known = scores(np.array(rows, np.int64), np.array(columns, np.int64)) if small else np.empty(0)
+    is_hit, start = (known > 0).tolist(), 0
+    found: list[list[tuple[int, int]]] = []
+    for first, second in lists:
+        cells = len(first) * len(second)
+        if cells > _MAX_TABLE:
+            found.append(align_items(first, second, scores))
+        elif not any(is_hit[start : start + cells]):
+            found.append([])
+        elif cells == 1:
+            found.append([(first[0], second[0])])
+        else:
+            table = known[start : start + cells].reshape(len(first), len(second))
+            gap = Gap(0, len(first), 0, len(second))
+            pairs = _best(gap, ((0, len(second), row) for row in table))
+            found.append([(first[one], second[two]) for one, two in pairs])
+        start += cells if cells <= _MAX_TABLE else 0
+    return found
 
 
 def _ends(one: Places, two: Places, scores: Scores) -> tuple[int, int]:

@@ -114,13 +114,17 @@ def _branches(
 ) -> dict[int, _Branch]:
     """Give for each module in a branch that others could replace how sure that branch is."""
     roots: dict[int, _Branch] = {}
+    parents = [info.parent for info in view.modules]
     for module, confidence, rivals in doubts:
         if confidence >= 1.0 or not rivals:
             continue
-        root = _root(view, module, rivals)
-        others = tuple(_root(view, rival, (module,)) for rival in rivals)
+        beside = [rival for rival in rivals if parents[rival] == parents[module]]
+        root = module if beside else _root(view, module, rivals)
         known = roots.get(root)
         if known is None or confidence < known.confidence:
+            others = rivals
+            if len(beside) < len(rivals):
+                others = tuple(_root(view, rival, (module,)) for rival in rivals)
             roots[root] = _Branch(confidence, others)
     found: dict[int, _Branch] = {}
     for info in view.modules if roots else ():
@@ -133,9 +137,6 @@ def _branches(
 
 def _root(view: View, module: int, rivals: Sequence[int]) -> int:
     """Give the outermost module around this one that holds none of the rivals."""
-    around = view.modules[module].parent
-    if around is None or any(view.modules[rival].parent == around for rival in rivals):
-        return module  # its own siblings, most often
     held = set()
     for rival in rivals:
         outer: int | None = rival

@@ -28,61 +28,71 @@ if TYPE_CHECKING:
     from .groups import Token
     from .likeweights import Places
 
-__all__ = ["Forced", "force", "weight_groups"]
+__all__ = ["Forced", "LayerFlow", "force", "weight_groups"]
 
 _ROUNDS = 5
 """What links prove may settle ranks, and the other way round, so many times."""
 _MAX_RIVALS = 4
 
 
-class _Flow:
+class LayerFlow:
     """The layers of one side: their sizes, what they take and make, and what ran before."""
 
-    def __init__(self, view: View, layers: Sequence[int], groups: Mapping[int, Hashable]) -> None:
+    def __init__(self, view: View, layers: Sequence[int]) -> None:
         self._view = view
         self.ancestors = ancestors_of(view, layers)
         self.tokens: list[Token] = [token_of(view, call) for call in layers]
         self.sizes = [prod(token[1]) for token in self.tokens]
-        self.groups = [groups.get(rank, size) for rank, size in enumerate(self.sizes)]
-        self.taken = [view.told_given[call] for call in layers]
-        self.made = [view.told_made[call] for call in layers]
-        self._makers: dict[int | None, int] = {}
+        self._made = [view.told_made[call] for call in layers]
+        taken = [view.told_given[call] for call in layers]
+        makers: dict[int | None, int] = {}
         self._takers: dict[int | None, list[int]] = defaultdict(list)
-        twice: set[int | None] = set()
-        for rank, (taken, made) in enumerate(zip(self.taken, self.made, strict=True)):
-            if made != taken and made in self._makers:
+        twice: set[int | None] = {None}
+        for rank, (given, made) in enumerate(zip(taken, self._made, strict=True)):
+            if made != given and made in makers:
                 twice.add(made)  # two fresh norms of one tensor: who takes it tells of neither
-            self._makers.setdefault(made, rank)
-            self._takers[taken].append(rank)
-        for made in twice:
-            del self._makers[made]
+            makers.setdefault(made, rank)
+            self._takers[given].append(rank)
+        for value in twice:
+            makers.pop(value, None)
+        self._makers = makers
+        self.maker: list[int | None] = [makers.get(value) for value in taken]
+        """The layer whose output each layer takes as it is."""
 
-    def maker(self, rank: int) -> int | None:
-        """Give the layer whose output a layer takes as it is."""
-        taken = self.taken[rank]
-        return None if taken is None else self._makers.get(taken)
-
-    def takers(self, rank: int) -> dict[int, list[int]]:
-        """Give the layers that take the output of a layer as it is, by their size."""
-        found: dict[int, list[int]] = defaultdict(list)
-        made = self.made[rank]
-        if made is not None and self._makers.get(made) == rank:
-            for one in self._takers.get(made, ()):
-                found[self.sizes[one]].append(one)
-        return found
+    def takers(self, rank: int) -> Sequence[int]:
+        """Give the layers that take the output of a layer as it is."""
+        made = self._made[rank]
+        return self._takers.get(made, ()) if self._makers.get(made) == rank else ()
 
     def is_signed(self, rank: int) -> bool | None:
         """Tell whether a layer makes negative elements; None where that is not known."""
-        made = self.made[rank]
+        made = self._made[rank]
         low = None if made is None else self._view.values[made].statistics.minimum
         return None if low is None else low < 0
+
+
+def flow_of(view: View, layers: Sequence[int]) -> LayerFlow:
+    """Give what is known of the layers of a side; it is gathered once."""
+    key = tuple(layers)
+    if key not in view.flows:
+        view.flows[key] = LayerFlow(view, layers)
+    return view.flows[key]
 
 
 class Forced:
     """Grows the pairs that are forced, by rank among the layers of each side."""
 
-    def __init__(self, flows: tuple[_Flow, _Flow]) -> None:
+    def __init__(
+        self,
+        flows: tuple[LayerFlow, LayerFlow],
+        groups: tuple[Mapping[int, Hashable], Mapping[int, Hashable]] = ({}, {}),
+    ) -> None:
         self._flows = flows
+        self._group: list[list[Hashable]] = [
+            [of.get(rank, size) for rank, size in enumerate(flow.sizes)] if of else [*flow.sizes]
+            for flow, of in zip(flows, groups, strict=True)
+        ]
+        """What each layer shares with those of which one may be its partner."""
         self.pairs: dict[int, int] = {}
         """Rank of the candidate's layer by that of the reference's."""
         self._back: dict[int, int] = {}
@@ -105,11 +115,11 @@ class Forced:
 
     def rivals(self, one: int, two: int) -> list[int]:
         """Give some layers of the candidate that could be the partner, the nearest first."""
-        mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
+        mine, theirs = self._groups.get(self._group[0][one], ([], []))
         found: set[int] = set()
-        order = self._orders[1].get(self._flows[1].groups[two])
-        if order is not None and two in order.undecided:
-            found.update(order.near(two, _MAX_RIVALS))
+        if self._group[1][two] in self._groups:
+            order = self._order(1, self._group[1][two])
+            found.update(order.near(two, _MAX_RIVALS) if two in order.undecided else ())
         place, other = bisect_left(mine, one), bisect_left(theirs, two)
         places = (place, other - 1, other, other + 1)
         found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
@@ -119,7 +129,7 @@ class Forced:
         """Tell whether two layers are paired that should have others, or stand at other ranks."""
         if self.pairs.get(one, two) != two or self._back.get(two, one) != one:
             return True
-        mine, theirs = self._groups.get(self._flows[0].groups[one], ([], []))
+        mine, theirs = self._groups.get(self._group[0][one], ([], []))
         is_even = len(mine) == len(theirs)
         return is_even and bisect_left(mine, one) != bisect_left(theirs, two)
 
@@ -139,13 +149,16 @@ class Forced:
             todo.extend(pair for pair in linked if self._fits(*pair) and self._add(*pair))
 
     def _linked(self, one: int, two: int) -> Iterator[tuple[int, int]]:
-        makers = self._flows[0].maker(one), self._flows[1].maker(two)
+        makers = self._flows[0].maker[one], self._flows[1].maker[two]
         if makers[0] is not None and makers[1] is not None:
             yield makers[0], makers[1]
+        both = self._flows[0].takers(one), self._flows[1].takers(two)
+        if not both[0] or not both[1]:
+            return
         signs = self._flows[0].is_signed(one), self._flows[1].is_signed(two)
         if signs[0] is None or signs[0] != signs[1]:
             return  # one of the two may apply an activation
-        mine, theirs = self._flows[0].takers(one), self._flows[1].takers(two)
+        mine, theirs = self._by_size(0, both[0]), self._by_size(1, both[1])
         for size, takers in mine.items():
             others = theirs.get(size, [])
             if len(takers) != len(others):
@@ -155,21 +168,34 @@ class Forced:
             if len(rest) == len(open_) == 1:
                 yield rest.pop(), open_.pop()
 
+    def _by_size(self, side: int, ranks: Iterable[int]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for rank in ranks:
+            found.setdefault(self._flows[side].sizes[rank], []).append(rank)
+        return found
+
+    def _order(self, side: int, group: Hashable) -> Order:
+        """Give the order of the layers of a group of one side; it is found when it is asked for."""
+        known = self._orders[side]
+        if group not in known:
+            known[group] = Order(self._flows[side].ancestors, self._groups[group][side])
+        return known[group]
+
     def _rank(self) -> list[tuple[int, int]]:
         """Count the layers of each group that are not paired yet, where their order is certain."""
         groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side, taken in enumerate((self.pairs, self._back)):
-            for rank, group in enumerate(self._flows[side].groups):
+            for rank, group in enumerate(self._group[side]):
                 if rank not in taken:
                     groups[group][side].append(rank)
         self._groups = dict(groups)
-        for flow, orders, side in zip(self._flows, self._orders, (0, 1), strict=True):
-            orders.clear()
-            orders.update({key: Order(flow.ancestors, of[side]) for key, of in groups.items()})
+        self._orders = {}, {}
         found: list[tuple[int, int]] = []
         for key, ranks in groups.items():
-            if len(ranks[0]) == len(ranks[1]):
-                open_ = self._orders[0][key].undecided, self._orders[1][key].undecided
+            if len(ranks[0]) == len(ranks[1]) == 1:
+                found.append((ranks[0][0], ranks[1][0]))
+            elif len(ranks[0]) == len(ranks[1]):
+                open_ = self._order(0, key).undecided, self._order(1, key).undecided
                 found += [
                     (one, two)
                     for one, two in zip(*ranks, strict=True)
@@ -181,10 +207,14 @@ class Forced:
         """Pair the layers of which what must run before leaves no other partner."""
         groups = self._groups.items()
         even = {key: ranks for key, ranks in groups if len(ranks[0]) == len(ranks[1])}
-        doubtful = [ranks for key, ranks in even.items() if self._orders[0][key].undecided]
+        doubtful = [
+            ranks
+            for key, ranks in even.items()
+            if len(ranks[0]) > 1 and self._order(0, key).undecided
+        ]
         if not doubtful:
             return []
-        numbers = [np.full(len(flow.groups), -1, np.int64) for flow in self._flows]
+        numbers = [np.full(len(side), -1, np.int64) for side in self._group]
         for number, (one, two) in enumerate(self.pairs.items()):
             numbers[0][one] = numbers[1][two] = number
         for number, (mine, theirs) in enumerate(even.values(), len(self.pairs)):
@@ -195,12 +225,13 @@ class Forced:
 
     def _fits(self, one: int, two: int) -> bool:
         """Tell whether two layers can be partners: not if what feeds them is known to be none."""
-        makers = self._flows[0].maker(one), self._flows[1].maker(two)
+        makers = self._flows[0].maker[one], self._flows[1].maker[two]
         if makers[0] is not None and makers[1] is not None:
             partner, back = self.pairs.get(makers[0]), self._back.get(makers[1])
             if partner is not None and back is not None and partner != makers[1]:
                 return False
-        return fit(self._flows[0].tokens[one], self._flows[1].tokens[two]) > 0
+        tokens = self._flows[0].tokens[one], self._flows[1].tokens[two]
+        return tokens[0] == tokens[1] or fit(*tokens) > 0
 
 
 def force(
@@ -218,8 +249,7 @@ def force(
         groups: By rank on each side, what the layer shares with its partner and no other has, such
             as its weights; layers without a group are those of their size.
     """
-    flows = [_Flow(view, calls, of) for view, calls, of in zip(views, layers, groups, strict=True)]
-    found = Forced((flows[0], flows[1]))
+    found = Forced((flow_of(views[0], layers[0]), flow_of(views[1], layers[1])), groups)
     found.take(known)
     found.grow()
     return found

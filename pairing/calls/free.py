@@ -9,17 +9,16 @@ import numpy as np
 
 from padiff.pairing.result import PairedBy
 
-from .align import align_items
+from .align import align_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Container, Hashable, Sequence
 
     import numpy.typing as npt
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
 
-    from .align import Scores
     from .likeness import CallLikeness
 
     Places = npt.NDArray[np.int64]
@@ -79,23 +78,10 @@ def pair_free(
         met = [(mine, groups[1][key]) for key, mine in groups[0].items() if key in groups[1]]
         # What found no partner between its nearest neighbours finds none among the same calls.
         met = [(mine, theirs) for mine, theirs in met if (*mine, -1, *theirs) not in tried]
-        for one, two in _aligned(met, alike.free if choose in _NEAR else far):
-            pairs.add(one, two, PairedBy.POSITION)
+        for found in align_all(met, alike.free if choose in _NEAR else far):
+            for one, two in found:
+                pairs.add(one, two, PairedBy.POSITION)
         tried.update((*mine, -1, *theirs) for mine, theirs in met)
-
-
-def _aligned(
-    groups: Sequence[tuple[Sequence[int], Sequence[int]]], scores: Scores
-) -> Iterator[tuple[int, int]]:
-    """Align the lists of each group; those of one call on each side all at once."""
-    single = [(ours[0], theirs[0]) for ours, theirs in groups if len(ours) == len(theirs) == 1]
-    if single:
-        rows, columns = np.array(single, np.int64).T
-        possible = (scores(rows, columns) > 0).tolist()
-        yield from (pair for pair, is_possible in zip(single, possible, strict=True) if is_possible)
-    for ours, theirs in groups:
-        if len(ours) > 1 or len(theirs) > 1:
-            yield from align_items(ours, theirs, scores)
 
 
 def _free(view: View, taken: Container[int], anchors: Sequence[int], region: range) -> list[int]:

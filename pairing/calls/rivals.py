@@ -8,18 +8,19 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import RecordInfo, Role, ValueInfo
+from padiff.dumpfile import RecordInfo, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Sequence, Set
+    from collections.abc import Container, Hashable, Iterable, Sequence, Set
 
     from padiff.pairing.view import View
 
 __all__ = ["RatedSide"]
 
-Food = tuple[str, int | None]
 _MAX_RIVALS = 4
 """So many on either side are looked at, in definition order."""
+_FOODS = 3
+"""What a module is fed is told by a value, by itself alone, or by what is around it."""
 _MAX_AROUND = 4
 """So many calls around a layer are looked at for towers that are fed the same."""
 
@@ -69,9 +70,14 @@ class RatedSide:
         return tuple(self._numbers.setdefault(job, len(self._numbers)) for job in jobs)
 
     @cached_property
-    def foods(self) -> tuple[Food, ...]:
-        """What each module was fed first."""
-        return tuple(_food(self.view, module.id) for module in self.view.modules)
+    def foods(self) -> tuple[int, ...]:
+        """A number for what each module was fed first, three times the value where it is one."""
+        return tuple(_food(self.view, module) for module in range(len(self.view.modules)))
+
+    @cached_property
+    def given(self) -> tuple[int | None, ...]:
+        """The value that went into each module first, None where nothing did."""
+        return tuple(None if food % _FOODS else food // _FOODS for food in self.foods)
 
     @cached_property
     def values(self) -> dict[str, int]:
@@ -79,20 +85,28 @@ class RatedSide:
         return {value.digest: value.id for value in self.view.values}
 
     @cached_property
-    def _towers(self) -> dict[int, list[Hashable]]:
-        """Keys in ``_eaters`` of each module by what the calls around its first call are fed."""
+    def _towers(self) -> Iterable[list[int]]:
+        """Modules of which the calls around their first one are fed the same."""
         return _towers(self.view, self.jobs, self.foods)
 
     @cached_property
-    def _eaters(self) -> dict[Hashable, list[int]]:
+    def _eaters(self) -> dict[tuple[int, int], list[int]]:
         """Modules by job and what they are fed, or by job and parent where they never ran."""
-        found: dict[Hashable, list[int]] = defaultdict(list)
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        jobs, foods = self.jobs, self.foods
         for module, inside in enumerate(self.view.children):
             if not inside:
-                found[self.jobs[module], self.foods[module]].append(module)
-        for module in sorted(self._towers):
-            for key in self._towers[module]:
-                found[key].append(module)
+                found[jobs[module], foods[module]].append(module)
+        return found
+
+    @cached_property
+    def _alike(self) -> dict[int, list[list[int]]]:
+        """For each module the lists of those that are fed the same, it or what is around it."""
+        found: dict[int, list[list[int]]] = defaultdict(list)
+        for group in (*self._eaters.values(), *self._towers):
+            if len(group) > 1:
+                for module in group:
+                    found[module].append(group)
         return found
 
     @cached_property
@@ -118,34 +132,32 @@ class RatedSide:
     @cached_property
     def fed_to(self) -> tuple[Hashable | None, ...]:
         """The jobs of the layers that take what each layer gives as it is; None if not known."""
-        return _fed_to(self.view, self.jobs, self.foods, self.outputs)
+        return _fed_to(self.view, self.jobs, self.given, self._made)
 
     def rivals(self, module: int, partner: int, other_side: RatedSide) -> list[int]:
-        """Give the modules that structure and data flow cannot tell from this one.
+        """Give the modules that structure and data flow cannot tell from a leaf.
 
         Those fed the same tensor as this one or, bit for bit, as its partner; those left alone.
         """
-        job = self.jobs[module]
-        keys: list[Hashable] = [(job, self.foods[module]), *self._towers.get(module, ())]
-        given = other_side.fed(partner)
-        same = None if given is None else self.values.get(given.digest)
-        if same is not None:
-            keys.append((job, ("fed", same)))
         found: set[int] = set()
-        for key in keys:
-            found.update(_nearest(self._eaters.get(key, ()), module))
+        for group in self._alike.get(module, ()):
+            found.update(_nearest(group, module))
+        given = other_side.given[partner]
+        digest = None if given is None else other_side.view.values[given].digest
+        same = None if digest is None else self.values.get(digest)
+        if same is not None and self.given[module] != same:
+            eaters = self._eaters.get((self.jobs[module], _FOODS * same), ())
+            found.update(_nearest(eaters, module))
         if self._spare:
-            found.update(_nearest(self._spare.get((job, self._around[module]), ()), module))
+            spare = self._spare.get((self.jobs[module], self._around[module]), ())
+            found.update(_nearest(spare, module))
         found.discard(module)
+        if not found:
+            return []
         made = self._made[module]
         if made is not None:
             return sorted(other for other in found if self._made[other] != made)
         return sorted(found)
-
-    def fed(self, module: int) -> ValueInfo | None:
-        """Give what went into a module first, None where nothing did."""
-        food = self.foods[module]
-        return self.view.values[food[1]] if food[0] == "fed" and food[1] is not None else None
 
 
 def _nearest(modules: Sequence[int], module: int) -> Sequence[int]:
@@ -159,44 +171,42 @@ def _nearest(modules: Sequence[int], module: int) -> Sequence[int]:
 def _fed_to(
     view: View,
     jobs: Sequence[int],
-    foods: Sequence[Food],
-    outputs: Sequence[RecordInfo | None],
+    given: Sequence[int | None],
+    made: Sequence[int | None],
 ) -> tuple[Hashable | None, ...]:
     """Give the jobs of the layers that each layer feeds directly, with nothing between."""
-    takers: dict[Food, set[int]] = defaultdict(set)
-    for module, food in enumerate(foods):
-        if view.weights[module] and not view.children[module]:
-            takers[food].add(jobs[module])
-    found: list[Hashable | None] = []
-    for output in outputs:
-        taken = (
-            None if output is None or output.value is None else takers.get(("fed", output.value))
-        )
-        found.append(frozenset(taken) if taken else None)
-    return tuple(found)
+    takers: dict[int, set[int]] = defaultdict(set)
+    for module, value in enumerate(given):
+        if value is not None and view.weights[module] and not view.children[module]:
+            takers[value].add(jobs[module])
+    sets = {value: frozenset(found) for value, found in takers.items()}
+    return tuple(None if value is None else sets.get(value) for value in made)
 
 
-def _towers(view: View, jobs: Sequence[int], foods: Sequence[Food]) -> dict[int, list[Hashable]]:
-    """Give for each layer its job, its rank among those alike in each call around it, and its food.
+def _towers(view: View, jobs: Sequence[int], foods: Sequence[int]) -> Iterable[list[int]]:
+    """Group layers by job, rank among those alike in each call around them, and its food.
 
     The k-th layers of a kind in towers that are fed the same tensor are alike, even where a
     function comes first.
     """
-    counts: dict[Hashable, int] = defaultdict(int)
-    found: dict[int, list[Hashable]] = {}
-    for module in sorted(range(len(view.modules)), key=lambda one: view.executed[one][:1]):
-        if view.children[module] or not view.executed[module]:
-            continue
-        keys: list[Hashable] = []
-        for outer, _ in zip(
-            view.ancestors(view.executed[module][0]), range(_MAX_AROUND), strict=False
-        ):
-            counts[jobs[module], outer] += 1
-            keys.append(
-                (jobs[module], counts[jobs[module], outer], foods[view.calls[outer].module])
-            )
-        found[module] = keys
-    return found
+    counts: dict[tuple[int, int], int] = defaultdict(int)
+    keys: dict[int, list[tuple[int, int, int]]] = {}
+    parents, calls = view.parents, view.calls
+    first = [ran[0] if ran else None for ran in view.executed]
+    ran = [one for one, call in enumerate(first) if call is not None and not view.children[one]]
+    for module in sorted(ran, key=lambda one: first[one] or 0):
+        job, outer = jobs[module], parents[first[module] or 0]
+        own: list[tuple[int, int, int]] = []
+        keys[module] = own
+        while outer is not None and len(own) < _MAX_AROUND:
+            counts[job, outer] = count = counts[job, outer] + 1
+            own.append((job, count, foods[calls[outer].module]))
+            outer = parents[outer]
+    found: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for module in ran:
+        for key in keys[module]:
+            found[key].append(module)
+    return found.values()
 
 
 def _job(view: View, module: int, output: RecordInfo | None) -> Hashable:
@@ -206,10 +216,11 @@ def _job(view: View, module: int, output: RecordInfo | None) -> Hashable:
     return view.kinds[module], tuple(sizes), bool(view.executed[module]), size
 
 
-def _food(view: View, module: int) -> Food:
-    """Give the largest tensor that went into a module first; its parent if it never ran."""
+def _food(view: View, module: int) -> int:
+    """Number the largest tensor that went into a module first; its parent if it never ran."""
     ran = view.executed[module]
     if not ran:
-        return "inside", view.modules[module].parent
-    main = view.main(ran[0], Role.INPUT)
-    return ("alone", module) if main is None or main.value is None else ("fed", main.value)
+        parent = view.modules[module].parent
+        return _FOODS * (-1 if parent is None else parent) + 2
+    value = view.given[ran[0]]
+    return _FOODS * module + 1 if value is None else _FOODS * value

@@ -45,30 +45,29 @@ class Traits:
 
 
 def traits_of(
-    side: RatedSide, held: Sequence[Hashable | None], numbers: dict[Hashable, int]
+    side: RatedSide, held: Sequence[Hashable | None], numbers: dict[str, dict[Hashable, int]]
 ) -> Traits:
     """Gather the traits of a side, in one pass over its modules.
 
     Args:
         side: The side.
         held: A key of the weights of each module, None where they say nothing.
-        numbers: Number of each trait, the same table for both sides.
+        numbers: Numbers of each trait, the same tables for both sides.
     """
-    paths = [module.path for module in side.view.modules]
-    given = [side.fed(module) for module in range(len(paths))]
+    view = side.view
+    paths = [module.path for module in view.modules]
     outputs, is_told = _outputs(side)
 
     def numbered(word: str, told: Iterable[Hashable | None]) -> Places:
-        keys = (None if one is None else (word, one) for one in told)
-        return np.array(
-            [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], np.int64
-        )
+        table = numbers.setdefault(word, {})
+        keys = [-1 if key is None else table.setdefault(key, len(table)) for key in told]
+        return np.array(keys, np.int64)
 
     return Traits(
         words=[words_of(path) for path in paths],
         numbers=numbered("numbers", map(numbers_in, paths)),
         weights=numbered("weights", held),
-        given=numbered("given", [None if value is None else value.digest for value in given]),
+        given=numbered("given", [None if v is None else view.values[v].digest for v in side.given]),
         fed_to=numbered("fed to", side.fed_to),
         outputs=outputs,
         is_told=is_told,

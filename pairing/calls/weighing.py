@@ -55,7 +55,7 @@ class Weighing:
     @cached_property
     def _traits(self) -> tuple[Traits, Traits]:
         """What tells the modules of each side apart, once a pair is weighed."""
-        numbers: dict[Hashable, int] = {}
+        numbers: dict[str, dict[Hashable, int]] = {}
         return (
             traits_of(self._sides[0], self._telling.held[0], numbers),
             traits_of(self._sides[1], self._telling.held[1], numbers),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.pairing.calls.align import Gap, align_items, uncrossed
+from padiff.pairing.calls.align import Gap, align_all, uncrossed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -136,25 +136,29 @@ def pair_nesting(
     chains = _Chains(reference), _Chains(candidate)
     shares = _Shares(reference, candidate, met)
     taken: tuple[set[int], set[int]] = (set(), set())
-    found: list[Nested] = []
+    alike: list[tuple[_Chain, _Chain]] = []
     for one, two in _ranked(chains, met):
         if one in taken[0] or two in taken[1]:
             continue
         taken[0].add(one)
         taken[1].add(two)
-        both = chains[0].all[one], chains[1].all[two]
-        share = shares.of(*both)
-        found.extend(
-            Nested(reference=a, candidate=b, share=share)
-            for a, b in _between(both[0].nodes, both[1].nodes, known, affinity)
-        )
+        alike.append((chains[0].all[one], chains[1].all[two]))
+    parts = [_between(mine.nodes, theirs.nodes, known) for mine, theirs in alike]
+    aligned = iter(align_all([lists for _, gaps in parts for lists in gaps], affinity))
+    found: list[Nested] = []
+    for (mine, theirs), (fixed, gaps) in zip(alike, parts, strict=True):
+        share = shares.of(mine, theirs)
+        pairs = [*fixed, *(pair for _ in gaps for pair in next(aligned))]
+        found += [Nested(reference=a, candidate=b, share=share) for a, b in pairs]
     return found
 
 
 def _between(
-    mine: Sequence[int], theirs: Sequence[int], known: Matching, affinity: Scores
-) -> Iterator[tuple[int, int]]:
-    """Align two lists of containers between those that are partners already."""
+    mine: Sequence[int], theirs: Sequence[int], known: Matching
+) -> tuple[list[tuple[int, int]], list[tuple[list[int], list[int]]]]:
+    """Give those of two lists of containers that are partners already, and what is between."""
+    if not any(node in known.ahead for node in mine):
+        return [], [([*mine], [node for node in theirs if node not in known.back])]
     places = {node: place for place, node in enumerate(theirs)}
     fixed = uncrossed(
         [
@@ -163,13 +167,14 @@ def _between(
             if known.ahead.get(node) in places
         ]
     )
-    yield from ((mine[one], theirs[two]) for one, two in fixed)
-    for gap in Gap(0, len(mine), 0, len(theirs)).split(fixed):
-        yield from align_items(
+    gaps = [
+        (
             [node for node in mine[gap.start : gap.stop] if node not in known.ahead],
             [node for node in theirs[gap.other_start : gap.other_stop] if node not in known.back],
-            affinity,
         )
+        for gap in Gap(0, len(mine), 0, len(theirs)).split(fixed)
+    ]
+    return [(mine[one], theirs[two]) for one, two in fixed], gaps
 
 
 def _ranked(
