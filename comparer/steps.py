@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
-from .judgedpairs import remarkable
+from .judgedpairs import remarkable, replaced
 from .result import Kind, StepComparison
+from .treerows import TreeRows, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .result import Divergence, Endpoint, JudgedPair
+    from .treerows import TreeColumns
 
 __all__ = ["inherit_across", "known_notes"]
 
@@ -41,9 +44,9 @@ def inherit_across(
     for step in steps:
         kept = step
         if step.rank in diverged:
-            kept = replace(
+            kept = _with_divergences(
                 step,
-                divergences=tuple(
+                tuple(
                     found
                     if _is_new_rate(found, rates)
                     or (found.phase in fed and _is_fault(found, step.rank, faults, moved))
@@ -78,15 +81,56 @@ def _inherit_across_ranks(steps: Sequence[StepComparison]) -> Iterator[StepCompa
     for step in steps:
         others = [phase for rank, phase in earliest.get(step.step, {}).items() if rank != step.rank]
         since = min(others, default=len(_PHASES))
-        yield replace(
+        yield _with_divergences(
             step,
-            divergences=tuple(
+            tuple(
                 _inherited(found)
                 if _is_shared(found) and _PHASES.index(found.phase) > since
                 else found
                 for found in step.divergences
             ),
         )
+
+
+def _with_divergences(step: StepComparison, divergences: tuple[Divergence, ...]) -> StepComparison:
+    """Give a step of which some origins were found to be inherited: its pairs and tree say so."""
+    if divergences == step.divergences:
+        return step
+    left = [found.pair for found in divergences if found.kind is Kind.ORIGIN]
+    owners = {_owner(pair) for pair in left}
+    others = {
+        place: replace(pair, kind=Kind.INHERITED)
+        for place, pair in remarkable(step.pairs)
+        if pair.kind is Kind.ORIGIN and _owner(pair) not in owners
+    }
+    paths = {pair.reference.address.module for pair in left if pair.reference is not None}
+    return replace(
+        step,
+        divergences=divergences,
+        pairs=replaced(step.pairs, others),
+        tree=TreeRows(partial(_with_origins, columns_of(step.tree), paths)),
+    )
+
+
+def _with_origins(columns: TreeColumns, paths: set[str]) -> TreeColumns:
+    """Give a tree whose origins are the reference's modules of these paths alone."""
+    return replace(
+        columns,
+        looks=[
+            replace(look, origin=False, inherited=True)
+            if look.origin and path not in paths
+            else look
+            for look, path in zip(columns.looks, columns.references, strict=True)
+        ],
+    )
+
+
+def _owner(pair: JudgedPair) -> tuple[bool, int, int | None, Phase] | None:
+    """Give the call or module that a pair belongs to, and in which phase."""
+    end = pair.reference or pair.candidate
+    if end is None:
+        return None
+    return pair.reference is None, end.module, end.call, end.address.phase
 
 
 def _is_shared(divergence: Divergence) -> bool:

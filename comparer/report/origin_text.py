@@ -35,6 +35,7 @@ CUT = "the flow is cut there"
 _FURTHER = 4
 """Further origins that are described without ``verbose``."""
 
+_STATISTICS = ("mean", "min", "max", "L2")
 _MARGIN = 16
 """Columns left of a fact."""
 
@@ -187,7 +188,7 @@ def _tensors(canvas: Canvas, pair: JudgedPair) -> Facts:
     if pair.candidate_layout:
         rows.append(("", f"of the candidate: {canvas.safe(pair.candidate_layout)}"))
     if reference is not None and candidate is not None:
-        rows += _values(reference.statistics, candidate.statistics)
+        rows += _values(canvas, reference.statistics, candidate.statistics)
     return rows
 
 
@@ -196,15 +197,27 @@ def _form(end: Endpoint) -> str:
     return f"{end.dtype} ({', '.join(map(str, end.shape))}{',' if len(end.shape) == 1 else ''})"
 
 
-def _values(reference: Statistics | None, candidate: Statistics | None) -> Facts:
-    """Give what the two tensors hold, on a line each."""
+def _values(canvas: Canvas, reference: Statistics | None, candidate: Statistics | None) -> Facts:
+    """Give what the two tensors hold, on a line each, number below number."""
     if reference is None or candidate is None:
         return []
-    lines = [
-        f"{name}  mean {number(side.mean)}  min {number(side.minimum)}  "
-        f"max {number(side.maximum)}  L2 {number(side.l2)}"
-        for name, side in (("reference", reference), ("candidate", candidate))
+    cells = [
+        [number(value) for value in (side.mean, side.minimum, side.maximum, side.l2)]
+        for side in (reference, candidate)
     ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = [
+        [
+            name,
+            *(
+                f"{label} {cell:<{width}}"
+                for label, cell, width in zip(_STATISTICS, row, widths, strict=True)
+            ),
+        ]
+        for name, row in zip(("reference", "candidate"), cells, strict=True)
+    ]
+    between = "  " if len("  ".join(rows[0])) <= canvas.width - _MARGIN else " "
+    lines = [between.join(row).rstrip() for row in rows]
     return [("values", "\n".join(lines))]
 
 

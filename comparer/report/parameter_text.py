@@ -12,7 +12,7 @@ from padiff.comparer.overview import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
-from .numbers import allowed, number, plural, share
+from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas, verdict_style, verdict_word
 
 if TYPE_CHECKING:
@@ -43,12 +43,14 @@ def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying
     if not bad:
         return
     bad, left = _worst_first(bad, canvas)
-    longest = max(len(canvas.safe(_name(pair))) for pair in bad)
+    has_steps = len(comparison.steps) > 1
+    longest = max(len(canvas.safe(_name(pair, has_steps=has_steps))) for pair in bad)
     header = ["parameter", "role", "verdict", "max abs", "allowed", "mismatched"]
     if longest + _NUMBERS_WIDTH <= canvas.width:
-        canvas.table(header, [_row(canvas, pair) for pair in bad], wrapping=("parameter",))
+        rows = [_row(canvas, pair, has_steps=has_steps) for pair in bad]
+        canvas.table(header, rows, wrapping=("parameter",))
     else:
-        _draw_stacked(canvas, bad)
+        _draw_stacked(canvas, bad, has_steps=has_steps)
     if left:
         canvas.line(f"  ... {left} more, all inherited (--verbose lists all)", DIM)
 
@@ -73,12 +75,13 @@ def _distance(pair: JudgedPair) -> float:
     return math.inf if found is None or math.isnan(found) else found
 
 
-def _draw_stacked(canvas: Canvas, bad: list[JudgedPair]) -> None:
+def _draw_stacked(canvas: Canvas, bad: list[JudgedPair], *, has_steps: bool) -> None:
     """Give each parameter a line for its long name and one for its numbers."""
     limit = canvas.max_rows or len(bad)
     for pair in bad[:limit]:
-        _, role, verdict, largest, limits, mismatched = _row(canvas, pair)
-        canvas.line("  " + canvas.broken(canvas.safe(_name(pair))).replace("\n", "\n    "))
+        _, role, verdict, largest, limits, mismatched = _row(canvas, pair, has_steps=has_steps)
+        name = canvas.safe(_name(pair, has_steps=has_steps))
+        canvas.line("  " + canvas.broken(name).replace("\n", "\n    "))
         numbers = Text(f"      {role} ")
         numbers.append_text(verdict if isinstance(verdict, Text) else Text(verdict))
         if pair.metrics is None:
@@ -104,14 +107,16 @@ def _summary(said: Counter[Saying]) -> str:
             continue
         bad = sum(by_verdict[verdict] for verdict in _BAD)
         noun = {Role.WEIGHT: "weight", Role.BUFFER: "buffer"}.get(role, "gradient")
-        differ = f"{bad} of {total} {noun}s differ"
+        differ = f"{count(bad)} of {count(total)} {noun}s differ"
         parts.append(differ if bad else _agree(total, by_verdict[Verdict.SKIPPED], noun))
     return "; ".join(parts)
 
 
 def _agree(total: int, skipped: int, noun: str) -> str:
     """Say that nothing of this kind differs."""
-    rest = f", {skipped} skipped" if skipped else ""
+    if total == skipped:
+        return f"{plural(skipped, noun)} skipped"
+    rest = f", {count(skipped)} skipped" if skipped else ""
     return f"{plural(total - skipped, noun)} match{rest}"
 
 
@@ -121,27 +126,31 @@ def _role(pair: JudgedPair) -> Role | None:
     return None if end is None else end.address.role
 
 
-def _name(pair: JudgedPair) -> str:
-    """Give the full parameter name, both where they differ."""
+def _name(pair: JudgedPair, *, has_steps: bool) -> str:
+    """Give the full parameter name, both where they differ, and the step where there are some."""
     names = [
         None if end is None else (end.address.module + end.address.slot).removeprefix(".")
         for end in (pair.reference, pair.candidate)
     ]
+    text = f"{names[0]} = {names[1]}" if names[0] != names[1] else f"{names[0]}"
     if names[0] is None:
-        return f"{names[1]} (candidate only)"
-    if names[1] is None:
-        return f"{names[0]} (reference only)"
-    return names[0] if names[0] == names[1] else f"{names[0]} = {names[1]}"
+        text = f"{names[1]} (candidate only)"
+    elif names[1] is None:
+        text = f"{names[0]} (reference only)"
+    end = pair.reference or pair.candidate
+    if has_steps and end is not None:
+        text += f"  step {end.address.step}" + f" rank {end.address.rank}" * (end.address.rank > 0)
+    return text
 
 
-def _row(canvas: Canvas, pair: JudgedPair) -> list[str | Text]:
+def _row(canvas: Canvas, pair: JudgedPair, *, has_steps: bool) -> list[str | Text]:
     """Give one parameter."""
     inherited = pair.kind is Kind.INHERITED
     verdict = Text(
         verdict_word(pair.verdict, inherited=inherited),
         style=verdict_style(pair.verdict, inherited=inherited),
     )
-    name = Text(canvas.safe(_name(pair)))
+    name = Text(canvas.safe(_name(pair, has_steps=has_steps)))
     role = str(_role(pair) or "")
     if pair.metrics is None:
         name.append(f"\n{canvas.safe(_why(pair))}", style="dim")

@@ -226,7 +226,7 @@ def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
         return
     groups: dict[tuple[str, str, str], list[JudgedPair]] = {}
     for pair in missing:
-        groups.setdefault((_only(pair), _what(canvas, pair), pair.reason), []).append(pair)
+        groups.setdefault((_only(pair), _what(canvas, pair), _alike(pair)), []).append(pair)
     canvas.table(
         ["only on", "what", "reason"],
         [
@@ -234,12 +234,19 @@ def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
                 only,
                 f"{canvas.safe(names(found[0]))} {what}"
                 + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
-                canvas.safe(reason),
+                canvas.safe(reason if len(found) > 1 else found[0].reason),
             ]
             for (only, what, reason), found in groups.items()
         ],
         wrapping=("what", "reason"),
     )
+
+
+def _alike(pair: JudgedPair) -> str:
+    """Give the reason for something alone without the name of the module that it is of."""
+    end = pair.reference or pair.candidate
+    path = None if end is None else end.address.module
+    return pair.reason.replace(f"no call of {path!r}", "no such call")
 
 
 def _draw_alone(canvas: Canvas, side: str, pairs: list[JudgedPair]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.comparer.treerows import columns_of
 
@@ -46,6 +46,8 @@ class Line:
     """Further modules inside them that have no line of their own."""
     folded_pairs: int
     """Those of them that both sides have."""
+    like: NodeRow | None = None
+    """A sibling above that is drawn with all that is to be seen in it, which is the same here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,15 @@ def fold(rows: Sequence[NodeRow], *, unfold: bool = False, most: int = 0) -> Fol
     if not unfold and len(lines) > most:
         lines = tree.lines(share=True, most=None)
     return Folded(lines=tuple(lines), wrappers=tree.sums.wrappers)
+
+
+class _Run(NamedTuple):
+    """Neighbours that share a line."""
+
+    nodes: list[int]
+    follows: bool
+    """Whether another sibling follows."""
+    like: int | None = None
 
 
 class _Tree:
@@ -98,18 +109,20 @@ class _Tree:
                 if trunk:
                     trunk.pop()
                 continue
-            run, follows = found
             is_top = parents[-1] is None
-            here = (*trunk, follows) if not is_top else ()
-            is_open = len(run) == 1 and self._opens(run[0])
-            lines.append(self._line(run, parents[-1], bases[-1], here, opened=is_open))
+            run, here = found.nodes, (*trunk, found.follows) if not is_top else ()
+            is_open = found.like is None and len(run) == 1 and self._opens(run[0])
+            line = self._line(run, parents[-1], bases[-1], here, opened=is_open)
+            if found.like is not None:
+                line = replace(line, like=self._rows[found.like])
+            lines.append(line)
             if is_open:
                 row = lines[-1].first
                 stack.append(self._runs(self.sums.children[run[0]], share=share))
                 parents.append(row)
                 bases.append(_bases(row, bases[-1]))
                 if not is_top:
-                    trunk.append(follows)
+                    trunk.append(found.follows)
         return lines
 
     def _opens(self, node: int) -> bool:
@@ -147,20 +160,24 @@ class _Tree:
             folded_pairs=0 if opened else sum(sums.pairs[node] for node in run),
         )
 
-    def _runs(self, nodes: Sequence[int], *, share: bool) -> Iterator[tuple[list[int], bool]]:
-        """Group neighbours that look the same; with each, whether another one follows."""
+    def _runs(self, nodes: Sequence[int], *, share: bool) -> Iterator[_Run]:
+        """Group neighbours that look the same."""
         last = nodes[-1] if nodes else None
         if not share:
-            return (([node], node != last) for node in nodes)
+            return (_Run([node], node != last) for node in nodes)
         return self._shared(nodes)
 
-    def _shared(self, nodes: Sequence[int]) -> Iterator[tuple[list[int], bool]]:
+    def _shared(self, nodes: Sequence[int]) -> Iterator[_Run]:
         last = nodes[-1] if nodes else None
         for _, group in groupby(nodes, key=self.sums.kind):
             run = list(group)
-            is_shared = len(run) >= RUN and self.sums.of(run[0]).state is not State.OPEN
-            for part in [run] if is_shared else [[node] for node in run]:
-                yield part, part[-1] != last
+            if self.sums.of(run[0]).state is State.OPEN:
+                yield _Run(run[:1], run[0] != last)
+                if run[1:]:
+                    yield _Run(run[1:], run[-1] != last, like=run[0])
+                continue
+            for part in [run] if len(run) >= RUN else [[node] for node in run]:
+                yield _Run(part, part[-1] != last)
 
 
 def _bases(row: NodeRow, above: tuple[str | None, str | None]) -> tuple[str | None, str | None]:

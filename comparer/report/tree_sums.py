@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Verdict
@@ -84,6 +85,7 @@ class TreeSums:
             keep_wrappers: Whether to keep modules of one side that only stand around paired ones
                 and have nothing to report; their children take their place otherwise.
         """
+        self._columns = columns
         self.parents = columns.parents
         count = len(self.parents)
         self.roots: list[int] = []
@@ -127,14 +129,35 @@ class TreeSums:
         return self._table[first]
 
     def kind(self, node: int) -> tuple[object, ...]:
-        """Give what siblings must have in common to share a line."""
+        """Give what siblings must have in common to share a line.
+
+        What has to be seen is shown once where the same is to be seen in all that is inside.
+        """
         key = self._sums[node], self._sides[node]
+        if self._table[key[0]].state is State.OPEN:
+            form = self._forms[node]
+            return (State.OPEN, node) if form is None else (State.OPEN, form, "all alike")
         found = self._kinds.get(key)
         if found is None:
             total = self._table[key[0]]
             phases = [verdict is not None for verdict in total.worst]
             found = self._kinds[key] = (total.state, key[1], *phases)
         return found
+
+    @cached_property
+    def _forms(self) -> list[int | None]:
+        """Give equal numbers to subtrees in which all looks the same; None with an origin."""
+        columns = self._columns
+        known: dict[tuple[object, ...], int] = {}
+        forms: list[int | None] = [None] * len(self._own)
+        for node in range(len(forms) - 1, -1, -1):
+            inside = tuple([forms[child] for child in self.children[node]])
+            if columns.looks[node].origin or None in inside:
+                continue
+            classes = columns.reference_classes[node], columns.candidate_classes[node]
+            key = self._own[node], self._sides[node], classes, inside
+            forms[node] = known.setdefault(key, len(known))
+        return forms
 
     def _own_sums(self, columns: TreeColumns) -> list[int]:
         known: dict[tuple[int, int], int] = {}

@@ -12,7 +12,7 @@ from padiff.comparer.result import Comparison, NodeRow, StepComparison, Verdict
 from padiff.dumpfile import Phase
 
 from .branches import branches
-from .numbers import plural
+from .numbers import count, plural
 from .style import DIM, HERE, Canvas, verdict_style, verdict_word
 from .tree_fold import Line, State, fold
 
@@ -143,38 +143,61 @@ def _cell(line: Line, phase: Phase, origin: _Origin | None) -> Text:
 def _name(canvas: Canvas, line: Line, room: int) -> Text:
     """Give branches, names, classes and counts of a line, as much of it as there is room for."""
     prefix = branches(line.trunk, plain=canvas.plain)
-    reference, candidate = _locals(line.first, line.bases)
-    remark = _remark(line)
-    classes = _both(line.first.reference_class, line.first.candidate_class)
-    full = f"  {canvas.safe(classes)}{remark}" if line.siblings == 1 else remark
-    name = canvas.safe(_both(reference, candidate))
-    if line.siblings > 1:
-        name += f" ... {canvas.safe(_both(*_locals(line.last, line.bases)))}"
-    elif len(prefix + name + full) > room:
-        full = remark
+    names = [canvas.safe(name) for name in _names(line)]
+    classes = canvas.safe(_both(line.first.reference_class, line.first.candidate_class))
+    remarks = _remarks(canvas, line)
+    full = [classes, *remarks] if line.siblings == 1 and classes else remarks
+    if len(prefix + "  ".join([" = ".join(names), *full])) <= room:
+        return _styled(line, prefix, [" = ".join(names)], [full])
+    if len(prefix + " = ".join(names)) <= room:
+        names = [" = ".join(names)]
+    used = len(prefix) + len(names[-1]) + (2 if len(names) > 1 else 0)
+    below: list[list[str]] = [[]]
+    for remark in remarks:
+        used += 2 + len(remark)
+        if used > room:
+            below.append([])
+            used = len(prefix) + 2 + len(remark)
+        below[-1].append(remark)
+    return _styled(line, prefix, names, below)
+
+
+def _styled(
+    line: Line, prefix: str, names: Sequence[str], remarks: Sequence[Sequence[str]]
+) -> Text:
+    """Put names below each other, and remarks behind the last of them and below that."""
     style = HERE if line.first.origin else ""
     if line.state in (State.INHERITED, State.CALM):
         style = DIM
+    end = prefix[-3:-2].replace("`", " ").replace("├", "│").replace("└", " ")
+    below = f"\n{prefix[:-3] + end:<{len(prefix)}}"
     text = Text(prefix, style=DIM)
-    if len(prefix + name + full) > room and " = " in name:
-        below = prefix[:-3] + (prefix[-3:-2].replace("`", " ").replace("├", "│").replace("└", " "))
-        first, _, rest = name.partition(" = ")
-        text.append(f"{first}\n", style=style)
-        text.append(f"{below:<{len(prefix)}}")
-        text.append(f"= {rest}", style=style)
-    else:
-        text.append(name, style=style)
-    text.append(full, style=DIM)
-    return text
+    for place, name in enumerate(names):
+        text.append(below if place else "", style=DIM)
+        text.append(f"= {name}" if place else name, style=style)
+    rows = ["".join(f"  {remark}" for remark in row) for row in remarks]
+    return text.append(below.join(rows), style=DIM)
 
 
-def _remark(line: Line) -> str:
+def _names(line: Line) -> list[str]:
+    """Give one name for both sides, or one for each; of siblings the first and the last."""
+    ends = [_locals(line.first, line.bases)]
+    if line.siblings > 1:
+        ends.append(_locals(line.last, line.bases))
+    sides = [" ... ".join(name for name in side if name) for side in zip(*ends, strict=True)]
+    return list(dict.fromkeys(side for side in sides if side))
+
+
+def _remarks(canvas: Canvas, line: Line) -> list[str]:
     """Count what shares the line."""
-    text = f"  {plural(line.siblings, 'sibling')}" if line.siblings > 1 else ""
+    found = [plural(line.siblings, "sibling")] if line.siblings > 1 else []
     if line.folded:
-        paired = f", {line.folded_pairs} paired" if line.folded_pairs < line.folded else ""
-        text += f"  (+{plural(line.folded, 'module')}{paired})"
-    return text
+        paired = f", {count(line.folded_pairs)} paired" if line.folded_pairs < line.folded else ""
+        found.append(f"(+{plural(line.folded, 'module')}{paired})")
+    if line.like is not None:
+        reference, candidate = _locals(line.like, line.bases)
+        found.append(f"like {canvas.safe(reference or candidate or '')} above")
+    return found
 
 
 def _locals(row: NodeRow, bases: tuple[str | None, str | None]) -> tuple[str | None, str | None]:

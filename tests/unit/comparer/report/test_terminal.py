@@ -22,6 +22,8 @@ from tests.support.comparisons import (
 from tests.support.drawing import draw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer.result import Comparison
 
 
@@ -108,6 +110,43 @@ def test_long_runs_of_siblings_share_a_line() -> None:
     assert "block0 ... block29  30 siblings" in text
     assert "block31 ... block39  9 siblings" in text
     assert re.search(r"- block30 .*<--- HERE", text)
+
+
+def test_siblings_of_both_sides_are_named_side_by_side_or_below_each_other() -> None:
+    pairs = [(f"stage{n}", f"encoder{n}") for n in range(40)]
+    result = comparison([], tree(["", *pairs], {}))
+
+    assert "stage0 ... stage39 = encoder0 ... encoder39  40 siblings" in draw(result)
+    lines = draw(result, width=60).splitlines()
+    first = next(n for n, line in enumerate(lines) if "- stage0 ... stage39" in line)
+    assert lines[first + 1].split() == ["=", "encoder0", "...", "encoder39"]
+    assert lines[first + 2].split() == ["40", "siblings"]
+
+
+def blocks(*, origins: Sequence[str] = ()) -> Comparison:
+    """Give twelve blocks in which the same is missing, and what only the reference has."""
+    paths: list[str | tuple[str | None, str | None]] = ["", "h"]
+    for n in range(12):
+        paths += [f"h.{n}", f"h.{n}.attn", (f"h.{n}.attn.lost", None), f"h.{n}.mlp"]
+    worst = {f"h.{n}.attn.lost": Verdict.MISSING for n in range(12)}
+    worst |= dict.fromkeys(origins, Verdict.DIVERGED)
+    return comparison([], tree(paths, worst, origins=origins))
+
+
+def test_blocks_in_which_the_same_is_to_be_seen_are_drawn_once() -> None:
+    text = draw(blocks(), width=140)
+
+    assert text.count("reference only") == 1
+    assert re.search(r"- 1 ... 11  11 siblings  \(\+33 modules, 22 paired\)  like 0 above", text)
+    assert draw(blocks(), verbose=True, max_rows=0).count("reference only") == 12
+
+
+def test_blocks_with_an_origin_are_all_drawn() -> None:
+    text = draw(blocks(origins=["h.4.mlp", "h.5.mlp"]), max_rows=0, width=140)
+
+    assert text.count("<--- HERE") == 2
+    assert re.search(r"- 1 ... 3  3 siblings .* like 0 above", text)
+    assert re.search(r"- 7 ... 11  5 siblings .* like 6 above", text)
 
 
 def test_wrappers_of_one_side_are_not_drawn_but_counted() -> None:
@@ -289,6 +328,50 @@ def test_what_was_not_compared_is_listed() -> None:
     assert "1 record skipped (reference): excluded by the user" in text
     assert re.search(r"candidate +b +output +no call of 'b'", text)
     assert "the candidate was recorded forward only" in text
+
+
+def test_what_many_modules_lack_shares_a_row() -> None:
+    missing = [
+        pair(endpoint(f"h.{n}"), None, Verdict.MISSING, reason=f"no call of 'h.{n}' on that side")
+        for n in range(3)
+    ]
+
+    text = draw(comparison(missing, tree(["", "h", "h.0", "h.1", "h.2"], {})))
+
+    assert re.search(r"reference +h.0 output and 2 more +no such call on that side", text)
+
+
+def test_parameters_of_several_steps_say_of_which() -> None:
+    end = endpoint("fc", role=Role.WEIGHT, slot=".weight")
+    found = pair(end, end, Verdict.DIVERGED, kind=Kind.ORIGIN, measured=metrics())
+    later = replace(end, address=replace(end.address, step=7, rank=1))
+    whole = comparison([found], tree(["", "fc"], {"fc": Verdict.DIVERGED}), [divergence(found)])
+    step = replace(whole.steps[0], step=7, rank=1, pairs=(replace(found, reference=later),))
+
+    for width in (70, 140):
+        text = draw(replace(whole, steps=(*whole.steps, step)), width=width)
+        assert "fc.weight  step 0" in text
+        assert "fc.weight  step 7 rank 1" in text
+        assert "fc.weight  step" not in draw(whole, width=width)
+
+
+def test_buffers_that_are_all_skipped_do_not_match() -> None:
+    skipped = pair(endpoint("bn", role=Role.BUFFER), None, Verdict.SKIPPED, reason="other side")
+
+    assert "2 buffers skipped" in draw(comparison([skipped, skipped], ()))
+
+
+def test_statistics_of_both_sides_stand_below_each_other() -> None:
+    known, found = endpoint("fc"), endpoint("fc")
+    assert known.statistics is not None
+    found = replace(found, statistics=replace(known.statistics, mean=-1.23456e-12))
+    bad = pair(known, found, Verdict.DIVERGED, kind=Kind.ORIGIN, measured=metrics())
+    result = comparison([bad], tree(["", "fc"], {}), [divergence(bad)])
+
+    for width in (74, 140):
+        lines = [line for line in draw(result, width=width).splitlines() if " mean " in line]
+        assert len({line.index("max") for line in lines[:2]}) == 1
+        assert len({line.index("L2") for line in lines[:2]}) == 1
 
 
 def test_tree_deeper_than_python_recurses_is_drawn() -> None:
