@@ -1,7 +1,7 @@
 """Why the gradients of weights differ all in one way, while those of activations agree.
 
 They hold those of the step before, too (a ``zero_grad`` that is missing), or were all scaled
-between the backward pass and the update (a clip, a gradient scaler).
+between the backward pass and the update (a clip, a gradient scaler), or a penalty added to them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from padiff.dumpfile import Phase, Role
 
 from .cause import Cause, CauseName
 from .causesides import Sides
+from .penaltycauses import penalty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +60,14 @@ def explain_weight_gradients(
         return located
     both = Sides(tree=tree, reference=sides[0], candidate=sides[1])
     earlier = before()
-    scaled = _scaled(both)
+    whole = _scaled(both) or penalty(both)
     explained: list[Divergence] = []
     told: set[str] = set()
     for found in located.divergences:
         cause = None
         if _is_gradient(found):
             side = None if earlier is None else _holding(found, both, earlier)
-            cause = scaled if side is None else _accumulated(side)
+            cause = whole if side is None else _accumulated(side)
         if cause is None:
             explained.append(found)
         else:
