@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .escape import printable
@@ -83,6 +84,7 @@ def _side(place: Place | None) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=1 << 12)  # names and words come again and again
 def _safe(text: str | None) -> str:
     shown = _INNER_CELL.sub(r"\1'", printable(text or "", ascii_only=False))
     return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) else shown

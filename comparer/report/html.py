@@ -12,9 +12,10 @@ from padiff.comparer.causes.arguments import ARGUMENT
 from padiff.dumpfile import ConfigError
 
 from .escape import printable
+from .numbers import count, share
 from .page_data import page_data
 from .reading import read_report
-from .wording import evidence, measured
+from .wording import evidence, has_steps, measured, step_of, when
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,6 +60,7 @@ def to_html(data: dict[str, JSON]) -> str:
         report=report,
         origins=origins[:_ORIGINS],
         evidence=evidence(report),
+        has_steps=has_steps(report),
         bad=bad[:_PRINTED],
         bad_left=max(0, len(bad) - _PRINTED),
         policy=_policy(script, style),
@@ -83,6 +85,10 @@ def _environment() -> Environment:
     environment.filters["measured_line"] = _measured_line
     environment.filters["both_sides"] = _both_sides
     environment.filters["inputs"] = _inputs
+    environment.filters["grouped"] = count
+    environment.globals["share"] = share
+    environment.globals["when"] = when
+    environment.globals["step_of"] = step_of
     return environment
 
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from .escape import printable
-from .numbers import number, share
-from .wording import evidence, measured, source_of
+from .numbers import count, number, plural, share
+from .wording import evidence, has_steps, measured, source_of, step_of, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,8 @@ LIMIT = 60_000
 _CELL = 200
 """Characters of a name in a table."""
 _ORIGINS = 10
+_OPEN = 20
+"""Diverged records up to which their table is open from the start."""
 _BAD = ("diverged", "incomparable", "missing")
 _LINKING = re.compile(f"(&#(?:{ord('@')}|{ord('#')});)")
 """What begins a mention, or the number of an issue."""
@@ -28,15 +30,16 @@ _LINKING = re.compile(f"(&#(?:{ord('@')}|{ord('#')});)")
 
 def to_markdown(report: Report) -> str:
     """Give the text; what does not fit is counted, not listed."""
+    several = has_steps(report)
     parts = [
         *_head(report),
-        *_origins(report.origins or (() if not report.first else (report.first,))),
+        *_origins(report.origins or (() if not report.first else (report.first,)), several=several),
     ]
     parts += _counts(report)
     text = "\n".join(parts) + "\n"
     bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
     if bad:
-        text += _table(bad, LIMIT - len(text.encode()) - 2000)
+        text += _table(bad, LIMIT - len(text.encode()) - 2000, several=several)
     if report.notes:
         text += _notes(report.notes, LIMIT - len(text.encode()) - 100)
     return text
@@ -54,14 +57,14 @@ def _head(report: Report) -> list[str]:
     ]
 
 
-def _origins(found: Sequence[Finding]) -> list[str]:
+def _origins(found: Sequence[Finding], *, several: bool) -> list[str]:
     lines: list[str] = []
     for place, finding in enumerate(found[:_ORIGINS], start=1):
         end = finding.line.candidate or finding.line.place
         lines += [
             (
                 f"### {'Origin' if finding.line.kind == 'origin' else 'Divergence'} {place}: "
-                f"{_code(finding.line.owners)} ({finding.phase})"
+                f"{_code(finding.line.owners)} ({when(finding, has_steps=several)})"
             ),
             "",
             (
@@ -83,39 +86,43 @@ def _origins(found: Sequence[Finding]) -> list[str]:
 
 
 def _counts(report: Report) -> list[str]:
-    words = [f"{count} {name}" for name, count in report.counts.items() if count]
+    words = [f"{count(number_)} {name}" for name, number_ in report.counts.items() if number_]
     covered = share(report.judged, report.total)
     return [
         "### Compared",
         "",
         f"- records: {', '.join(words) or 'none'}",
         *([f"- rests on: {_plain(found)}"] if (found := evidence(report)) else []),
-        f"- coverage: {report.judged} of {report.total} values ({covered})",
+        f"- coverage: {count(report.judged)} of {count(report.total)} values ({covered})",
         "",
     ]
 
 
-def _table(bad: Sequence[Line], room: int) -> str:
-    """List records while there is room."""
-    text = (
-        "### Diverged records\n\n"
-        "| module | record | verdict | kind | max abs | relative L2 |\n"
-        "|---|---|---|---|---:|---:|\n"
-    )
+def _table(bad: Sequence[Line], room: int, *, several: bool) -> str:
+    """List records while there is room; a long list opens at a click."""
+    header = ["module", "record", "verdict", "kind", "max abs", "relative L2"]
+    text = "### Diverged records\n\n"
+    is_long = len(bad) > _OPEN
+    if is_long:
+        text += f"<details><summary>{plural(len(bad), 'record')}</summary>\n\n"
+    text += f"| {' | '.join([*(['step'] if several else []), *header])} |\n"
+    text += "|---" * (len(header) - 2 + several) + "|---:|---:|\n"
     used = len(text.encode())
     rows: list[str] = []
     for line in bad:
-        row = _row(line)
+        row = _row(line, several=several)
         used += len(row.encode())
         if used > room:
             break
         rows.append(row)
     left = len(bad) - len(rows)
-    return text + "".join(rows) + (f"\n{left} more records diverged.\n" if left else "") + "\n"
+    text += "".join(rows) + (f"\n{plural(left, 'more record')} diverged.\n" if left else "") + "\n"
+    return text + ("</details>\n\n" if is_long else "")
 
 
-def _row(line: Line) -> str:
+def _row(line: Line, *, several: bool) -> str:
     cells = [
+        *([step_of(line).removeprefix("step ")] if several else []),
         _code(line.owners),
         _code(line.place.what),
         line.verdict,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .numbers import number
+from .numbers import count, number
 
 if TYPE_CHECKING:
     from .reading import Finding, Line, Report, SourcePlace
 
-__all__ = ["evidence", "headline", "measured", "source_of"]
+__all__ = ["evidence", "has_steps", "headline", "measured", "source_of", "step_of", "when"]
 
 
 def measured(line: Line) -> str:
@@ -22,9 +23,36 @@ def measured(line: Line) -> str:
         atol, rtol = line.tolerance.get("atol"), line.tolerance.get("rtol")
         parts.append(f"allowed {number(atol)} + {number(rtol)} * |ref|")
     mismatched, size = line.metrics.get("mismatched"), line.metrics.get("size")
-    of = "" if line.sampled_of is None else f", a sample of {number(line.sampled_of)},"
-    parts.append(f"{number(mismatched)} of {number(size)} elements{of} mismatched")
+    of = "" if line.sampled_of is None else f", a sample of {count(line.sampled_of)},"
+    parts.append(f"{_counted(mismatched)} of {_counted(size)} elements{of} mismatched")
     return ", ".join(parts)
+
+
+def when(finding: Finding, *, has_steps: bool) -> str:
+    """Say in which phase, and in which step and rank where there are several."""
+    if not has_steps:
+        return finding.phase
+    return f"{finding.phase}, {step_of(finding.line)}"
+
+
+def step_of(line: Line) -> str:
+    """Name step and rank, the rank where it is not the first.
+
+    Args:
+        line: One judged record.
+    """
+    rank = f" rank {line.place.rank}" if line.place.rank else ""
+    return f"step {line.place.step}{rank}"
+
+
+def has_steps(report: Report) -> bool:
+    """Tell whether records of several steps or ranks were judged."""
+    return len({(line.place.step, line.place.rank) for line in report.lines}) > 1
+
+
+def _counted(value: float | None) -> str:
+    """Group the digits of a count by thousands."""
+    return "-" if value is None or not math.isfinite(value) else count(int(value))
 
 
 def evidence(report: Report) -> str:

@@ -88,6 +88,10 @@ function shown(value) {
   return String(value).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
 }
 
+function grouped(count) {
+  return count.toLocaleString("en");
+}
+
 function short(value) {
   if (value === null || value === undefined) return "-";
   if (typeof value === "string") return value;

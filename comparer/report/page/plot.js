@@ -93,7 +93,7 @@ function drawMain(width) {
   main.plot = new uPlot({
     width: typeof width === "number" ? width : Math.max(300, place.clientWidth), height: 270, series, axes: [x, { ...y, splits: decades }],
     scales: { x: { time: false }, y: { distr: 3 } }, cursor: { drag: { x: true, y: false } }, legend: { live: true },
-    hooks: { draw: [(plot) => drawPhases(plot, inStep, found)] }, padding: [18, 8, 0, 0],
+    hooks: { draw: [(plot) => drawPhases(plot, inStep, found)] }, padding: [18, 20, 0, 0],
   }, data, place);
   main.plot.over.addEventListener("click", () => pick(main.plot.cursor.idx));
 }

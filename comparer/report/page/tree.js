@@ -45,7 +45,7 @@ function visibleRows() {
     rows.push(node);
     if (node.open || filtered) for (let place = node.children.length - 1; place >= 0; place -= 1) waiting.push(node.children[place]);
   }
-  const what = filtered ? `${hits} of ${nodes.length} modules found` : `${nodes.length} modules, ${rows.length} shown`;
+  const what = filtered ? `${grouped(hits)} of ${grouped(nodes.length)} modules found` : `${grouped(nodes.length)} modules, ${grouped(rows.length)} shown`;
   document.getElementById("count").textContent = what;
   return rows;
 }

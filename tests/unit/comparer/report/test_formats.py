@@ -357,3 +357,34 @@ def test_markdown_says_what_verdicts_rest_on_where_elements_are_missing() -> Non
 
     assert "- rests on: 1 on a sample of the elements" in to_markdown(read(result))
     assert "rests on" not in to_markdown(read(whole))
+
+
+def of_two_steps(count: int) -> Comparison:
+    """Give a comparison in which so many records of step 0 and one of step 3 diverged."""
+    known = [endpoint(f"fc{number}") for number in range(count)]
+    found = [pair(end, end, Verdict.DIVERGED, kind=Kind.ORIGIN) for end in known]
+    whole = comparison(found, (), [divergence(found[0])])
+    end = replace(known[0], address=replace(known[0].address, step=3, rank=1))
+    last = replace(whole.steps[0], step=3, rank=1, pairs=(replace(found[0], reference=end),))
+    return replace(whole, steps=(*whole.steps, last))
+
+
+def test_several_steps_are_told_apart() -> None:
+    result = of_two_steps(2)
+    text, page = to_markdown(read(result)), to_html(to_json(result))
+
+    assert "(forward, step 0)" in text
+    assert "| step | module | record |" in text
+    assert "| 0 | <code>fc1</code> |" in text
+    assert "| 3 rank 1 | <code>fc0</code> |" in text
+    assert "forward, step 0" in page
+    assert "step 3 rank 1" in page
+    assert "step" not in to_markdown(read(replace(result, steps=result.steps[:1], reasons=())))
+
+
+def test_a_long_list_of_records_opens_at_a_click() -> None:
+    long, short = (to_markdown(read(of_two_steps(count))) for count in (30, 5))
+
+    assert "<details><summary>31 records</summary>\n\n| step |" in long
+    assert long.rstrip().endswith("</details>")
+    assert "<details>" not in short
