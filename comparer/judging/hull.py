@@ -28,6 +28,8 @@ Point = tuple[float, float]
 MANY = 64
 """Of more points the one that lies farthest above is taken alone, as it leaves few of the others
 above the hull; sorting all of them takes longer."""
+SHARP = 0.75
+"""Part of the height of a vertex below which a chord that passes under it cuts off much."""
 ROUNDS = 16
 """So often, at most, and as long as most of them drop: on a curve they would one by one."""
 
@@ -52,7 +54,7 @@ class Hull:
         """Start with nothing but the origin."""
         self._points: list[Point] = [(0.0, 0.0)]
         self._vertices = np.array(self._points)
-        self._level = self._slope = self._cap = 0.0
+        self._level = self._slope = self._cap = self._middle = 0.0
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -122,6 +124,18 @@ class Hull:
         above: Array = distance > np.minimum(self._level + self._slope * magnitude, self._cap)
         return above
 
+    def screen(self) -> tuple[float, float, float]:
+        """Give the level at 0, the slope and the height of one of the screens.
+
+        It is the chord to the last vertex, whose height is hardly ever exceeded, unless that cuts
+        off much of the hull.
+        """
+        first, last = self._points[0], self._points[-1]
+        chord = _slope(first, last)
+        if math.isfinite(chord) and self._level + chord * self._middle >= SHARP * self._cap:
+            return self._level, chord, last[1]
+        return self._level, self._slope, self._cap
+
     def screens(self) -> tuple[float, Array, Array]:
         """Give lines that are not above the hull until they reach a height that is not, either.
 
@@ -144,7 +158,7 @@ class Hull:
         heights = [d - chord * x for x, d in others]
         middle = others[heights.index(max(heights))] if others else first
         rise = _slope(first, middle)
-        self._level, self._cap = first[1], middle[1]
+        self._level, (self._middle, self._cap) = first[1], middle
         self._slope = rise if math.isfinite(rise) else 0.0
 
 

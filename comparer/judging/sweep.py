@@ -43,10 +43,10 @@ ROW = 1 << 16
 """Products that are added in work precision before float64 takes over: BLAS keeps so many partial
 sums side by side that each of them has two thousand terms at most."""
 BELOW = 1 - SLACK
-SAMPLE = 64
-"""Elements of each part of a block by which a screen is chosen,"""
+SAMPLE = 128
+"""Elements of each part of a block by which a screen is chosen"""
 AGAIN = 4
-"""the first time, and when so many times as many blocks have passed,"""
+"""behind so many blocks, and when so many times as many have passed,"""
 OFTEN = 4096
 """or when it lets so much of one through, and twice what it did when it was chosen so."""
 HIGH = 4e-3
@@ -54,7 +54,7 @@ HIGH = 4e-3
 out and deciding in float64 takes as long."""
 PART = 4096
 """Elements of which the farthest is known: finding it takes no longer than that of all."""
-PARTS = 64
+PARTS = 32
 """Parts of the first block whose farthest and steepest elements its screen is made of."""
 STEEPEST = 1e30
 """Slope of the steepest screen: it and its products stay within float32."""
@@ -99,7 +99,7 @@ class Sweep:
         self._tally = tally
         self._room = room
         self._mean = mean
-        self._turn = self._next = 0
+        self._turn, self._next = 0, AGAIN
         self._bound = OFTEN
         self._screen = 0.0, 0.0, 0.0
 
@@ -211,8 +211,11 @@ class Sweep:
             tops: The largest distance of each part.
         """
         tally, distance = self._tally, self._scratch.distance
-        hull = tally.hull if self._turn else self._joined_hull(reference, candidate)
-        if self._turn >= self._next:
+        hull = tally.hull
+        if not self._turn:
+            hull = self._joined_hull(reference, candidate)
+            self._set_screen(*hull.screen())
+        elif self._turn >= self._next:
             self._choose(hull, tops)
         self._turn += 1
         words = self._above(tops)
@@ -233,7 +236,8 @@ class Sweep:
                 # The first element whose difference is infinite relatively may lie below others.
                 first = int(((reference == 0) & (distance > 0)).argmax())
                 at = np.union1d(at, first)
-            tally.follow(start, reference[at], candidate[at], at=at)
+            if at.size:
+                tally.follow(start, reference[at], candidate[at], at=at)
 
     def _places(self, words: Array) -> Array:
         """Give the places of the elements in the mask, in ascending order.
@@ -274,9 +278,11 @@ class Sweep:
         work = np.count_nonzero(distance > lines * BELOW, axis=1) / distance.size
         work += HIGH * np.count_nonzero(tops > heights[:, None], axis=1) / tops.size
         best = work.size - 1 - int(work[::-1].argmin())
-        slope = min(float(slopes[best]) * BELOW, STEEPEST)
-        self._screen = level * BELOW, slope, float(heights[best]) * BELOW
-        self._next = max(AGAIN * self._turn, 1)
+        self._set_screen(level, float(slopes[best]), float(heights[best]))
+        self._next = AGAIN * self._turn
+
+    def _set_screen(self, level: float, slope: float, height: float) -> None:
+        self._screen = level * BELOW, min(slope * BELOW, STEEPEST), height * BELOW
 
     def _joined_hull(self, reference: Array, candidate: Array) -> Hull:
         """Give the hull of all that was seen and of this block's farthest and steepest elements."""

@@ -166,6 +166,8 @@ def test_no_screen_is_above_the_hull(
     x = np.array(places)
     lines = np.minimum(level + slopes[:, None] * x, heights[:, None])
     assert (lines <= hull.height(x) * (1 + 1e-12)).all()
+    level, slope, height = hull.screen()
+    assert (np.minimum(level + slope * x, height) <= hull.height(x) * (1 + 1e-12)).all()
 
 
 BLOCKS = np.random.default_rng(11).standard_normal((2, 600_011)).astype(np.float32)
