@@ -228,12 +228,25 @@ def _alike(
             continue
         modules = views[0].calls[one].module, views[1].calls[two].module
         is_same = near >= _EQUAL
+        if not is_same and _are_given_others(views, one, two):
+            continue  # alike by chance
         if all(
             side.are_of(module, call, is_same=is_same)
             for side, module, call in zip(lengths, modules, (one, two), strict=True)
         ):
             found.add(one)
     return found
+
+
+def _are_given_others(views: tuple[View, View], one: int, two: int) -> bool:
+    """Tell whether two calls are given what is not alike."""
+    known, other = (
+        view.main(call, Role.INPUT) for view, call in zip(views, (one, two), strict=True)
+    )
+    if known is None or other is None:
+        return False
+    near = alikeness(views[0], known, views[1], other)
+    return near is not None and near < ALIKE
 
 
 def _image(call: int | None, known: Mapping[int, int]) -> int | None:
