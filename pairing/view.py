@@ -71,6 +71,8 @@ class View:
     """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
     flows: dict[tuple[int, ...], LayerFlow] = field(default_factory=dict)
     """What is known of some layers, once it was gathered (``calls/forced.py``)."""
+    told: dict[Role, Sequence[Sequence[int]]] = field(default_factory=dict)
+    """Values of a role of each call, once they were gathered (``calls/order.py``)."""
     met: list[int] = field(default_factory=list)
     """When each value was first taken or made, once it was worked out (``calls/order.py``)."""
     tokens: dict[int, Token] = field(default_factory=dict)
@@ -212,4 +214,7 @@ def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...],
     for place, owner in enumerate(owners):
         if owner is not None:
             groups.setdefault(owner, []).append(place)
-    return tuple(tuple(groups.get(owner, ())) for owner in range(count))
+    found: list[tuple[int, ...]] = [()] * count
+    for owner, places in groups.items():
+        found[owner] = tuple(places)
+    return tuple(found)

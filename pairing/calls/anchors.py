@@ -240,12 +240,13 @@ def token_of(view: View, call: int) -> Token:
 
 def _token(view: View, module: int) -> Token:
     own = view.weights[module]
-    is_made = any(view.records[record].module != module for record in own)  # by parametrizations
-    is_leaf = is_made or not view.children[module]
+    # A leaf, or one whose weights parametrizations make.
+    is_leaf = not view.children[module] or any(view.records[one].module != module for one in own)
     if own and is_leaf and view.kinds[module] not in OPAQUE:
         shapes = [view.records[record].shape for record in own]
-        main = max(shapes, key=lambda shape: (prod(shape), shape))
-        vectors = [prod(shape) for shape in shapes if prod(shape) in shape and shape != main]
+        sized = [(prod(shape), shape) for shape in shapes]
+        main = max(sized)[1]
+        vectors = [size for size, shape in sized if size in shape and shape != main]
         bias = vectors[0] if len(vectors) == 1 else 0
         return view.kinds[module], tuple(sorted(size for size in main if size != 1)), bias
     total = sum(prod(record.shape) for record in distinct_weights(view, module))

@@ -175,13 +175,13 @@ def _along(
     for call in view.calls:
         if view.inner[call.id]:
             continue
-        given = {record.value for record in view.select(call.id, Role.INPUT)} - {None}
-        sources = {makers.get(value, -1) for value in given if value is not None}
         module = call.module
-        if len(sources) == 1 and module in limits and module not in confirmed:
-            source = limits.get(next(iter(sources)), 1.0)
-            is_first = view.executed[module][0] == call.id
-            limits[module] = min(limits[module], source) if is_first else limits[module]
+        is_first = view.executed[module][0] == call.id
+        if is_first and module in limits and module not in confirmed:
+            given = (record.value for record in view.select(call.id, Role.INPUT))
+            sources = {makers.get(value, -1) for value in given if value is not None}
+            if len(sources) == 1:
+                limits[module] = min(limits[module], limits.get(sources.pop(), 1.0))
         for record in view.select(call.id, Role.OUTPUT):
             if record.value is not None:
                 makers.setdefault(record.value, module)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.dumpfile import CALL_ROLES, Phase, RecordInfo, Role
 from padiff.pairing.result import Absence, RecordPair, UnmatchedRecord
 from padiff.pairing.rule import IDENTITY
 from padiff.pairing.weights.optimizer_state import is_counter, is_same_state, split_slot
@@ -47,6 +47,8 @@ def followers_of(view: View) -> Followers:
             owners[record.module, record.slot] = record.id
     found: dict[int, dict[Kind, int]] = {}
     for record in view.records:
+        if record.role in CALL_ROLES:
+            continue
         kind, slot = _kind_of(record)
         owner = None if kind is None else owners.get((record.module, slot))
         if kind is not None and owner is not None:

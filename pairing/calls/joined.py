@@ -71,6 +71,8 @@ def pair_packed(
         weights: The pairs of weights.
     """
     parts: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
+    if not any("attention" in view.kinds for view in (reference, candidate)):
+        return []
     attentions = _attentions(reference), _attentions(candidate)
     for pair in weights:
         record = candidate.records[pair.candidate]

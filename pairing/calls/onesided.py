@@ -171,6 +171,8 @@ def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair])
         if theirs.role is not Role.WEIGHT or theirs.phase is not Phase.FORWARD:
             continue
         for mine in (reference.records[one] for one in pair.reference):
+            if _STACK not in (len(mine.shape), len(theirs.shape)):
+                continue
             ends = ((reference, mine), (candidate, theirs))
             for (view, whole), (other, part) in (ends, ends[::-1]):
                 if _is_stack_of(whole.shape, part.shape):

@@ -73,6 +73,7 @@ class _Flow:
         self._ranks = {call: rank for rank, call in enumerate(layers)}
         self._calls = _around(view, layers)
         self._met = _met(view) if self._calls.start else None
+        self._given, self._made = _told(view, Role.INPUT), _told(view, Role.OUTPUT)
         self._of: dict[int, Ancestors] = {}
         self._floor: dict[int, Ancestors] = {}
         """By open call: what all its large inputs depend on."""
@@ -94,7 +95,7 @@ class _Flow:
 
     def _open(self, call: int, parent: int | None) -> None:
         floor = _NONE if parent is None else self._floor.get(parent, _NONE)
-        values = _told_values(self._view, call, Role.INPUT)
+        values = self._given[call]
         known = [self._taken(value, floor) for value in values]
         everything = lowest = known[0] if known else floor
         if len(known) > 1:
@@ -109,14 +110,13 @@ class _Flow:
 
     def _close(self, call: int, parent: int | None) -> None:
         rank, made, floor = self._ranks.get(call), self._inside.pop(call), self._floor.pop(call)
-        outputs = _told_values(self._view, call, Role.OUTPUT)
+        outputs = self._made[call]
         fresh = [one for one in outputs if one not in self._of and not self._is_before(one)]
         if rank is not None:
             made = _made(made[0], made[1] | 1 << max(rank - made[0], 0))
             again = [one for one in outputs if len(fresh) < len(outputs) and one not in fresh]
-            given = _told_values(self._view, call, Role.INPUT) if again else ()
             for value in again:
-                if value not in given:  # made twice: who takes it may mean either
+                if value not in self._given[call]:  # made twice: who takes it may mean either
                     self._of[value] = common(self._taken(value, _NONE), made)
         of = made if len(fresh) == 1 or rank is not None else floor
         for value in fresh:
@@ -136,12 +136,23 @@ class _Flow:
         return self._met is not None and self._met[value] < self._calls.start
 
 
-def _told_values(view: View, call: int, role: Role) -> Sequence[int]:
-    """Give the distinct values of a role that are no constants, which anything could make."""
-    values = [record.value for record in view.of_call.get((call, role), ())]
-    if len(values) > 1:
-        values = list(dict.fromkeys(values))
-    return [value for value in values if value is not None and view.telling[value]]
+def _told(view: View, role: Role) -> Sequence[Sequence[int]]:
+    """Give for each call the distinct values of a role but constants, which anything could make."""
+    if role not in view.told:
+        found: list[Sequence[int]] = [()] * len(view.calls)
+        several: dict[int, list[int]] = {}
+        for record in view.records:
+            call, value = record.call, record.value
+            if record.role is not role or call is None or value is None or not view.telling[value]:
+                continue
+            if found[call]:
+                several.setdefault(call, [*found[call]]).append(value)
+            else:
+                found[call] = (value,)
+        for call, values in several.items():
+            found[call] = tuple(dict.fromkeys(values))
+        view.told[role] = found
+    return view.told[role]
 
 
 def _around(view: View, layers: Sequence[int]) -> range:
@@ -204,6 +215,10 @@ class Order:
         wide: list[tuple[int, int]] = []
         for place, rank in enumerate(ranks):
             known = ancestors[rank]
+            if not place or ranks[place - 1] < known[0]:  # after all before it
+                self._narrow.append(rank)
+                ordered.append(rank)
+                continue
             start = bisect_left(ranks, known[0], 0, place)
             if place - start > _MAX_WINDOW:
                 wide.append((start, place))

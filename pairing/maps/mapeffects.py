@@ -87,6 +87,8 @@ def without_ignored(
 
     A weight that the map file itself states stays.
     """
+    if not ignored.reference and not ignored.candidate:
+        return list(pairs), []
     kept: list[RecordPair] = []
     alone: list[UnmatchedRecord] = []
     for pair in pairs:
@@ -118,6 +120,8 @@ def unused_entries(
     views: tuple[View, View], mapped: Mapped, pairs: Iterable[RecordPair], ignored: Ignored
 ) -> list[str]:
     """Name the entries that took nothing out and laid nothing out."""
+    if not mapped.means and not mapped.lays:
+        return []
     hidden = [
         {view.records[record].module for record in found}
         for view, found in zip(views, (ignored.reference, ignored.candidate), strict=True)
@@ -137,6 +141,8 @@ def unused_entries(
 
 def mapped_layouts(view: View, pairs: Iterable[RecordPair], mapped: Mapped) -> list[RecordPair]:
     """Give the pairs the layouts that the map file states."""
+    if not mapped.inputs and not mapped.outputs:
+        return list(pairs)
     found = []
     for pair in pairs:
         record = view.records[pair.reference[0]]

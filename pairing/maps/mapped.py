@@ -67,10 +67,14 @@ class ModuleLookup:
         self.modules = modules
         self.is_file = bool(modules) and not modules[0].class_path
         """Whether only names of weights are known: a checkpoint tells of no activation."""
-        self._by_path: dict[str, int] = {}
-        for module in modules:
+
+    @cached_property
+    def _by_path(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for module in self.modules:
             for path in (module.path, *module.aliases):
-                self._by_path.setdefault(path, module.id)
+                found.setdefault(path, module.id)
+        return found
 
     def matching(self, pattern: PathPattern) -> dict[int, Captured]:
         """Give the modules that a pattern means, with what it captured."""

@@ -122,7 +122,12 @@ class Unit:
         """Give the largest entry."""
         if len(self.entries) == 1:
             return self.entries[0]
-        return max(self.entries, key=lambda entry: (prod(entry.shape), -entry.record.id))
+        found, most = self.entries[0], -1
+        for entry in self.entries:
+            size = prod(entry.record.shape)
+            if size > most or (size == most and entry.record.id < found.record.id):
+                found, most = entry, size
+        return found
 
     @property
     def needed(self) -> tuple[Entry, ...]:

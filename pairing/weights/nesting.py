@@ -109,14 +109,21 @@ def _spans(nesting: Nesting) -> dict[int, tuple[int, int, int]]:
             around = nesting.parents[around]
     spans: dict[int, tuple[int, int, int]] = {}
     for node in sorted(met, reverse=True):
+        found, rank = spans.get(node), ranks.get(node)
+        if rank is not None:
+            found = _joined((rank, rank, 1), found)
         outer = nesting.parents[node]
-        first, last, count = spans.get(node, (len(ranks), -1, 0))
-        if node in ranks:
-            first, last, count = min(first, ranks[node]), max(last, ranks[node]), count + 1
-        if outer is not None and count:
-            known = spans.get(outer, (first, last, 0))
-            spans[outer] = min(first, known[0]), max(last, known[1]), count + known[2]
+        if outer is not None and found is not None:
+            spans[outer] = _joined(found, spans.get(outer))
     return spans
+
+
+def _joined(span: tuple[int, int, int], known: tuple[int, int, int] | None) -> tuple[int, int, int]:
+    if known is None:
+        return span
+    first = min(known[0], span[0])
+    last = max(known[1], span[1])
+    return first, last, span[2] + known[2]
 
 
 def pair_nesting(

@@ -183,7 +183,7 @@ class Contents:
             content = self._key(inventory, unit)
             return base, content if content in self._shared else None
 
-        return with_content
+        return remembered(with_content)
 
 
 class Paths:
