@@ -137,9 +137,8 @@ def _import_roots(paths: tuple[str, ...], working: str) -> Sequence[str]:
 def _class_line(file: str, name: str, before: int | None) -> int | None:
     """Find the class statement that stands last before the class's first method."""
     pattern = re.compile(rf"\s*class\s+{re.escape(name)}\b")
-    lines = enumerate(linecache.getlines(file), 1)
-    hits = [at for at, line in lines if name in line and pattern.match(line)]
-    earlier = [at for at in hits if before is None or at <= before]
-    if before is None:
-        return hits[0] if hits else None
-    return earlier[-1] if earlier else before
+    lines = linecache.getlines(file)
+    # Upwards from the method, which stands near: files of frameworks have thousands of lines.
+    places = range(1, len(lines) + 1) if before is None else range(min(before, len(lines)), 0, -1)
+    hits = (at for at in places if name in lines[at - 1] and pattern.match(lines[at - 1]))
+    return next(hits, before)
