@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from padiff.comparer.causes.cause import Cause, CauseName
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
 from padiff.comparer.report.html import to_html
@@ -25,8 +26,9 @@ from padiff.comparer.report.markdown import LIMIT, to_markdown
 from padiff.comparer.report.reading import read_report
 from padiff.comparer.report.rebuild import rebuild
 from padiff.comparer.report.sarif import to_sarif
-from padiff.comparer.result import Comparison, Kind, Verdict
-from padiff.dumpfile import ConfigError, SourceLine
+from padiff.comparer.result import Comparison, Evidence, Kind, Verdict
+from padiff.dumpfile import ConfigError, Phase, Role, SourceLine
+from padiff.pairing import PairedBy
 from tests.support.comparisons import (
     comparison,
     divergence,
@@ -39,6 +41,9 @@ from tests.support.comparisons import (
 from tests.support.drawing import draw
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from enum import StrEnum
+
     from padiff.comparer.report.reading import Report
 
 SCHEMA = json.loads(
@@ -95,6 +100,45 @@ def test_schema_is_a_schema() -> None:
 @pytest.mark.parametrize("result", [resnet_like(), *map(named, NASTY)], ids=lambda _: "report")
 def test_json_follows_the_published_schema(result: Comparison) -> None:
     validate(json.loads(json.dumps(to_json(result), allow_nan=False)))
+
+
+def enumerations(schema: object, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Yield the enumerations of a schema with where they are."""
+    if isinstance(schema, dict):
+        if "enum" in schema:
+            yield path, schema["enum"]
+        for name, part in schema.items():
+            yield from enumerations(part, f"{path}/{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from enumerations(part, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("role", Role),
+        ("phase", Phase),
+        ("paired_by", PairedBy),
+        ("$defs/verdict", Verdict),
+        ("kind", Kind),
+        ("rests_on", Evidence),
+    ],
+)
+def test_the_schema_names_all_that_there_is(name: str, kinds: type[StrEnum]) -> None:
+    found = [words for path, words in enumerations(SCHEMA) if f"/{name}/" in f"{path}/"]
+
+    assert found
+    assert all(sorted(words) == sorted(kinds) for words in found)
+
+
+def test_what_a_cause_rests_on_may_be_anything_that_has_a_name() -> None:
+    result = resnet_like()
+    cause = Cause(name=CauseName.COMBINATION, text="t", numbers={"parts": {"own input[0]": 1.5}})
+    first = replace(result.divergences[0], causes=(cause,))
+    step = replace(result.steps[0], divergences=(first, *result.divergences[1:]))
+
+    validate(json.loads(json.dumps(to_json(replace(result, steps=(step,))))))
 
 
 def test_schema_refuses_what_the_report_never_says() -> None:
