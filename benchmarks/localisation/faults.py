@@ -274,7 +274,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         ),
         "heads merged wrongly": Fault(
             where="attention", change=_instead("merge", _merged_wrongly),
-            cause="another order", hints=frozenset({Name.PERMUTED}),
+            cause="does not move the heads back", hints=frozenset({Name.ATTENTION}),
         ),
         "one head wrong": Fault(
             where="attention.query", change=_after(_one_head), cause="feature 8",

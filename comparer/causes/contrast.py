@@ -13,13 +13,16 @@ from .profile import axis_names
 if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
 
-__all__ = ["EXPLAINED", "MOST_LEFT", "Contrast", "unit_roundoff"]
+__all__ = ["EXPLAINED", "MOST_LEFT", "Contrast", "little", "unit_roundoff"]
 
 EXPLAINED = 0.02
 """Share of the error, in L2, that may be left over by an explanation, besides rounding."""
 MOST_LEFT = 0.3
 """Share that may be left over with rounding: more is no explanation, however coarse the dtype."""
 
+LITTLE, COARSE_UNITS = 2e-3, 16.0
+"""What may be left over of a tensor that is said to be simply made of another, in L2: this share,
+and unit roundoffs of a coarse dtype, whatever the error."""
 _UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _COARSEST = 2.0**-4
 """Of the 8-bit formats with the fewest digits."""
@@ -34,6 +37,18 @@ def unit_roundoff(dtype: str) -> float:
     if dtype.startswith(("int", "uint")):
         return 0.0
     return _UNITS.get(dtype, _COARSEST)
+
+
+def little(explained: Array, unit: float) -> float:
+    """Give how much may be left over, in L2, of a tensor that is simply made of another.
+
+    However large the error is: next to nothing is any multiple of anything.
+
+    Args:
+        explained: The tensor.
+        unit: Unit roundoff of its dtype.
+    """
+    return max(LITTLE, COARSE_UNITS * unit) * float(np.linalg.norm(explained.ravel()))
 
 
 @dataclass(frozen=True, kw_only=True)

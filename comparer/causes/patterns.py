@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import EXPLAINED, MOST_LEFT, Contrast
+from .contrast import EXPLAINED, Contrast, little
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bias",
-    "clamped",
     "factor",
     "feature_factor",
     "frame",
@@ -64,7 +63,7 @@ def factor(sides: Contrast) -> Cause | None:
     left = sides.left(scale * reference)
     if left > sides.allowed or not scale:
         return None
-    if left * sides.error > MOST_LEFT * float(np.linalg.norm(candidate.ravel())):
+    if left * sides.error > little(candidate, sides.unit):
         return None  # next to nothing is any multiple of anything
     if abs(scale + 1) < _STAYS + sides.unit:
         return Cause(
@@ -99,30 +98,6 @@ def _in_words(scale: float) -> str:
         ends = (count - 1, count) if abs(scale) < 1 else (count, count - 1)
         return f" (sqrt({ends[0]}/{ends[1]}), as of a deviation with and without correction)"
     return ""
-
-
-def clamped(sides: Contrast) -> Cause | None:
-    """See whether one side is the other, cut off at its extremes."""
-    for name, other, wide, narrow in (
-        ("candidate", "reference", sides.reference, sides.candidate),
-        ("reference", "candidate", sides.candidate, sides.reference),
-    ):
-        low, high = float(narrow.min()), float(narrow.max())
-        cut = np.clip(wide, low, high)
-        if low == high or float(np.linalg.norm((cut - narrow).ravel())) > EXPLAINED * sides.error:
-            continue
-        ends = [
-            f"at {word} {_short(end, sides)}"
-            for word, end, is_cut in (("least", low, wide < low), ("most", high, wide > high))
-            if is_cut.sum() > 1
-        ]
-        if ends:
-            return Cause(
-                name=CauseName.FUNCTION,
-                text=f"the {name} is the {other}, clamped to {' and '.join(ends)}",
-                numbers={"low": low, "high": high, "side": name},
-            )
-    return None
 
 
 def offset(sides: Contrast) -> Cause | None:

@@ -27,7 +27,6 @@ from .normcauses import normalisation
 from .partcauses import exchanged, halves, other_rows, pooled, unscaled
 from .patterns import (
     bias,
-    clamped,
     factor,
     feature_factor,
     frame,
@@ -40,7 +39,7 @@ from .patterns import (
 from .positioncauses import other_positions
 from .profile import agreement, profile
 from .resizecauses import resized
-from .slopecauses import slope
+from .slopecauses import clamped, slope
 from .stackcauses import stacks
 
 if TYPE_CHECKING:

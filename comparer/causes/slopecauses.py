@@ -1,4 +1,4 @@
-"""Whether elements of one sign differ by a factor, and those of the other agree."""
+"""Whether only elements on one side of a number differ: cut off there, or of another slope."""
 
 from __future__ import annotations
 
@@ -7,14 +7,40 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
+from .contrast import EXPLAINED, little
 
 if TYPE_CHECKING:
     from .contrast import Contrast
 
-__all__ = ["slope"]
+__all__ = ["clamped", "slope"]
 
 LEAST_BELOW = 8
 """Elements of each sign from which on one factor for those of one sign means something."""
+
+
+def clamped(sides: Contrast) -> Cause | None:
+    """See whether one side is the other, cut off at its extremes."""
+    for name, other, wide, narrow in (
+        ("candidate", "reference", sides.reference, sides.candidate),
+        ("reference", "candidate", sides.candidate, sides.reference),
+    ):
+        low, high = float(narrow.min()), float(narrow.max())
+        cut = np.clip(wide, low, high)
+        left = float(np.linalg.norm((cut - narrow).ravel()))
+        if low == high or left > min(EXPLAINED * sides.error, little(narrow, sides.unit)):
+            continue
+        ends = [
+            f"at {word} {f'{end:.6g}'}"
+            for word, end, is_cut in (("least", low, wide < low), ("most", high, wide > high))
+            if is_cut.sum() > 1
+        ]
+        if ends:
+            return Cause(
+                name=CauseName.FUNCTION,
+                text=f"the {name} is the {other}, clamped to {' and '.join(ends)}",
+                numbers={"low": low, "high": high, "side": name},
+            )
+    return None
 
 
 def slope(sides: Contrast) -> Cause | None:

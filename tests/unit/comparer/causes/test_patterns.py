@@ -105,3 +105,11 @@ def test_other_elements_of_the_same_distribution_are_no_other_order(
     result = origin(expected.astype(dtype), normal(4, 8, 40, 40, seed=82).astype(dtype), tmp_path)
 
     assert names(result) == []
+
+
+def test_a_small_tensor_that_is_roughly_a_multiple_or_a_clamp_is_neither(tmp_path: Path) -> None:
+    other = TOKENS + np.float32(0.2) * normal(*TOKENS.shape, seed=7)
+
+    found = names(origin(TOKENS, other * np.float32(0.002), tmp_path))
+
+    assert {"factor", "function"}.isdisjoint(found)
