@@ -156,10 +156,11 @@ def _wrong(heads: Heads, right: Form) -> Iterator[_Way]:
     yield heads, replace(right, is_unmoved=True)
     if heads.is_grouped:
         yield heads, replace(right, is_tiled=True)
-    else:
+    if len({part.shape for part in heads.parts}) == 1:
         one, two, three = right.order
         for order in ((two, one, three), (one, three, two), (three, two, one)):
             yield heads, replace(right, order=order)
+    if not heads.is_grouped:
         yield from _otherwise_split(heads, right)
     yield from _otherwise_turned(heads, right)
 

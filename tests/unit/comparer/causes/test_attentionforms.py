@@ -172,3 +172,29 @@ def test_a_tensor_that_could_be_a_mask_of_other_scores_is_left_alone(tmp_path: P
     result = glued(grouped(), grouped(cap=30.0), tmp_path, other, whole, QUERY, KEY, VALUE)
 
     assert names(result) == ["attention"]
+
+
+def test_keys_of_another_length_are_not_taken_for_queries(tmp_path: Path) -> None:
+    memory = normal(2, 9, 8, seed=73)
+    paths = []
+    for side, much in enumerate((1.0, 1.7)):
+        query, key, value = (
+            given @ part.T
+            for given, part in zip((TOKENS, memory, memory), np.split(PACKED, 3), strict=True)
+        )
+        scores = np.exp(query @ key.swapaxes(1, 2) * 8**-0.5)
+        mixed = (scores / scores.sum(2, keepdims=True)) ** much @ value @ BEHIND.T
+        kind = "MultiheadAttention"
+        built = DumpBuilder().module("", "Net")
+        built.module("m", kind, class_path=f"torch.nn.modules.activation.{kind}",
+                     attributes={"num_heads": 1, "batch_first": True})  # fmt: skip
+        built.module("m.out_proj", "Linear", class_path="torch.nn.modules.linear.Linear")
+        built.tensor("m", "in_proj_weight", PACKED, role=Role.WEIGHT)
+        built.tensor("m.out_proj", "weight", BEHIND, role=Role.WEIGHT)
+        built.enter("", inputs=[TOKENS, memory])
+        built.call("m", inputs=[TOKENS, memory, memory], outputs=[mixed])
+        paths.append(built.leave(outputs=[mixed]).write(tmp_path / str(side)))
+
+    result = compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-5)).origins[0]
+
+    assert "attention" not in names(result)
