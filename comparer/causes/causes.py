@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer.locating.between import first_inside, name_of, outermost
+from padiff.comparer.locating.between import first_inside, made_by, name_of, outermost
 from padiff.comparer.locating.moving import holds_the_same
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Tolerance, Verdict
 from padiff.dumpfile import Phase, Role
@@ -154,7 +154,8 @@ def _own_record(
     end, tree = divergence.pair.reference, sides.tree
     if is_inner and end is not None:
         known = tree.records[position][0][0]
-        return outermost(tree.reference_flow, tree.reference.records[known], end.call)
+        given = outermost(tree.reference_flow, tree.reference.records[known], end.call)
+        return made_by(tree, given)
     if is_inner or end is None or tree.pairs[position].reference is end:
         return None
     own = [] if end.call is None else sides.tree.reference_flow.records(end.call, Role.OUTPUT)

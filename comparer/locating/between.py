@@ -11,6 +11,8 @@ from .calltree import is_bad
 from .dataflow import Made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from padiff.dumpfile import Index, RecordInfo
 
     from .calltree import CallTree
@@ -24,6 +26,7 @@ __all__ = [
     "feeders",
     "first_inside",
     "glue",
+    "made_by",
     "name_of",
     "other_classes",
     "outermost",
@@ -164,25 +167,56 @@ def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -
 def first_inside(tree: CallTree, call: int) -> int | None:
     """Find the diverged tensor that the code of a call made first: for a call inside, or to return.
 
-    What a call inside only hands on is judged at the calls inside that.
+    What a call inside only hands on is judged at the calls inside that, and a call whose outputs
+    have no counterpart is code like any other.
 
     Returns:
         The place of its pair; None if the call has no calls inside or a call inside made it.
     """
-    inside = tree.reference_flow.inside
-    if call not in inside:
+    if call not in tree.reference_flow.inside:
         return None
-    bad = []
-    for child in inside[call]:
-        bad += tree.bad(child, Role.INPUT)
-        given = {value for place in tree.tainted(child, Role.INPUT) for value in tree.values(place)}
-        for deeper in inside.get(child, ()) if given else ():
-            bad += [one for one in tree.bad(deeper, Role.INPUT) if given & set(tree.values(one))]
-    bad += tree.bad(call, Role.OUTPUT)
+    bad = [*_bad_inputs(tree, call), *tree.bad(call, Role.OUTPUT)]
     if not bad:
         return None
     place = min(bad, key=tree.order)
     return place if is_bad(tree.pairs[place]) else None
+
+
+def _bad_inputs(tree: CallTree, call: int) -> Iterator[int]:
+    """Yield the places of the diverged inputs of what the code of a call calls."""
+    inside, waiting = tree.reference_flow.inside, [call]
+    while waiting:
+        for child in inside.get(waiting.pop(), ()):
+            yield from tree.bad(child, Role.INPUT)
+            tainted = tree.tainted(child, Role.INPUT)
+            if not _is_judged(tree, child):
+                waiting.append(child)
+            elif tainted:
+                given = {value for place in tainted for value in tree.values(place)}
+                for deeper in inside.get(child, ()):
+                    bad = tree.bad(deeper, Role.INPUT)
+                    yield from (one for one in bad if given & set(tree.values(one)))
+
+
+def _is_judged(tree: CallTree, call: int) -> bool:
+    """Tell whether any output of a call was compared with that of a partner."""
+    pairs = (pair for _, pair in tree.of_call(call, Role.OUTPUT))
+    return any(pair.metrics is not None or pair.equal_digest for pair in pairs)
+
+
+def made_by(tree: CallTree, record: RecordInfo) -> RecordInfo:
+    """Follow a tensor into calls whose outputs have no counterpart, to the one whose code made it.
+
+    Args:
+        tree: Both sides.
+        record: Of the reference.
+    """
+    while (feed := tree.reference_flow.feed(record)).made is Made.CALL:
+        source = None if feed.source is None else tree.reference.records[feed.source]
+        if source is None or source.call is None or _is_judged(tree, source.call):
+            break
+        record = source
+    return record
 
 
 def outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:

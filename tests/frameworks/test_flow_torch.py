@@ -298,9 +298,11 @@ def test_a_module_of_another_kind_is_said(tmp_path: Path) -> None:
     reference = recorded(Gated(nn.SiLU()), tmp_path / "a")
     candidate = recorded(Gated(nn.GELU()), tmp_path / "b")
 
-    evidence = compare_dumps(reference, candidate).origins[0].evidence
+    first = compare_dumps(reference, candidate).origins[0]
 
-    assert "attribute act: a SiLU on the reference, a GELU on the candidate" in evidence
+    assert first.pair.reference is not None
+    assert first.pair.reference.address.module == "act"
+    assert "the reference is silu of own input[0], the candidate gelu" in first.evidence[0]
 
 
 def test_a_cut_gradient_is_said(tmp_path: Path) -> None:
