@@ -59,11 +59,16 @@ class Groups:
         start, table = [-1] * len(groups[0]), [-1] * len(groups[0])
         column, meets = [0] * len(groups[1]), [-2] * len(groups[1])
         common = [len(groups[0]) + number for number in range(len(groups[1]))]
-        flat, length = [np.zeros(1)], 1
-        for number, (size, ours) in enumerate(cells[0].items()):
-            theirs = cells[1].get(size, [])
-            if not theirs:
-                continue
+        met = [(ours, cells[1][size]) for size, ours in cells[0].items() if size in cells[1]]
+        alone = [both for both in met if len(both[0]) == len(both[1]) == 1]
+        single = [_alone(groups[0][ours[0]], groups[1][theirs[0]]) for ours, theirs in alone]
+        for number, ((one,), (two,)) in enumerate(alone):
+            start[one], table[one], column[two], meets[two] = 1 + number, number, 0, number
+            if single[number] > 0:
+                common[two] = one
+        flat, length = [np.array([0.0, *single])], 1 + len(single)
+        rest = (both for both in met if len(both[0]) > 1 or len(both[1]) > 1)
+        for number, (ours, theirs) in enumerate(rest, len(alone)):
             base = _score([groups[0][g] for g in ours], [groups[1][g] for g in theirs])
             for place, group in enumerate(ours):
                 start[group], table[group] = length + place * len(theirs), number
@@ -104,12 +109,14 @@ def _by_size(groups: Sequence[Group]) -> dict[int, list[int]]:
     return found
 
 
+def _alone(reference: Group, candidate: Group) -> float:
+    """Score the only two groups of a size."""
+    known = fit(reference[0], candidate[0])
+    return known + likeness(reference[1], candidate[1]) if known > 0 else FORBIDDEN
+
+
 def _score(reference: Sequence[Group], candidate: Sequence[Group]) -> Floats:
     """Score all groups with all, by what fits and by words."""
-    if len(reference) == len(candidate) == 1:
-        (token, words), (other, others) = reference[0], candidate[0]
-        known = fit(token, other)
-        return np.array([[known + likeness(words, others) if known > 0 else FORBIDDEN]])
     table = WordTable([words for _, words in reference], [words for _, words in candidate])
     columns = np.arange(len(candidate))
     base = np.full((len(reference), len(candidate)), FORBIDDEN)
@@ -132,8 +139,6 @@ def _fits(token: Token, candidate: Sequence[Group]) -> Floats:
 
 def _mutual(base: Floats) -> list[tuple[int, int]]:
     """Give the groups that are the best of each other."""
-    if base.size == 1:
-        return [(0, 0)] if base[0, 0] > 0 else []
     best, back = base.argmax(axis=1).tolist(), base.argmax(axis=0).tolist()
     return [(r, c) for r, c in enumerate(best) if back[c] == r and base[r, c] > 0]
 

@@ -124,6 +124,10 @@ def _clear(mine: Sequence[int], theirs: Sequence[int], near: Floats) -> Iterator
 
 def distinct_weights(view: View, module: int) -> Iterator[RecordInfo]:
     """Give the distinct weights in and below a module."""
+    own = view.weights[module]
+    if len(own) <= 1 and not view.children[module]:
+        yield from (view.records[record] for record in own)
+        return
     todo, seen = [module], set()
     while todo:
         current = todo.pop()

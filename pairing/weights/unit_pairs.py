@@ -58,6 +58,8 @@ class UnitSearch:
         """How often units or pairs came or went."""
         self._barren: dict[Hashable, int] = {}
         """By what units were asked to have in common, the changes at which that gave nothing."""
+        self._untold: dict[Hashable, tuple[list[Unit], list[Unit]]] = {}
+        """Units among which nothing tells partners, by Python's ids: they are not asked again."""
         self._same, self._loose = of_forms(strict), remembered(loose)
         self._strides = told_strides(self.sides, self._same)
         self._known: list[tuple[int, int]] = []
@@ -195,7 +197,13 @@ class UnitSearch:
             return
         found: list[UnitPair] = []
         for ours, theirs in self._buckets(by_scope(key, self.scopes()) if is_scoped else key):
-            found += resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
+            bucket = is_strict, is_last, tuple(map(id, ours)), tuple(map(id, theirs))
+            if bucket in self._untold:
+                continue
+            pairs = resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
+            found += pairs
+            if not pairs:
+                self._untold[bucket] = ours, theirs
         before = self._changes
         self.take(self._settled(pair) for pair in found if self._is_possible(pair))
         if self._changes == before:
