@@ -152,6 +152,29 @@ class Sides:
                 found.append((name_of(self.reference.index, one, inside=inside), array))
         return found
 
+    def switches(self, record: RecordInfo) -> list[tuple[str, Array]]:
+        """Give the boolean tensors that the code of a tensor was given, as masks of both kinds.
+
+        0 where seen, far below where hidden: True is seen in one kind of mask, hidden in another.
+        """
+        call = record.call
+        if call is None:
+            return []
+        index, flow = self.reference.index, self.tree.reference_flow
+        own = call if record.role is Role.OUTPUT else index.calls[call].parent
+        given = [] if own is None else flow.records(own, Role.INPUT)
+        path, found = "" if own is None else self.tree.path(own), []
+        for one in given:
+            value = None if one.value is None else index.values[one.value]
+            if value is None or value.dtype != "bool" or value.content is not Content.FULL:
+                continue
+            if value.size > MOST_AT_HAND:
+                continue
+            array, name = self.reference.array(one), name_of(index, one, inside=path)
+            found.append((f"{name} (True is seen)", np.where(array, 0.0, -1e30)))
+            found.append((f"{name} (True is hidden)", np.where(array, -1e30, 0.0)))
+        return found
+
     def taken(self, record: RecordInfo) -> set[str]:
         """Name what calls gave that another call of the same code took, before a tensor was made.
 

@@ -63,8 +63,9 @@ def _tanh_gelu(x: Array) -> Array:
     return result
 
 
+PLAIN = "its input unchanged"
 FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    "its input unchanged": lambda x: x,
+    PLAIN: lambda x: x,
     "minus its input": lambda x: -x,
     "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
@@ -144,7 +145,9 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
             right = _first_gate(sides.is_reference, gate, factor)
             if right is None:
                 continue
-            text = f"the reference is {factor_name} times {right} of {name}, the candidate "
+            is_plain = right == PLAIN
+            of = name if is_plain else f"{right} of {name}"
+            text = f"the reference is {factor_name} times {of}, the candidate "
             wrong, swapped = _first_gate(sides.fits, gate, factor), None
             alone = None
             if wrong is None:
@@ -170,7 +173,8 @@ def _alone(
     """Name the one factor of a product that the candidate is without the other."""
     if sides.fits(factor[1]):
         return factor[0]
-    return f"{function} of {gate[0]}" if sides.fits(FUNCTIONS[function](gate[1])) else None
+    name = gate[0] if function == PLAIN else f"{function} of {gate[0]}"
+    return name if sides.fits(FUNCTIONS[function](gate[1])) else None
 
 
 def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> str | None:

@@ -92,9 +92,8 @@ def normalisation(
         bias: The layer's, None if it has none.
         eps: The reference's, as its attributes say.
     """
-    if source.shape != sides.reference.shape or isinstance(eps, bool):
-        return None
-    if any(
+    is_like = source.shape == sides.reference.shape and not isinstance(eps, bool)
+    if not is_like or any(
         state is not None and (not state.ndim or state.shape != source.shape[-state.ndim :])
         for state in (weight, bias)
     ):
@@ -104,6 +103,11 @@ def normalisation(
     right = _first(layer, known, sides.is_reference)
     if right is None:
         return None
+    if sides.fits(source):
+        text = f"the reference is {right}, the candidate its input unchanged: the norm is left out"
+        return Cause(
+            name=CauseName.FUNCTION, text=text, numbers={"reference": str(right), "candidate": ""}
+        )
     found = _epsilon(sides.candidate, layer, right)
     if abs(found - known) > ROUND * known and sides.fits(layer.apply(right, found)):
         kind = "LayerNorm" if right.is_centred else "RMSNorm"

@@ -178,7 +178,8 @@ class Search:
     def _unused(self) -> Sequence[tuple[str, Array]]:
         """Give what was at hand and no call of the same code has taken."""
         taken = self._sides.taken(self._record)
-        return [one for one in self._finite() if one[0] not in taken]
+        switches = self._sides.switches(self._record)
+        return [*switches, *(one for one in self._finite() if one[0] not in taken)]
 
     def _vectors(self) -> Sequence[tuple[str, Array]]:
         """Give what the module keeps that has one number for each feature."""

@@ -198,3 +198,31 @@ def test_keys_of_another_length_are_not_taken_for_queries(tmp_path: Path) -> Non
     result = compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-5)).origins[0]
 
     assert "attention" not in names(result)
+
+
+def test_a_boolean_mask_that_was_given_is_one_of_the_scores(tmp_path: Path) -> None:
+    parts = [normal(2, 6, 8, seed=seed) for seed in (75, 76, 77)]
+    seen = np.array([[1, 1, 1, 1, 0, 0], [1] * 6], bool)[:, None, None]
+
+    def mixed(heads: int) -> Array:
+        query, key, value = (x.reshape(2, 6, heads, -1).transpose(0, 2, 1, 3) for x in parts)
+        scores = np.exp(query @ key.swapaxes(2, 3) * (8 // heads) ** -0.5) * seen
+        made = scores / scores.sum(-1, keepdims=True) @ value
+        whole: Array = made.transpose(0, 2, 1, 3).reshape(2, 6, 8).astype(np.float32)
+        return whole
+
+    paths = []
+    for side, given in enumerate((mixed(2), mixed(4))):
+        built = DumpBuilder().module("", "Net").module("att", "Att", attributes={"num_heads": 2})
+        for name in ("q", "k", "v", "out"):
+            built.module(f"att.{name}", "Part")
+        built.enter("", inputs=[TOKENS, seen]).enter("att", inputs=[TOKENS, seen])
+        for name, array in zip("qkv", parts, strict=True):
+            built.call(f"att.{name}", inputs=[TOKENS], outputs=[array])
+        built.call("att.out", inputs=[given], outputs=[given * 2])
+        built.leave(outputs=[given * 2]).leave(outputs=[given * 2])
+        paths.append(built.write(tmp_path / str(side)))
+
+    result = compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-5)).origins[0]
+
+    assert "2 heads on the reference, 4 on the candidate" in result.causes[0].text

@@ -81,7 +81,7 @@ def test_a_product_of_which_one_factor_is_left_is_named(tmp_path: Path) -> None:
 
     result = glued(TOKENS * between[-1], between[-1], tmp_path, *between)
 
-    assert "the candidate part4 output alone" in result.causes[0].text
+    assert "times (root) input[0], the candidate part4 output alone" in result.causes[0].text
 
 
 def block(path: Path, made: Array, scale: Array) -> Path:

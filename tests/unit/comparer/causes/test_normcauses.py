@@ -46,6 +46,7 @@ WRONG = [
     (RMS, LAYER, "RMSNorm with its weight, the candidate LayerNorm with its weight: the mean is"),
     (LAYER + BIAS, RMS + BIAS, "the mean is not taken off"),
     (LAYER + BIAS, LAYER, "its bias is left out"),
+    (RMS, SOURCE, "the candidate its input unchanged: the norm is left out"),
     (LAYER + BIAS, normalised(SOURCE, is_centred=True, weight=ONE) + BIAS, "weight is left out"),
     (RMS, normalised(SOURCE, is_centred=False, weight=1 + WEIGHT), "with 1 + its weight"),
 ]
