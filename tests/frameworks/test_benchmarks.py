@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COUNTS = {
     "between": 2 * len(FRAMEWORKS),
     "comparing": 6 * 3 + 2 + 2,
-    "whole": 8,
+    "whole": 8 + 3,
     "growth": 3 * 6 + 3,
     "startup": 3 + 1,
 }
