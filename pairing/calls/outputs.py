@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import isnan
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,42 +81,54 @@ class _Group:
         changes = np.flatnonzero(np.diff(self._modules)) + 1
         ends = np.append(changes, len(rows))
         self._until = ends[np.searchsorted(changes, np.arange(len(rows)), side="right")]
-        self._sorted: list[tuple[Places, Floats]] = []
-        """Places in ascending order of each extreme, and the extremes; made when asked for."""
+
+    @cached_property
+    def _as_long(self) -> tuple[list[int], list[int]]:
+        """Of each output the first and the end of those that are about as long."""
+        lengths = self._numbers[:, 2]
+        is_long = ~np.isnan(lengths)
+        start = np.searchsorted(lengths, lengths * (1 - _NEAR)) * is_long
+        stop = np.searchsorted(lengths, lengths * (1 + _NEAR), side="right")
+        return start.tolist(), np.where(is_long, stop, len(lengths)).tolist()
+
+    @cached_property
+    def _reached(self) -> list[tuple[Places, list[int], list[int]]]:
+        """By each extreme the outputs in ascending order, and the span of those near each one."""
+        slack = _REACH * np.abs(self._numbers[:, :2]).max(axis=1)
+        found = []
+        for own in self._numbers[:, :2].T:
+            order = own.argsort(kind="stable")
+            ascending = own[order]
+            start = np.searchsorted(ascending, own - slack)
+            stop = np.searchsorted(ascending, own + slack, side="right")
+            found.append((order, start.tolist(), stop.tolist()))
+        return found
 
     def has_rival(self, module: int, call: int, *, is_same: bool) -> bool:
         """Tell whether a call of another module has an output that could be meant."""
         place = self._places[call]
-        start, stop = self._as_long(self._numbers[place, 2])
+        start, stop = self._as_long[0][place], self._as_long[1][place]
         other = self._until[start] if self._modules[start] == module else start
         if other >= stop or not is_same:
             return bool(other < stop)
-        near = np.arange(start, stop)
-        for axis in (0, 1):
-            reached = self._reached(place, axis, near.size)
-            near = near if reached is None else reached
+        near = self._near(place, start, stop)
         for first in range(0, near.size, _CHUNK):
             some = near[first : first + _CHUNK]
             some = some[(some >= start) & (some < stop) & (self._modules[some] != module)]
-            if (alike_numbers(self._numbers[place], self._numbers[some]) >= ALIKE).any():
+            if some.size and (
+                (alike_numbers(self._numbers[place], self._numbers[some]) >= ALIKE).any()
+            ):
                 return True
         return False
 
-    def _as_long(self, length: float) -> tuple[int, int]:
-        lengths = self._numbers[:, 2]
-        if isnan(length):
-            return 0, len(lengths)
-        start = np.searchsorted(lengths, length * (1 - _NEAR))
-        return int(start), int(np.searchsorted(lengths, length * (1 + _NEAR), side="right"))
-
-    def _reached(self, place: int, axis: int, count: int) -> Places | None:
-        """Give the outputs whose extreme is near one's, if they are fewer than so many."""
-        if not self._sorted:
-            orders = [self._numbers[:, one].argsort(kind="stable") for one in (0, 1)]
-            self._sorted = [(order, self._numbers[order, one]) for one, order in enumerate(orders)]
-        order, ascending = self._sorted[axis]
-        own = self._numbers[place]
-        slack = _REACH * max(abs(own[0]), abs(own[1]))
-        start = np.searchsorted(ascending, own[axis] - slack)
-        stop = np.searchsorted(ascending, own[axis] + slack, side="right")
-        return order[start:stop] if stop - start < count else None
+    def _near(self, place: int, start: int, stop: int) -> Places:
+        """Give outputs of which all that are alike are some: the fewest that are found at once."""
+        spans = [
+            (last[place] - first[place], axis)
+            for axis, (_, first, last) in enumerate(self._reached)
+        ]
+        count, axis = min(spans)
+        if count >= stop - start:
+            return np.arange(start, stop)
+        order, first, last = self._reached[axis]
+        return order[first[place] : last[place]]
