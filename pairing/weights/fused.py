@@ -64,10 +64,11 @@ def pair_fused(search: UnitSearch) -> Fused:
         families = Families(search.sides[parts], lone[parts])
         lacking = Lacking(search.sides[parts], (search.left, search.right)[parts])
         done: list[Unit] = []
+        gone: set[int] = set()
+        """Python's ids of paired parts: values tell those of other scopes, too."""
         for scope, units in wholes.items():
-            for unit, members in filled(
-                search.sides[whole], units, others.get(scope, []), families
-            ):
+            free = [unit for unit in others.get(scope, ()) if id(unit) not in gone]
+            for unit, members in filled(search.sides[whole], units, free, families):
                 filling = Filling(
                     sides=search.sides, unit=unit, parts=members, lacking=lacking, is_join=is_join
                 )
@@ -75,6 +76,7 @@ def pair_fused(search: UnitSearch) -> Fused:
                 if made.pairs:
                     found.append(made)
                     done += [unit, *members.units]
+                    gone.update(map(id, members.units))
                     families.take(members.units)
         search.drop(done)
     return Fused(

@@ -53,6 +53,10 @@ class Parts:
     roles: tuple[str, ...] = ()
     """What each is, in the usual order (``q``, ``k``, ``v``); empty if their names do not say."""
 
+    def is_of(self, other: Parts) -> bool:
+        """Tell whether they are the same units, in whichever order."""
+        return {id(unit) for unit in self.units} == {id(unit) for unit in other.units}
+
     def spelled(self, leaf: str) -> tuple[int, ...] | None:
         """Give the order in which the name of the fused unit spells the parts, None if not."""
         if not self.roles:

@@ -109,8 +109,9 @@ def filled(
     late: list[Unit] = []
     for unit in units:
         members = _members(unit, list(free.values())) if len(free) <= _MANY_LONE else None
-        if members is None:
-            members = families.of_values(side, unit)
+        told = families.of_values(side, unit)
+        if told is not None and (members is None or not told.is_of(members)):
+            members = told  # values say more than names and sizes
         if members is None:
             late.append(unit)
             continue

@@ -400,3 +400,37 @@ def test_spare_copies_of_a_layer_are_no_partners_for_what_a_fused_one_is_made_of
 
     assert shown["all.weight"] == "q.weight + k.weight + v.weight: concat 0 | transpose"
     assert set(shown) - {"all.weight"} <= {"a.weight", "b.weight", "c.weight", "d.weight"}
+
+
+def test_values_of_fused_layers_say_more_than_where_their_parts_lie() -> None:
+    """Each fused layer lies in the container of the other one's parts."""
+    parts = {place: [_random(6, 6) for _ in "qkv"] for place in ("block", "mix")}
+    known = _random(5, 6)
+    one = _side(
+        "torch",
+        {
+            "block": ("user.Block", {}),
+            "mix": ("user.Block", {}),
+            "block.out": ("torch.nn.Linear", {"weight": known}),
+            **{
+                f"{place}.{name}": ("torch.nn.Linear", {"weight": part})
+                for place, own in parts.items()
+                for name, part in zip("qkv", own, strict=True)
+            },
+        },
+    )
+    two = _side(
+        "paddle",
+        {
+            "a": ("user.Part", {}),
+            "b": ("user.Part", {}),
+            "a.x": ("paddle.nn.Linear", {"weight": known.T}),
+            "a.y": ("paddle.nn.Linear", {"weight": np.concatenate(parts["mix"]).T}),
+            "b.z": ("paddle.nn.Linear", {"weight": np.concatenate(parts["block"]).T}),
+        },
+    )
+
+    shown = _shown(plan_weights(one, two), one, two)
+
+    assert shown["a.y.weight"].startswith("mix.q.weight + mix.k.weight + mix.v.weight")
+    assert shown["b.z.weight"].startswith("block.q.weight + block.k.weight + block.v.weight")
