@@ -140,9 +140,10 @@ def _small(count: int) -> Figure:
     tolerances, shapes = [TOLERANCE] * each, [(SMALL_ELEMENTS,)] * each
     room = Room()
     began = time.process_time()
-    for _ in range(count // each):
+    batches = -(-count // each)
+    for _ in range(batches):
         measure_small(known, found, tolerances, shapes=shapes, mean=False, room=room)
-    batched = (time.process_time() - began) / (count // each * each)
+    batched = (time.process_time() - began) / (batches * each)
     began = time.process_time()
     for one, other in zip(known, found, strict=True):
         measure(one, other, TOLERANCE)
