@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.dumpfile import Role
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import PairedBy, SideName
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.weight_text import names_of, plan_to_toml, problems_of
 from tests.support.dumps import DumpBuilder, MemorySide
-
-if TYPE_CHECKING:
-    from padiff.pairing.weights.weight_plan import WeightPlan
+from tests.support.planning import shown, side_of
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(7)
-
-
-def _side(
-    framework: str,
-    leaves: dict[str, tuple[str, dict[str, Array]]],
-    *,
-    buffers: frozenset[str] = frozenset(),
-) -> MemorySide:
-    builder = DumpBuilder(framework=framework).module("", "Net", class_path="user.Net")
-    for path, (class_path, arrays) in leaves.items():
-        builder.module(path, class_path.rpartition(".")[2], class_path=class_path)
-        for name, array in arrays.items():
-            role = Role.BUFFER if name in buffers else Role.WEIGHT
-            builder.tensor(path, name, array, role=role)
-    return builder.side()
 
 
 def _random(*shape: int) -> Array:
     return RNG.normal(size=shape)
 
 
-def _shown(plan: WeightPlan, reference: MemorySide, candidate: MemorySide) -> dict[str, str]:
-    return {
-        names_of(candidate, [pair.candidate]): f"{names_of(reference, pair.reference)}: {pair.rule}"
-        for pair in plan.pairs
-    }
-
-
 def test_square_linear_is_transposed_by_its_class() -> None:
-    one = _side("torch", {"fc": ("torch.nn.Linear", {"weight": _random(4, 4)})})
-    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(4, 4)})})
-    three = _side("paddle", {"fc": ("paddle.compat.nn.Linear", {"weight": _random(4, 4)})})
+    one = side_of("torch", {"fc": ("torch.nn.Linear", {"weight": _random(4, 4)})})
+    two = side_of("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(4, 4)})})
+    three = side_of("paddle", {"fc": ("paddle.compat.nn.Linear", {"weight": _random(4, 4)})})
 
-    assert _shown(plan_weights(one, two), one, two) == {"fc.weight": "fc.weight: transpose"}
-    assert _shown(plan_weights(one, three), one, three) == {"fc.weight": "fc.weight: identity"}
+    assert shown(plan_weights(one, two), one, two) == {"fc.weight": "fc.weight: transpose"}
+    assert shown(plan_weights(one, three), one, three) == {"fc.weight": "fc.weight: identity"}
 
 
 def test_linear_of_swapped_sizes_is_missing_although_it_would_fit_as_it_lies() -> None:
-    one = _side("torch", {"fc": ("torch.nn.Linear", {"weight": _random(7, 4)})})
-    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(7, 4)})})
+    one = side_of("torch", {"fc": ("torch.nn.Linear", {"weight": _random(7, 4)})})
+    two = side_of("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(7, 4)})})
 
     plan = plan_weights(one, two)
 
@@ -69,17 +44,17 @@ def test_linear_of_swapped_sizes_is_missing_although_it_would_fit_as_it_lies() -
 
 
 def test_matrix_of_unknown_class_lies_as_its_shape_demands() -> None:
-    one = _side("torch", {"lm_head": ("torch.nn.Linear", {"weight": _random(9, 4)})})
-    two = _side("paddle", {"lm_head": ("user.LMHead", {"weight": _random(9, 4)})})
-    three = _side("paddle", {"lm_head": ("user.LMHead", {"weight": _random(4, 9)})})
+    one = side_of("torch", {"lm_head": ("torch.nn.Linear", {"weight": _random(9, 4)})})
+    two = side_of("paddle", {"lm_head": ("user.LMHead", {"weight": _random(9, 4)})})
+    three = side_of("paddle", {"lm_head": ("user.LMHead", {"weight": _random(4, 9)})})
 
-    assert _shown(plan_weights(one, two), one, two)["lm_head.weight"].endswith("identity")
-    assert _shown(plan_weights(one, three), one, three)["lm_head.weight"].endswith("transpose")
+    assert shown(plan_weights(one, two), one, two)["lm_head.weight"].endswith("identity")
+    assert shown(plan_weights(one, three), one, three)["lm_head.weight"].endswith("transpose")
 
 
 def test_square_matrix_of_unknown_class_is_ambiguous_with_both_layouts() -> None:
-    one = _side("torch", {"head": ("torch.nn.Linear", {"weight": _random(4, 4)})})
-    two = _side("paddle", {"head": ("user.Head", {"weight": _random(4, 4)})})
+    one = side_of("torch", {"head": ("torch.nn.Linear", {"weight": _random(4, 4)})})
+    two = side_of("paddle", {"head": ("user.Head", {"weight": _random(4, 4)})})
 
     (pair,) = plan_weights(one, two).ambiguous
 
@@ -91,9 +66,9 @@ def test_square_matrix_of_unknown_class_is_ambiguous_with_both_layouts() -> None
 
 def test_equal_values_settle_a_square_matrix_of_unknown_class() -> None:
     values = _random(4, 4)
-    one = _side("torch", {"head": ("torch.nn.Linear", {"weight": values})})
+    one = side_of("torch", {"head": ("torch.nn.Linear", {"weight": values})})
     for array, rule in ((values, "identity"), (np.array(values.T, order="C"), "transpose")):
-        two = _side("paddle", {"head": ("user.Head", {"weight": array})})
+        two = side_of("paddle", {"head": ("user.Head", {"weight": array})})
 
         (pair,) = plan_weights(one, two).pairs
 
@@ -104,32 +79,36 @@ def test_equal_values_settle_a_square_matrix_of_unknown_class() -> None:
 
 def test_names_tell_modules_apart_whatever_their_order() -> None:
     names = ("q_proj", "k_proj", "v_proj", "o_proj")
-    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
+    one = side_of("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
     others = {"value": "v_proj", "query": "q_proj", "out": "o_proj", "key": "k_proj"}
-    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in others})
+    two = side_of("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in others})
 
-    shown = _shown(plan_weights(one, two), one, two)
+    found = shown(plan_weights(one, two), one, two)
 
-    assert shown == {f"{n}.weight": f"{m}.weight: transpose" for n, m in others.items()}
+    assert found == {f"{n}.weight": f"{m}.weight: transpose" for n, m in others.items()}
 
 
 def test_equal_numbers_are_no_names_where_one_side_counts_activations_too() -> None:
     def stack(framework: str, numbers: tuple[int, ...]) -> MemorySide:
         kind = f"{framework}.nn.Linear"
-        return _side(
+        return side_of(
             framework, {f"net.{one}": (kind, {"weight": _random(4, 4)}) for one in numbers}
         )
 
     one, two = stack("torch", (0, 2, 4)), stack("paddle", (0, 1, 2))
 
-    assert _shown(plan_weights(one, two), one, two) == {
+    assert shown(plan_weights(one, two), one, two) == {
         f"net.{found}.weight": f"net.{2 * found}.weight: transpose" for found in range(3)
     }
 
 
 def test_what_nothing_tells_apart_is_ambiguous_and_names_the_others() -> None:
-    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in ("aa", "bb")})
-    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")})
+    one = side_of(
+        "torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in ("aa", "bb")}
+    )
+    two = side_of(
+        "paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")}
+    )
 
     plan = plan_weights(one, two)
 
@@ -139,14 +118,14 @@ def test_what_nothing_tells_apart_is_ambiguous_and_names_the_others() -> None:
 
 def test_values_see_through_names_that_cross() -> None:
     first, second = _random(4, 4), _random(4, 4)
-    one = _side(
+    one = side_of(
         "torch",
         {
             "a": ("torch.nn.Linear", {"weight": first}),
             "b": ("torch.nn.Linear", {"weight": second}),
         },
     )
-    two = _side(
+    two = side_of(
         "torch",
         {
             "a": ("torch.nn.Linear", {"weight": second}),
@@ -154,15 +133,15 @@ def test_values_see_through_names_that_cross() -> None:
         },
     )
 
-    shown = _shown(plan_weights(one, two), one, two)
+    found = shown(plan_weights(one, two), one, two)
 
-    assert shown == {"a.weight": "b.weight: identity", "b.weight": "a.weight: identity"}
+    assert found == {"a.weight": "b.weight: identity", "b.weight": "a.weight: identity"}
 
 
 def test_rotary_and_mask_buffers_may_stay_alone() -> None:
     arrays = {"inv_freq": _random(4), "causal_mask": _random(3, 3)}
-    one = _side("torch", {"rope": ("user.Rope", arrays)}, buffers=frozenset(arrays))
-    two = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(2, 3)})})
+    one = side_of("torch", {"rope": ("user.Rope", arrays)}, buffers=frozenset(arrays))
+    two = side_of("paddle", {"fc": ("paddle.nn.Linear", {"weight": _random(2, 3)})})
 
     missing = [alone.side for alone in plan_weights(one, two).missing]
 
@@ -170,8 +149,8 @@ def test_rotary_and_mask_buffers_may_stay_alone() -> None:
 
 
 def test_parameter_that_is_a_buffer_on_the_other_side_is_paired() -> None:
-    one = _side("torch", {"pos": ("user.Pos", {"table": _random(5, 3)})})
-    two = _side(
+    one = side_of("torch", {"pos": ("user.Pos", {"table": _random(5, 3)})})
+    two = side_of(
         "paddle", {"pos": ("user.Pos", {"table": _random(5, 3)})}, buffers=frozenset({"table"})
     )
 
@@ -180,7 +159,7 @@ def test_parameter_that_is_a_buffer_on_the_other_side_is_paired() -> None:
 
 def test_tied_weights_of_the_candidate_share_the_partner() -> None:
     table, head = _random(6, 4), _random(6, 4)
-    one = _side("torch", {"embed": ("torch.nn.Embedding", {"weight": table})})
+    one = side_of("torch", {"embed": ("torch.nn.Embedding", {"weight": table})})
     builder = DumpBuilder(framework="paddle").module("", "Net", class_path="user.Net")
     builder.module("embed", "Embedding").module("head", "Head", class_path="user.Head")
     builder.tensor("embed", "weight", head, tensor=0).tensor("head", "weight", head, tensor=0)
@@ -192,46 +171,24 @@ def test_tied_weights_of_the_candidate_share_the_partner() -> None:
     assert not plan.missing
 
 
-def test_gate_and_up_in_the_order_of_the_name_are_not_ambiguous() -> None:
-    names = ("gate_proj", "up_proj")
-    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(5, 3)}) for n in names})
-    two = _side("torch", {"gate_up_proj": ("torch.nn.Linear", {"weight": _random(10, 3)})})
-
-    plan = plan_weights(one, two)
-
-    assert str(plan.pairs[0].rule) == "concat 0"
-    assert not plan.ambiguous
-
-
-def test_fused_projection_without_values_is_ambiguous_and_lists_interleaving() -> None:
-    sizes = {"q_proj": 8, "k_proj": 4, "v_proj": 4}
-    one = _side(
-        "torch", {n: ("torch.nn.Linear", {"weight": _random(k, 3)}) for n, k in sizes.items()}
-    )
-    two = _side("paddle", {"qkv_proj": ("paddle.nn.Linear", {"weight": _random(3, 16)})})
-
-    (pair,) = plan_weights(one, two).ambiguous
-
-    options = {str(option.rule) for option in pair.alternatives}
-    assert "interleave 2 | transpose" in options
-
-
 def test_written_plan_is_a_map_that_gives_the_same_plan() -> None:
     names = ("aa", "bb")
-    one = _side("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
-    two = _side("paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")})
+    one = side_of("torch", {n: ("torch.nn.Linear", {"weight": _random(4, 4)}) for n in names})
+    two = side_of(
+        "paddle", {n: ("paddle.nn.Linear", {"weight": _random(4, 4)}) for n in ("x", "y")}
+    )
     plan = plan_weights(one, two)
 
     again = plan_weights(one, two, map_file=MapFile.parse(plan_to_toml(plan, one, two)))
 
-    assert _shown(again, one, two) == _shown(plan, one, two)
+    assert shown(again, one, two) == shown(plan, one, two)
     assert {pair.paired_by for pair in again.pairs} == {PairedBy.MAP}
     assert not again.ambiguous
 
 
 def test_kinds_of_one_size_that_cannot_stand_in_for_each_other_are_missing() -> None:
-    one = _side("torch", {"a": ("torch.nn.Embedding", {"weight": _random(4, 3)})})
-    two = _side("paddle", {"b": ("paddle.nn.Bilinear", {"weight": _random(3, 4)})})
+    one = side_of("torch", {"a": ("torch.nn.Embedding", {"weight": _random(4, 3)})})
+    two = side_of("paddle", {"b": ("paddle.nn.Bilinear", {"weight": _random(3, 4)})})
 
     assert len(plan_weights(one, two).missing) == 2
 
@@ -265,7 +222,7 @@ def test_projections_of_a_users_attention_are_told_by_name_from_those_of_a_frame
     plan = plan_weights(one, two)
 
     assert not plan.ambiguous
-    assert _shown(plan, one, two) == {
+    assert shown(plan, one, two) == {
         f"layers.{layer}.self_attn.{other}_proj.weight": (
             f"layer.{layer}.attention.{name}.weight: transpose"
         )
@@ -320,8 +277,8 @@ def test_a_layer_outside_the_numbered_ones_has_no_place_in_their_order() -> None
     ours |= {"features.1.down": (5, 9), "features.2.0": (9, 3)}
     theirs = {"last.0": (9, 3), "blocks.0.expand": (9, 3), "blocks.0.reduce": (4, 9)}
     theirs |= {"blocks.1.expand": (9, 3), "blocks.1.reduce": (5, 9)}
-    one = _side("torch", {n: ("torch.nn.Conv2d", convolution(*s)) for n, s in ours.items()})
-    two = _side("paddle", {n: ("paddle.nn.Conv2D", convolution(*s)) for n, s in theirs.items()})
+    one = side_of("torch", {n: ("torch.nn.Conv2d", convolution(*s)) for n, s in ours.items()})
+    two = side_of("paddle", {n: ("paddle.nn.Conv2D", convolution(*s)) for n, s in theirs.items()})
 
     plan = plan_weights(one, two)
 
@@ -343,8 +300,8 @@ def test_a_linear_that_lies_the_other_way_is_turned_for_a_convolution_of_one(
     rows: int, columns: int, *, is_turned: bool
 ) -> None:
     weight = _random(rows, columns)
-    linear = _side("paddle", {"fc": ("paddle.nn.Linear", {"weight": weight.T})})
-    conv = _side("torch", {"c": ("torch.nn.Conv2d", {"weight": weight[:, :, None, None]})})
+    linear = side_of("paddle", {"fc": ("paddle.nn.Linear", {"weight": weight.T})})
+    conv = side_of("torch", {"c": ("torch.nn.Conv2d", {"weight": weight[:, :, None, None]})})
     sides = (linear, conv) if is_turned else (conv, linear)
 
     (pair,) = plan_weights(*sides).pairs
@@ -353,84 +310,3 @@ def test_a_linear_that_lies_the_other_way_is_turned_for_a_convolution_of_one(
     made = pair.rule.apply([sides[0].array(source)], target.shape)
     np.testing.assert_array_equal(made, sides[1].array(target))
     assert not pair.is_ambiguous
-
-
-def test_layers_that_both_sides_have_as_many_of_are_no_parts_of_a_larger_one() -> None:
-    """Two convolutions of half the channels would fill a third one, which has a partner too."""
-    small, large = (4, 8, 3, 3), (8, 8, 3, 3)
-
-    def side(framework: str, name: str, paths: tuple[str, ...]) -> MemorySide:
-        shapes = (large, large, small, small)
-        return _side(
-            framework,
-            {
-                path: (name, {"weight": _random(*shape)})
-                for path, shape in zip(paths, shapes, strict=True)
-            },
-        )
-
-    one = side("torch", "torch.nn.Conv2d", ("up.first", "down.second", "left", "right"))
-    two = side("paddle", "paddle.nn.Conv2D", ("a.0", "a.1", "c.x", "c.y"))
-
-    plan = plan_weights(one, two)
-
-    assert (plan.missing, plan.choices) == ((), ())
-    assert {str(pair.rule) for pair in plan.pairs} == {"identity"}
-
-
-def test_spare_copies_of_a_layer_are_no_partners_for_what_a_fused_one_is_made_of() -> None:
-    """One instance of four layers with four copies of it, and q, k, v of its size beside it."""
-    shared, parts = _random(6, 6), [_random(6, 6) for _ in "qkv"]
-    one = _side(
-        "torch",
-        {
-            "shared": ("torch.nn.Linear", {"weight": shared}),
-            **{n: ("torch.nn.Linear", {"weight": p}) for n, p in zip("qkv", parts, strict=True)},
-        },
-    )
-    two = _side(
-        "paddle",
-        {
-            **{n: ("paddle.nn.Linear", {"weight": shared.T}) for n in ("a", "b", "c", "d")},
-            "all": ("paddle.nn.Linear", {"weight": np.concatenate(parts).T}),
-        },
-    )
-
-    shown = _shown(plan_weights(one, two), one, two)
-
-    assert shown["all.weight"] == "q.weight + k.weight + v.weight: concat 0 | transpose"
-    assert set(shown) - {"all.weight"} <= {"a.weight", "b.weight", "c.weight", "d.weight"}
-
-
-def test_values_of_fused_layers_say_more_than_where_their_parts_lie() -> None:
-    """Each fused layer lies in the container of the other one's parts."""
-    parts = {place: [_random(6, 6) for _ in "qkv"] for place in ("block", "mix")}
-    known = _random(5, 6)
-    one = _side(
-        "torch",
-        {
-            "block": ("user.Block", {}),
-            "mix": ("user.Block", {}),
-            "block.out": ("torch.nn.Linear", {"weight": known}),
-            **{
-                f"{place}.{name}": ("torch.nn.Linear", {"weight": part})
-                for place, own in parts.items()
-                for name, part in zip("qkv", own, strict=True)
-            },
-        },
-    )
-    two = _side(
-        "paddle",
-        {
-            "a": ("user.Part", {}),
-            "b": ("user.Part", {}),
-            "a.x": ("paddle.nn.Linear", {"weight": known.T}),
-            "a.y": ("paddle.nn.Linear", {"weight": np.concatenate(parts["mix"]).T}),
-            "b.z": ("paddle.nn.Linear", {"weight": np.concatenate(parts["block"]).T}),
-        },
-    )
-
-    shown = _shown(plan_weights(one, two), one, two)
-
-    assert shown["a.y.weight"].startswith("mix.q.weight + mix.k.weight + mix.v.weight")
-    assert shown["b.z.weight"].startswith("block.q.weight + block.k.weight + block.v.weight")
