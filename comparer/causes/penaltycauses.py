@@ -32,7 +32,8 @@ def penalty(sides: Sides) -> Cause | None:
 
     All that went through the calls agrees, forward and backward, and the gradients of several
     weights do not; and that of a linear layer is not the product of what its calls were given
-    and of the gradients that came back to them, on a side or both.
+    and of the gradients that came back to them, on a side or both. What is tied to another
+    layer's weight holds that one's gradient, too, and says nothing.
     """
     bad = [
         position
@@ -45,8 +46,10 @@ def penalty(sides: Sides) -> Cause | None:
     if len(modules) < FEW or roles != {Role.WEIGHT_GRAD}:
         return None
     for position in bad:
-        both = sides.read(position)
-        given = None if both is None else _given(sides.reference, tree.records[position][0][0])
+        ends = tree.records[position]
+        is_tied = _is_tied(sides.reference, ends[0][0]) or _is_tied(sides.candidate, ends[1])
+        both = None if is_tied else sides.read(position)
+        given = None if both is None else _given(sides.reference, ends[0][0])
         laid = None if given is None else sides.laid_out(position, given)
         if both is None or laid is None or laid.shape != both.reference.shape:
             continue
@@ -68,6 +71,20 @@ def _cause(more: dict[str, bool], count: int) -> Cause:
         "something else adds to them or changes them, as a penalty in the loss does",
         numbers={"weights": count},
     )
+
+
+def _is_tied(side: Side, gradient: int | None) -> bool:
+    """Tell whether the weight that a gradient belongs to is the tensor of another one, too."""
+    if gradient is None:
+        return False
+    found = side.index.records[gradient]
+    weights = [one for one in side.index.records if one.role is Role.WEIGHT]
+    own = {
+        one.tensor
+        for one in weights
+        if one.tensor is not None and (one.module, one.slot) == (found.module, found.slot)
+    }
+    return sum(one.tensor in own for one in weights) > 1
 
 
 def _given(side: Side, record: int) -> Array | None:

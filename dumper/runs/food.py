@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.dumpfile import ConfigError, Content, Role, open_dump
-from padiff.pairing import pair
+from padiff.pairing import kind_of, pair
+from padiff.pairing.kinds import ACTIVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,8 +100,9 @@ class Pantry:
                 )
             for one in pair(known, candidate, map_file=map_file).records:
                 record = candidate.index.records[one.candidate]
-                if record.role is Role.OUTPUT and record.call is not None:
-                    records = [known.index.records[place] for place in one.reference]
+                records = [known.index.records[place] for place in one.reference]
+                is_output = record.role is Role.OUTPUT and record.call is not None
+                if is_output and not _are_exchanged((known, records[0]), (candidate, record)):
                     places = tuple(_place(known, source) for source in records)
                     self._table[_place(candidate, record)] = Food(sources=places, rule=one.rule)
         if not self._table:
@@ -164,6 +166,15 @@ class Pantry:
             raise Unfit(f"shape {target}, the reference has {there}")
         arrays = [self._open.file.array(record) for record in records]
         return food.rule.apply(arrays, target).copy()
+
+
+def _are_exchanged(*ends: tuple[Side, RecordInfo]) -> bool:
+    """Tell whether two outputs are those of activations of different kinds.
+
+    Such a call runs unfed, so that what is around it shows what it did.
+    """
+    kinds = {kind_of(side.index.modules[record.module]) for side, record in ends}
+    return len(kinds) > 1 and kinds <= ACTIVATIONS
 
 
 def _place(side: Side, record: RecordInfo) -> Place:
