@@ -27,6 +27,10 @@ MOST_ELEMENTS = 1 << 22
 """Larger tensors are not looked into."""
 MOST_SOURCES = 24
 """Judged values around that are looked into for each, the nearest."""
+MOST_WORK = 1 << 29
+"""Elements that are read and sorted for a whole side; what is left then stays alone."""
+KEPT_BYTES = 1 << 26
+"""Of the keys of what was looked into, so many are kept for the calls around, the latest."""
 LEAST_TELLING = 16
 """Different elements from which on it is no accident that another tensor has them all.
 
@@ -55,6 +59,8 @@ class Parts:
         self._judged = judged
         self._found: dict[int, str] = {}
         self._keys: dict[tuple[int, int], Keys] = {}
+        """Latest last."""
+        self._left = MOST_WORK
 
     def reason(self, record: RecordInfo) -> str:
         """Say where the elements of a record are judged; empty where they are not."""
@@ -127,18 +133,31 @@ class Parts:
         """Read the different elements of a record, or runs of neighbours, as ascending keys."""
         assert record.value is not None
         key = record.value, width
-        if is_part or key not in self._keys:
-            try:
-                array = self._view.side.array(record)
-            except DumpError:
-                return None
-            if width > 1 and is_part and (not array.ndim or array.shape[-1] < width):
-                return None
-            found = np.unique(_keys(array, width, is_part=is_part))
-            if is_part:
-                return found
+        if not is_part and key in self._keys:
+            self._keys[key] = self._keys.pop(key)
+            return self._keys[key]
+        self._left -= prod(record.shape)
+        if self._left < 0:
+            return None
+        try:
+            array = self._view.side.array(record)
+        except DumpError:
+            return None
+        if width > 1 and is_part and (not array.ndim or array.shape[-1] < width):
+            return None
+        found = np.unique(_keys(array, width, is_part=is_part))
+        if not is_part:
             self._keys[key] = found
-        return self._keys[key]
+            self._forget()
+        return found
+
+    def _forget(self) -> None:
+        """Let go of the keys that were asked for longest ago."""
+        kept = sum(keys.nbytes for keys in self._keys.values())
+        for key in list(self._keys)[:-1]:
+            if kept <= KEPT_BYTES:
+                break
+            kept -= self._keys.pop(key).nbytes
 
 
 def _is_in(own: Keys, there: Keys) -> npt.NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import pytest
 
 from padiff.dumpfile import Role
 from padiff.pairing import Absence, SideName, UnmatchedRecord, pair
+from padiff.pairing.tensors import parts
 from tests.support.dumps import DumpBuilder, MemorySide
 
 if TYPE_CHECKING:
@@ -109,3 +110,30 @@ def test_what_is_joined_from_judged_values_is_covered() -> None:
     found = alone(functional(), attention([joined]), Role.INPUT)
 
     assert found[0].reason.startswith("elements judged at qkv#0 output and ")
+
+
+def test_what_was_looked_into_is_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    forget = parts.Parts._forget
+
+    def forgotten(self: parts.Parts) -> None:
+        forget(self)
+        kept.append(len(self._keys))
+
+    monkeypatch.setattr(parts.Parts, "_forget", forgotten)
+    monkeypatch.setattr(parts, "KEPT_BYTES", 0)
+    joined = np.concatenate([FUSED.reshape(10, 24), np.tile(random(2, 4), (5, 6))])
+
+    found = alone(functional(), attention([joined]), Role.INPUT)
+
+    assert [one.absence for one in found] == [Absence.COVERED]
+    assert len(kept) > 1
+    assert set(kept) == {1}
+
+
+def test_the_work_for_a_side_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MOST_WORK", FUSED.size)
+
+    found = alone(functional(), attention([FUSED[..., :8].copy()]), Role.INPUT)
+
+    assert [one.absence for one in found] == [Absence.MISSING]
