@@ -94,13 +94,9 @@ def _name(flow: Flow, record: RecordInfo, call: int) -> str:
 def cut(tree: CallTree, call: int) -> tuple[str, ...]:
     """Say on which side gradient flow ends in a call, as the flags of its outputs tell."""
     lines = []
-    for place, _ in tree.of_call(call, Role.OUTPUT):
-        known, found = _records(tree, place)
-        if known is None or found is None or known.requires_grad is found.requires_grad:
-            continue
-        side = "candidate" if known.requires_grad else "reference"
+    for output, side in _one_sided(tree, call, Role.OUTPUT):
         lines.append(
-            f"no gradient goes through output{known.slot} on the {side}: the flow is cut there "
+            f"no gradient goes through output{output.slot} on the {side}: the flow is cut there "
             "(detach, no_grad, stop_gradient)"
         )
     for child in tree.children.get(call, ()):
@@ -119,14 +115,19 @@ def cut(tree: CallTree, call: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _cut_before(tree: CallTree, call: int, child: int) -> list[str]:
-    """Say what a call inside is given without gradient on one side only."""
-    lines = []
-    for place, _ in tree.of_call(child, Role.INPUT):
+def _one_sided(tree: CallTree, call: int, role: Role) -> Iterator[tuple[RecordInfo, str]]:
+    """Yield the reference's tensors that want a gradient on one side only, and which lacks it."""
+    for place, _ in tree.of_call(call, role):
         known, found = _records(tree, place)
         if known is None or found is None or known.requires_grad is found.requires_grad:
             continue
-        side = "candidate" if known.requires_grad else "reference"
+        yield known, "candidate" if known.requires_grad else "reference"
+
+
+def _cut_before(tree: CallTree, call: int, child: int) -> list[str]:
+    """Say what a call inside is given without gradient on one side only."""
+    lines = []
+    for known, side in _one_sided(tree, child, Role.INPUT):
         name = name_of(tree.reference, known, inside=tree.path(call))
         lines.append(
             f"no gradient flows back from {name} on the {side}: the flow is cut before it (detach, "
