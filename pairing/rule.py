@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 
-from .steps import COUNTING, JOINING, PICKING, Array, Block, Shape, Step, Verb, parse_step
+from .steps import COUNTING, JOINING, MOVING, PICKING, Array, Block, Shape, Step, Verb, parse_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +76,11 @@ class Rule:
     def is_identity(self) -> bool:
         """Tell whether the candidate holds the reference's elements as they are."""
         return not self.steps
+
+    @property
+    def is_order(self) -> bool:
+        """Tell whether it only moves the elements of one array, so that each is there once."""
+        return all(step.verb in MOVING for step in self.steps)
 
     @property
     def joins(self) -> bool:

@@ -61,6 +61,8 @@ JOINING = frozenset({Verb.CONCAT, Verb.INTERLEAVE, Verb.STACK})
 """The verbs that make one array of several."""
 PICKING = frozenset({Verb.ROWS, Verb.COLUMNS, Verb.GROUPS, Verb.TAKE})
 """The verbs that keep only a part of an array."""
+MOVING = frozenset({Verb.TRANSPOSE, Verb.PERMUTE, Verb.RESHAPE, Verb.INSERT, Verb.SQUEEZE})
+"""The verbs after which each element is there once, as it was."""
 COUNTING = frozenset({Verb.EXPAND, Verb.SUM})
 """The verbs that change how often an element counts."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attribute_notes"]
 
+_Settings = tuple[str, str, tuple[str, ...], bool, str]
 MOST_LINES = 6
 """Differences that are written out, those of the most modules first."""
 MOST_NAMES = 3
@@ -46,13 +47,16 @@ def attribute_notes(
         if found.kind is Kind.ORIGIN and found.pair.reference is not None
     }
     where: dict[str, list[str]] = {}
+    seen: dict[tuple[_Settings, _Settings], tuple[str, ...]] = {}
     for pair in pairing.modules:
         known, found = sides[0].modules[pair.reference], sides[1].modules[pair.candidate]
-        is_same = known is found and frameworks[0] == frameworks[1]
-        if is_same or known.id in told or not _are_comparable(known, found, frameworks):
+        if known.id in told or (known is found and frameworks[0] == frameworks[1]):
             continue
-        for difference in attribute_differences(known, found, frameworks=frameworks):
-            where.setdefault(str(difference), []).append(known.path or "(root)")
+        key = _settings(known), _settings(found)
+        if key not in seen:
+            seen[key] = _differences(known, found, frameworks)
+        for text in seen[key]:
+            where.setdefault(text, []).append(known.path or "(root)")
     lines = [
         f"{text}: in {_names(modules)}, which {'are' if len(modules) > 1 else 'is'} no origin"
         for text, modules in sorted(where.items(), key=lambda one: -len(one[1]))
@@ -60,6 +64,21 @@ def attribute_notes(
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"{len(lines) - MOST_LINES} more attributes differ elsewhere"]
     return tuple(lines)
+
+
+def _settings(module: ModuleInfo) -> _Settings:
+    """Give all that a comparison of settings looks at: most modules of a class are set alike."""
+    said = repr(module.attributes) if module.attributes else ""  # 1 is neither True nor 1.0
+    return module.class_path, module.class_name, module.bases, module.training, said
+
+
+def _differences(
+    known: ModuleInfo, found: ModuleInfo, frameworks: tuple[str, str]
+) -> tuple[str, ...]:
+    """Give what differs between two modules, as text; nothing where that means nothing."""
+    if not _are_comparable(known, found, frameworks):
+        return ()
+    return tuple(map(str, attribute_differences(known, found, frameworks=frameworks)))
 
 
 def _are_comparable(known: ModuleInfo, found: ModuleInfo, frameworks: tuple[str, str]) -> bool:

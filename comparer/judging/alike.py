@@ -1,4 +1,4 @@
-"""Find the pairs of which nothing special is to be known: tensors of one shape and dtype."""
+"""Find the pairs of which nothing special is to be known: tensors of one dtype and size."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from padiff.dumpfile import Content
 
+from .layouts import AS_IT_IS, LaidOut, Layouts
 from .measured import is_small_form
 
 if TYPE_CHECKING:
@@ -27,12 +28,21 @@ Form = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """Pairs that take no layout and hold a value of one shape and dtype on both sides."""
+    """Pairs that hold a value of one dtype and size on both sides, in whatever order."""
 
     equal: list[int]
-    """Places of those whose digests say that all bits are the same."""
+    """Places of those in one order whose digests say that all bits are the same."""
     small: Array
     """Places of the others that are small floating tensors, recorded as a whole; ascending."""
+    layouts: Array
+    """The number of the layout of each of these."""
+    orders: Sequence[Array | None]
+    """By that number, as ``Layouts`` gives them."""
+
+    def laid_out(self, pairs: Sequence[RecordPair]) -> LaidOut:
+        """Take the small ones out of all pairs."""
+        taken = [pairs[place] for place in self.small.tolist()]
+        return LaidOut(pairs=taken, layouts=self.layouts, orders=self.orders)
 
 
 def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) -> Alike:
@@ -46,7 +56,7 @@ def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) 
     places = [
         place
         for place, pair in enumerate(pairs)
-        if not (pair.rule.steps or pair.candidate_rule.steps) and len(pair.reference) == 1
+        if len(pair.reference) == 1 and not pair.candidate_rule.steps
     ]
     records = (
         [reference.records[pairs[place].reference[0]] for place in places],
@@ -55,8 +65,9 @@ def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) 
     values = [
         np.array([-1 if r.value is None else r.value for r in side], np.int64) for side in records
     ]
-    same_shape = [one.shape == other.shape for one, other in zip(*records, strict=True)]
-    both = np.flatnonzero((values[0] >= 0) & (values[1] >= 0) & np.array(same_shape, np.bool_))
+    kept = Layouts()
+    layouts = kept.numbers([pairs[place] for place in places], *records)
+    both = np.flatnonzero((values[0] >= 0) & (values[1] >= 0) & (layouts >= 0))
     known, found = (side[both] for side in values)
     forms: dict[Form, int] = {}
     of_form = [_forms(side.values, forms) for side in (reference, candidate)]
@@ -66,11 +77,17 @@ def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) 
         for side in (reference, candidate)
     ]
     one_form = of_form[0][known] == of_form[1][found]
-    equal = one_form & _same_digests(reference.values, candidate.values, known, found)
+    equal = one_form & (layouts[both] == AS_IT_IS)
+    equal[equal] = _same_digests(reference.values, candidate.values, known[equal], found[equal])
     small = one_form & ~equal & is_whole[0][known] & is_whole[1][found]
     small[small] = has_small[of_form[0][known[small]]]
     every = np.array(places, np.int64)
-    return Alike(equal=every[both[equal]].tolist(), small=every[both[small]])
+    return Alike(
+        equal=every[both[equal]].tolist(),
+        small=every[both[small]],
+        layouts=layouts[both[small]],
+        orders=kept.orders,
+    )
 
 
 def _forms(values: Sequence[ValueInfo], forms: dict[Form, int]) -> Array:

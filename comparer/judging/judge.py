@@ -10,6 +10,7 @@ from padiff.comparer.result import Endpoint, JudgedPair, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
 
 from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
 
     from .basis import Basis
+    from .layouts import LaidOut
     from .noise import Noise
     from .threeway import ThreeWay
 
@@ -149,7 +151,7 @@ class _Judger:
         done = set(alike.equal)
         if alike.small.size and not self._needs_each:
             places = alike.small.tolist()
-            groups.append((places, self._small([pairs[at] for at in places])))
+            groups.append((places, self._small(alike.laid_out(pairs))))
             done.update(places)
         drafts = {at: self._draft(pair) for at, pair in enumerate(pairs) if at not in done}
         told = {at: draft for at, draft in drafts.items() if isinstance(draft, JudgedPair)}
@@ -165,12 +167,12 @@ class _Judger:
         plain = PlainPairs(builder=self._builder, pairs=pairs, groups=groups)
         return JudgedPairs(len(pairs) + len(unmatched), told, plain)
 
-    def _small(self, pairs: Sequence[RecordPair]) -> SmallJudged:
-        """Judge small pairs of one shape and dtype by their elements."""
+    def _small(self, small: LaidOut) -> SmallJudged:
+        """Judge small pairs of one size and dtype by their elements."""
         return judge_small(
             (self._reference, self._candidate),
             self._builder,
-            pairs,
+            small,
             self._bases,
             self._policy,
             mean=self._settings.mode is Mode.MEAN,
@@ -254,52 +256,49 @@ class _Judger:
 
     def _unmatched(self, unmatched: Sequence[UnmatchedRecord]) -> list[JudgedPair]:
         """Give the verdicts on records without partner."""
-        sides = self._builder.reference, self._builder.candidate
         of_reference = [alone.side is SideName.REFERENCE for alone in unmatched]
-        ends = [
-            iter(
-                endpoints(
-                    index,
-                    [
-                        alone.record
-                        for alone, is_reference in zip(unmatched, of_reference, strict=True)
-                        if is_reference is (index is sides[0])
-                    ],
-                )
-            )
-            for index in sides
-        ]
-        return [
-            self._alone(alone, next(ends[0] if is_reference else ends[1]))
-            for alone, is_reference in zip(unmatched, of_reference, strict=True)
-        ]
+        both = list(zip(unmatched, of_reference, strict=True))
+        indexes = (True, self._builder.reference), (False, self._builder.candidate)
+        ends = {
+            side: iter(endpoints(index, [one.record for one, is_known in both if is_known is side]))
+            for side, index in indexes
+        }
+        found = [next(ends[side]) for side in of_reference]
+        told = [self._absence(*each) for each in zip(unmatched, found, strict=True)]
+        return build_all(
+            JudgedPair,
+            len(told),
+            reference=[e if side else None for e, side in zip(found, of_reference, strict=True)],
+            candidate=[None if side else e for e, side in zip(found, of_reference, strict=True)],
+            verdict=[verdict for verdict, _ in told],
+            fatal=[
+                verdict is Verdict.MISSING and self._is_fatal(alone)
+                for (verdict, _), alone in zip(told, unmatched, strict=True)
+            ],
+            reason=[reason for _, reason in told],
+            covered=[alone.absence is Absence.COVERED for alone in unmatched],
+        )
 
-    def _alone(self, alone: UnmatchedRecord, found: Endpoint) -> JudgedPair:
-        """Give the verdict on a record without partner."""
+    def _absence(self, alone: UnmatchedRecord, found: Endpoint) -> tuple[Verdict, str]:
+        """Give the verdict on a record without partner, and the reason."""
+        if alone.absence is not Absence.MISSING:
+            return Verdict.SKIPPED, alone.reason
+        allowance = self._allowance(found)
+        if allowance is None:
+            return Verdict.MISSING, alone.reason
+        return Verdict.SKIPPED, f"allowed to be missing by {allowance!r}"
+
+    def _is_fatal(self, alone: UnmatchedRecord) -> bool:
+        """Tell whether the whole comparison diverges where a record has no partner."""
         is_reference = alone.side is SideName.REFERENCE
         index = self._builder.reference if is_reference else self._builder.candidate
         record = index.records[alone.record]
-        verdict, reason = Verdict.SKIPPED, alone.reason
-        if alone.absence is Absence.MISSING:
-            allowance = self._allowance(found)
-            if allowance is None:
-                verdict = Verdict.MISSING
-            else:
-                reason = f"allowed to be missing by {allowance!r}"
         is_root_output = (
             record.role is Role.OUTPUT
             and record.call is not None
             and index.calls[record.call].parent is None
         )
-        return JudgedPair(
-            reference=found if is_reference else None,
-            candidate=None if is_reference else found,
-            verdict=verdict,
-            fatal=verdict is Verdict.MISSING
-            and (self._same_structure or record.role in FATAL_ROLES or is_root_output),
-            reason=reason,
-            covered=alone.absence is Absence.COVERED,
-        )
+        return self._same_structure or record.role in FATAL_ROLES or is_root_output
 
     def _refused(
         self, references: tuple[RecordInfo, ...], record: RecordInfo, pair: RecordPair

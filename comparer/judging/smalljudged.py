@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .basis import Bases, BasisColumns
     from .blocks import Array
     from .building import Builder
+    from .layouts import LaidOut
     from .tolerance import TolerancePolicy
 
 __all__ = ["SmallJudged", "judge_small"]
@@ -72,7 +73,7 @@ class SmallJudged:
 def judge_small(
     sides: tuple[Side, Side],
     builder: Builder,
-    pairs: Sequence[RecordPair],
+    small: LaidOut,
     bases: Bases,
     policy: TolerancePolicy,
     *,
@@ -84,7 +85,7 @@ def judge_small(
     Args:
         sides: The side held to be right, and the other.
         builder: Makes judged pairs.
-        pairs: Pairs of small tensors of one shape and dtype, recorded as a whole.
+        small: Pairs of small tensors of one dtype and size, recorded as a whole.
         bases: What tolerances are chosen by.
         policy: Chooses them.
         mean: Whether the reference's mean magnitude is wanted.
@@ -93,18 +94,18 @@ def judge_small(
     Raises:
         DumpFormatError: Elements cannot be read.
     """
-    known = [sides[0].index.records[pair.reference[0]] for pair in pairs]
-    found = [sides[1].index.records[pair.candidate] for pair in pairs]
+    known = [sides[0].index.records[pair.reference[0]] for pair in small.pairs]
+    found = [sides[1].index.records[pair.candidate] for pair in small.pairs]
     columns = bases.columns(known, found)
     atol, rtol = policy.choose_columns(known, columns, step=sides[0].index.step)
-    numbers = _Measured(sides, mean=mean).of(known, found, atol, rtol)
+    numbers = _Measured(sides, small, mean=mean).of(known, found, atol, rtol)
     agree = numbers.mismatched() == 0
     bad = np.flatnonzero(~agree)
     for row, metrics in zip(bad.tolist(), numbers.metrics(bad), strict=True):
         agree[row] = agrees(metrics, Tolerance(atol=float(atol[row]), rtol=float(rtol[row])))
     return SmallJudged(
         builder=builder,
-        pairs=pairs,
+        pairs=small.pairs,
         bases=columns,
         atol=atol,
         rtol=rtol,
@@ -154,10 +155,11 @@ class _Numbers:
 
 
 class _Measured:
-    """Measures small pairs in batches of one dtype and size."""
+    """Measures small pairs in batches of one dtype, size and layout."""
 
-    def __init__(self, sides: tuple[Side, Side], *, mean: bool) -> None:
+    def __init__(self, sides: tuple[Side, Side], small: LaidOut, *, mean: bool) -> None:
         self._sides = sides
+        self._layouts, self._orders = small.layouts, small.orders
         self._mean = mean
         self._room = Room()
 
@@ -170,6 +172,7 @@ class _Measured:
             [record.value for record in known],
             [record.value for record in found],
             [record.shape for record in found],
+            self._layouts.tolist(),
             atol.tolist(),
             rtol.tolist(),
             strict=True,
@@ -183,6 +186,8 @@ class _Measured:
         for batch in self._batches(known, distinct):
             rows = distinct[batch]
             references = rows_of(self._sides[0], [known[row] for row in rows.tolist()])
+            moved = self._orders[self._layouts[rows[0]]]
+            references = references if moved is None else references[:, moved]
             candidates = rows_of(self._sides[1], [found[row] for row in rows.tolist()])
             tolerances = atol[rows], rtol[rows]
             part = count_small(
@@ -211,11 +216,12 @@ class _Measured:
     def _batches(self, known: Sequence[RecordInfo], distinct: Array) -> Iterator[Array]:
         """Yield places among the distinct pairs that are measured together."""
         values = self._sides[0].index.values
-        forms: dict[tuple[int, str], list[int]] = {}
-        for place, row in enumerate(distinct.tolist()):
+        forms: dict[tuple[int, str, int], list[int]] = {}
+        rows = zip(distinct.tolist(), self._layouts[distinct].tolist(), strict=True)
+        for place, (row, layout) in enumerate(rows):
             value = values[known[row].value or 0]
-            forms.setdefault((value.size, value.dtype), []).append(place)
-        for (size, _), places in forms.items():
+            forms.setdefault((value.size, value.dtype, layout), []).append(place)
+        for (size, _, _), places in forms.items():
             length = -(-BATCH // size)
             for start in range(0, len(places), length):
                 yield np.array(places[start : start + length])

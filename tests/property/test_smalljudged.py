@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Comparison, Mode, ToleranceRule, compare
+from padiff.comparer.judging.measured import Measurements
 from padiff.comparer.judging.smallpairs import Counted
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Role
@@ -44,30 +45,44 @@ NOISES = st.lists(st.sampled_from([0.0, 1e-7, 1e-4, 0.3]), min_size=5, max_size=
 
 
 def network(
-    path: Path, seed: int, dtype: type[np.floating[Any]], noises: list[float], *, has_nan: bool
+    path: Path,
+    seed: int,
+    dtype: type[np.floating[Any]],
+    noises: list[float],
+    *,
+    has_nan: bool,
+    is_port: bool = False,
 ) -> Path:
-    """Write two products, an activation and a loss, with gradients; some hold the same value."""
+    """Write two products, an activation and a loss, with gradients; some hold the same value.
+
+    A port is Paddle's: weights lie the other way round.
+    """
     random = np.random.default_rng(seed)
 
     def made(*shape: int, noise: float = 0.0) -> Array:
         array = random.standard_normal(shape).astype(dtype)
         return (array * (1 + noise)).astype(dtype)
 
-    built = DumpBuilder().module("", "Net").module("fc1", "Linear").module("act", "ReLU")
-    built.module("fc2", "Linear")
+    def laid(array: Array) -> Array:
+        return np.ascontiguousarray(array.T) if is_port else array
+
+    space = "paddle.nn" if is_port else "torch.nn"
+    built = DumpBuilder(framework=space.partition(".")[0]).module("", "Net")
+    for name, kind in (("fc1", "Linear"), ("act", "ReLU"), ("fc2", "Linear")):
+        built.module(name, kind, class_path=f"{space}.{kind}")
     x, weights = made(4, 6), (made(5, 6), made(3, 5))
     hidden, active = made(4, 5, noise=noises[0]), made(4, 5, noise=noises[1])
     output, gradient = made(4, 3, noise=noises[2]), made(4, 3, noise=noises[3])
     if has_nan:
         hidden[1, 2] = np.nan
-    built.tensor("fc1", "weight", weights[0]).tensor("fc2", "weight", weights[1])
+    built.tensor("fc1", "weight", laid(weights[0])).tensor("fc2", "weight", laid(weights[1]))
     built.enter("", inputs=[x]).call("fc1", inputs=[x], outputs=[hidden])
     built.call("act", inputs=[hidden], outputs=[active])
     built.call("fc2", inputs=[active], outputs=[output]).leave(outputs=[output])
     built.record("", Role.LOSS, made(noise=noises[4]))
     built.record("fc2", Role.GRAD_OUTPUT, gradient)
     built.record("fc2", Role.GRAD_INPUT, made(4, 5, noise=noises[3]), slot="[0]")
-    built.record("fc2", Role.WEIGHT_GRAD, made(3, 5, noise=noises[4]), slot=".weight")
+    built.record("fc2", Role.WEIGHT_GRAD, laid(made(3, 5, noise=noises[4])), slot=".weight")
     return built.write(path)
 
 
@@ -77,24 +92,25 @@ def said(found: Comparison) -> dict[str, Any]:
 
 
 @settings(BUSY, max_examples=40)
-@given(st.integers(0, 99), DTYPES, NOISES, SETTINGS, st.booleans())
+@given(st.integers(0, 99), DTYPES, NOISES, SETTINGS, st.booleans(), st.booleans())
 def test_columns_say_what_each_pair_by_itself_says(
     seed: int,
     dtype: type[np.floating[Any]],
     noises: list[float],
     options: CompareSettings,
     has_nan: bool,
+    is_port: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = (
             network(Path(folder) / "known", seed, dtype, [0.0] * 5, has_nan=has_nan),
-            network(Path(folder) / "found", seed, dtype, noises, has_nan=False),
+            network(Path(folder) / "found", seed, dtype, noises, has_nan=False, is_port=is_port),
         )
         together = compare(*paths, options)
         alone = compare(*paths, replace(options, rules=BY_ITSELF))
 
     drawn = draw(together)
-    if any(noises):
+    if any(noises) or is_port:
         assert said(together)["pairs"] == said(alone)["pairs"]
     # Where something diverged, what is excused and found to be the cause goes by rules, too.
     if not together.divergences:
@@ -149,3 +165,21 @@ def test_one_pair_asked_for_is_the_one_among_all(tmp_path: Path, noise: float) -
     one, every = (compare(*paths, CompareSettings()).steps[0].pairs for _ in range(2))
 
     assert [one[place] for place in reversed(range(len(one)))][::-1] == list(every)
+
+
+def test_weights_that_lie_the_other_way_round_are_measured_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[object] = []
+    monkeypatch.setattr(Measurements, "of", lambda _, *given, **__: looked_at.append(given))
+    paths = (
+        network(tmp_path / "known", 0, np.float32, [0.0] * 5, has_nan=False),
+        network(tmp_path / "found", 0, np.float32, [1e-7] * 5, has_nan=False, is_port=True),
+    )
+
+    pairs = compare(*paths, CompareSettings()).steps[0].pairs
+
+    assert not looked_at, "no pair was read by itself"
+    turned = [pair for pair in pairs if pair.layout == "transpose"]
+    assert len(turned) == 3
+    assert all(pair.metrics and (pair.metrics.max_abs or 0.0) < 1e-5 for pair in turned)

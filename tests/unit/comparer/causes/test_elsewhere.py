@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.comparer.causes import elsewhere
+from padiff.comparer.causes.attributes import attribute_differences
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
+
+    from padiff.dumpfile import ModuleInfo
 
 X = np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -71,3 +77,21 @@ def test_equal_settings_give_no_note_and_many_are_counted(tmp_path: Path) -> Non
     assert notes(same) == []
     assert len(notes(found)) == 6
     assert "2 more attributes differ elsewhere" in found.steps[0].notes
+
+
+def test_modules_that_are_set_alike_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+
+    def counting(known: ModuleInfo, found: ModuleInfo, **named: Any) -> Any:  # noqa: ANN401
+        looked_at.append(known.path)
+        return attribute_differences(known, found, **named)
+
+    monkeypatch.setattr(elsewhere, "attribute_differences", counting)
+    known = net(tmp_path / "known", eps=[1e-5] * 20 + [1e-4])
+
+    found = compare(known, net(tmp_path / "found", eps=[1e-6] * 21), CompareSettings())
+
+    assert len(notes(found)) == 2
+    assert looked_at == ["", "norm0", "norm20"]
