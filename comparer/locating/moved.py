@@ -128,9 +128,7 @@ class _Moved:
         roles = _FORWARD if phase is Phase.FORWARD else _BACKWARD
         if end.address.role not in roles or end.address.phase is not phase:
             return False
-        if self._sides[0].index.calls[end.call].parent is None:
-            return False
-        return pair.metrics is None or pair.metrics.nonfinite_mismatched == 0 or end.shape != ()
+        return self._sides[0].index.calls[end.call].parent is not None
 
     def _is_moved(self, place: int, pair: JudgedPair) -> bool:
         known, found = self._judgement.records[place]
