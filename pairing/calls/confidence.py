@@ -13,7 +13,7 @@ from padiff.pairing.tensors.sketch import alikeness
 from .doubt import Rated, spread
 from .holding import Holding
 from .onesided import OPAQUE
-from .proof import Proofs, with_proofs
+from .proof import OwnEvidence, Proofs, are_proven, own_evidence, with_proofs
 from .rivals import RatedSide
 from .weighing import Weighing
 
@@ -58,8 +58,9 @@ def rate(
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
     weighing = Weighing(sides, modules)
-    rated = _rate_all(weighing, modules, shares)
-    rated, proofs = with_proofs((reference, candidate), calls, rated, weighing.weighed)
+    evidence = own_evidence((reference, candidate), calls)
+    rated = _rate_all(weighing, modules, shares, calls, evidence)
+    rated, proofs = with_proofs((reference, candidate), calls, rated, evidence, weighing.weighed)
     found = spread((reference, candidate), calls, rated, sides[1])
     return _as_sure_as_content(reference, candidate, found, rated, holding), proofs
 
@@ -114,18 +115,31 @@ def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]
     return tuple(view.executed[one][turn] for one in modules if turn < len(view.executed[one]))
 
 
-def _rate_all(weighing: Weighing, modules: Matching, shares: dict[int, float]) -> list[Rated]:
+def _rate_all(
+    weighing: Weighing,
+    modules: Matching,
+    shares: dict[int, float],
+    calls: CallPairs,
+    evidence: OwnEvidence,
+) -> list[Rated]:
     """Rate each pair by itself; a leaf that nothing singles out is weighed if nothing proves it.
+
+    What evidence of its own proves is in no doubt, whatever else might stand in for it.
 
     Returns:
         The pairs, of leaves that are still to be weighed with a confidence of 1.
     """
-    found = [_rate(weighing.views, pair, modules, shares) for pair in modules]
-    told = [
-        place
-        for place, made in enumerate(found)
-        if not made.is_weighed and weighing.are_told(made.pair.reference, made.pair.candidate)
-    ]
+    views = weighing.views
+    found = [_rate(views, pair, modules, shares) for pair in modules]
+    told = []
+    for place, made in enumerate(found):
+        one, two = made.pair.reference, made.pair.candidate
+        if made.is_weighed:
+            continue
+        if are_proven(calls, (views[0].executed[one], views[1].executed[two]), evidence.proven):
+            continue
+        if weighing.are_told(one, two):
+            told.append(place)
     for place, made in zip(told, weighing.weighed([found[place] for place in told]), strict=True):
         found[place] = replace(made, is_confirmed=made.pair.confidence >= 1.0)
     return found

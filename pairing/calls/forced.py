@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -84,20 +85,31 @@ class Forced:
 
     def __init__(
         self,
-        flows: tuple[LayerFlow, LayerFlow],
+        views: tuple[View, View],
+        layers: tuple[Sequence[int], Sequence[int]],
         groups: tuple[Mapping[int, Hashable], Mapping[int, Hashable]] = ({}, {}),
     ) -> None:
-        self._flows = flows
-        self._group: list[list[Hashable]] = [
-            [of.get(rank, size) for rank, size in enumerate(flow.sizes)] if of else [*flow.sizes]
-            for flow, of in zip(flows, groups, strict=True)
-        ]
-        """What each layer shares with those of which one may be its partner."""
+        self._views = views
+        self._layers = layers
+        self._given_groups = groups
         self.pairs: dict[int, int] = {}
         """Rank of the candidate's layer by that of the reference's."""
         self._back: dict[int, int] = {}
         self._groups: dict[Hashable, tuple[list[int], list[int]]] = {}
         self._orders: tuple[dict[Hashable, Order], dict[Hashable, Order]] = ({}, {})
+
+    @cached_property
+    def _flows(self) -> tuple[LayerFlow, LayerFlow]:
+        """What is known of the layers of both sides, once something has to follow from it."""
+        return flow_of(self._views[0], self._layers[0]), flow_of(self._views[1], self._layers[1])
+
+    @cached_property
+    def _group(self) -> list[list[Hashable]]:
+        """What each layer shares with those of which one may be its partner."""
+        return [
+            [of.get(rank, size) for rank, size in enumerate(flow.sizes)] if of else [*flow.sizes]
+            for flow, of in zip(self._flows, self._given_groups, strict=True)
+        ]
 
     def take(self, known: Iterable[tuple[int, int]]) -> None:
         """Start from known pairs."""
@@ -105,7 +117,9 @@ class Forced:
             self._add(one, two)
 
     def grow(self) -> None:
-        """Add what follows from what is known."""
+        """Add what follows from what is known; nothing where every layer is known."""
+        if len(self.pairs) == len(self._layers[0]) == len(self._layers[1]):
+            return
         fresh = list(self.pairs.items())
         for _ in range(_ROUNDS):
             self._link(fresh)
@@ -249,7 +263,7 @@ def force(
         groups: By rank on each side, what the layer shares with its partner and no other has, such
             as its weights; layers without a group are those of their size.
     """
-    found = Forced((flow_of(views[0], layers[0]), flow_of(views[1], layers[1])), groups)
+    found = Forced(views, layers, groups)
     found.take(known)
     found.grow()
     return found

@@ -28,12 +28,47 @@ if TYPE_CHECKING:
     from padiff.pairing.view import View
 
     from .calls import CallPairs
+    from .likeweights import Places
 
-__all__ = ["Proofs", "with_proofs"]
+__all__ = ["OwnEvidence", "Proofs", "are_proven", "own_evidence", "with_proofs"]
 
 _UNSURE = 0.5
 """Where not even the order of execution speaks for a pair, another partner is as likely."""
 _MAX_RIVALS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnEvidence:
+    """What the weights of layers, and what they gave, say of their calls."""
+
+    layers: tuple[Sequence[int], Sequence[int]]
+    """All calls of layers of both sides, in execution order; positions are ranks."""
+    partners: Sequence[int]
+    """Rank of the call that each of the reference's is paired with, -1 without one."""
+    weights: tuple[Places, Places]
+    """Number for the weights of each call, -1 where no call of the other side has such."""
+    told: Mapping[int, int]
+    """By rank the one call of the other side that can be meant."""
+    proven: frozenset[int]
+    """Reference calls that are paired with that one."""
+
+
+def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
+    """Gather what tells each layer's call apart, whatever is around it."""
+    opaque = opaque_of(*views)
+    layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
+    ranks = {call: rank for rank, call in enumerate(layers[1])}
+    partners = [ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]]
+    numbers = weight_numbers(*views, layers)
+    sketches = [sketches_of(v, side, Role.OUTPUT) for v, side in zip(views, layers, strict=True)]
+    told = dict(told_by_outputs(numbers, (sketches[0], sketches[1])))
+    return OwnEvidence(
+        layers=layers,
+        partners=partners,
+        weights=numbers,
+        told=told,
+        proven=frozenset(layers[0][one] for one, two in told.items() if partners[one] == two),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +97,7 @@ def with_proofs(
     views: tuple[View, View],
     calls: CallPairs,
     rated: Sequence[Rated],
+    evidence: OwnEvidence,
     weighed: Callable[[Sequence[Rated]], list[Rated]],
 ) -> tuple[list[Rated], Proofs]:
     """Confirm the pairs that are proven, and lower the confidence of all others.
@@ -70,6 +106,7 @@ def with_proofs(
         views: Both sides.
         calls: The paired calls.
         rated: The pairs of modules, ascending by reference.
+        evidence: What tells layers apart.
         weighed: Gives pairs that nothing proves with what else could be the partner.
 
     Returns:
@@ -77,9 +114,8 @@ def with_proofs(
         never ran, and those that hold others and no weights, are as they were.
     """
     confirmed = {(r.pair.reference, r.pair.candidate) for r in rated if r.is_confirmed}
-    opaque = opaque_of(*views)
-    layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
-    proofs = prove_layers(views, layers, calls, confirmed)
+    layers = evidence.layers
+    proofs = prove_layers(views, calls, confirmed, evidence)
     free = prove_free(views, calls, proofs.proven, layers)
     proven = proofs.proven | free.proven
     told = [
@@ -94,7 +130,7 @@ def with_proofs(
         is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
         if one.is_confirmed or not is_told:
             continue
-        if _is_proven(calls, ran, proven):
+        if are_proven(calls, ran, proven):
             pair = one.pair
             if one.is_weighed:
                 pair = replace(pair, confidence=1.0, alternatives=())
@@ -107,7 +143,7 @@ def with_proofs(
     return found, Proofs(proven=proven, rivals=rivals)
 
 
-def _is_proven(
+def are_proven(
     calls: CallPairs, ran: tuple[Sequence[int], Sequence[int]], proven: Set[int]
 ) -> bool:
     """Tell whether all calls of two modules that have partners have each other, for sure."""
@@ -140,24 +176,22 @@ def _in_doubt(
 
 def prove_layers(
     views: tuple[View, View],
-    layers: tuple[Sequence[int], Sequence[int]],
     calls: CallPairs,
     confirmed: Set[tuple[int, int]],
+    evidence: OwnEvidence,
 ) -> LayerProofs:
     """Prove pairs of layer calls by evidence of their own, or because nothing else is possible.
 
     Args:
         views: Both sides.
-        layers: All calls of layers of both sides, in execution order.
         calls: The paired calls.
-        confirmed: Pairs of modules that names or values single out.
+        confirmed: Pairs of modules that names or values single out; those of which ``evidence``
+            proves all calls need not be among them.
+        evidence: What tells layers apart.
     """
-    ranks = {call: rank for rank, call in enumerate(layers[1])}
-    partners = [ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]]
-    numbers = weight_numbers(*views, layers)
-    groups = weight_groups(numbers)
-    sketches = [sketches_of(v, side, Role.OUTPUT) for v, side in zip(views, layers, strict=True)]
-    known = dict(told_by_outputs(numbers, (sketches[0], sketches[1])))
+    layers, partners = evidence.layers, evidence.partners
+    groups = weight_groups(evidence.weights)
+    known = dict(evidence.told)
     for rank, other in enumerate(partners):
         if other < 0:
             continue

@@ -50,7 +50,11 @@ class Weighing:
         self.views = sides[0].view, sides[1].view
         self._sides = sides
         self._modules = modules
-        self._telling = Telling(*self.views)
+
+    @cached_property
+    def _telling(self) -> Telling:
+        """What singles modules out, once that is asked of any."""
+        return Telling(*self.views)
 
     @cached_property
     def _traits(self) -> tuple[Traits, Traits]:
