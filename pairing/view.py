@@ -12,7 +12,7 @@ from .kinds import kind_of
 from .tensors.sketch import is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from .calls.forced import LayerFlow
     from .calls.groups import Token
@@ -49,9 +49,11 @@ class View:
     """Calls that ran inside no other."""
     executed: tuple[tuple[int, ...], ...]
     """Calls of each module, in execution order."""
-    of_call: Mapping[tuple[int, Role], Sequence[RecordInfo]]
-    """Records of each call and role, in the order of recording."""
-    largest: Mapping[tuple[int, Role], RecordInfo]
+    of_role: Mapping[Role, Sequence[Sequence[RecordInfo]]]
+    """By role, if any call has it, the records of each call, in the order of recording."""
+    of_modules: Sequence[RecordInfo]
+    """Records that belong to modules or to the step, and to no call, in the order of recording."""
+    largest: Mapping[Role, Sequence[RecordInfo | None]]
     """The record with most elements among the inputs, and among the outputs, of each call."""
     given: tuple[int | None, ...]
     """Value of the largest input of each call, None where there is none."""
@@ -110,11 +112,13 @@ class View:
 
     def select(self, call: int, role: Role) -> Sequence[RecordInfo]:
         """Give the records of one role of a call, in the order of recording."""
-        return self.of_call.get((call, role), ())
+        found = self.of_role.get(role)
+        return () if found is None else found[call]
 
     def main(self, call: int, role: Role) -> RecordInfo | None:
         """Give the largest of a call's inputs or outputs; None if there is none."""
-        return self.largest.get((call, role))
+        found = self.largest.get(role)
+        return None if found is None else found[call]
 
     def name_of(self, record: int) -> str:
         """Name a record for a reader: module, call, role and slot."""
@@ -127,17 +131,14 @@ class View:
 def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) -> View:
     """Prepare one side, in one pass over its tables."""
     index = side.index
-    weights = [
-        record.role is Role.WEIGHT and record.phase is Phase.FORWARD for record in index.records
-    ]
-    hosts = _hosts(index)
-    owners = [
-        hosts.get(record.module, record.module) if is_weight else None
-        for record, is_weight in zip(index.records, weights, strict=True)
-    ]
-    of_call = _by_call(index)
-    largest = {key: _largest(found) for key, found in of_call.items() if key[1] in _MAIN}
-    given, made = (_values(largest, role, len(index.calls)) for role in (Role.INPUT, Role.OUTPUT))
+    of_role, of_modules = _by_call(index)
+    largest = {role: [*map(_largest, of_role[role])] for role in _MAIN if role in of_role}
+    given, made = (
+        tuple([None if one is None else one.value for one in largest[role]])
+        if role in largest
+        else (None,) * len(index.calls)
+        for role in (Role.INPUT, Role.OUTPUT)
+    )
     told = [is_telling(value.statistics) for value in index.values]
     inner = _grouped([call.parent for call in index.calls], len(index.calls))
     return View(
@@ -154,14 +155,15 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
         last=_last(inner),
         top=tuple(call.id for call in index.calls if call.parent is None),
         executed=_grouped([call.module for call in index.calls], len(index.modules)),
-        of_call=of_call,
+        of_role=of_role,
+        of_modules=of_modules,
         largest=largest,
         given=given,
         made=made,
         telling=told,
         told_given=tuple(v if v is not None and told[v] else None for v in given),
         told_made=tuple(v if v is not None and told[v] else None for v in made),
-        weights=_grouped(owners, len(index.modules)),
+        weights=_weights(index, of_modules),
         hidden=hidden,
     )
 
@@ -184,29 +186,43 @@ def _last(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _by_call(index: Index) -> dict[tuple[int, Role], list[RecordInfo]]:
-    found: dict[tuple[int, Role], list[RecordInfo]] = {}
+def _weights(index: Index, records: Iterable[RecordInfo]) -> tuple[tuple[int, ...], ...]:
+    """Give the weights that each module owns, or the parts that they are made of."""
+    hosts = _hosts(index)
+    groups: dict[int, list[int]] = {}
+    for record in records:
+        if record.role is Role.WEIGHT and record.phase is Phase.FORWARD:
+            owner = hosts.get(record.module, record.module)
+            groups.setdefault(owner, []).append(record.id)
+    return _filled(groups, len(index.modules))
+
+
+def _by_call(index: Index) -> tuple[dict[Role, list[tuple[RecordInfo, ...]]], list[RecordInfo]]:
+    """Sort the records: by role those of each call, and apart those of no call."""
+    count = len(index.calls)
+    found: dict[Role, list[tuple[RecordInfo, ...]]] = {}
+    several: dict[tuple[int, Role], list[RecordInfo]] = {}
+    rest: list[RecordInfo] = []
     for record in index.records:
-        if record.call is not None:
-            key = record.call, record.role
-            if key in found:
-                found[key].append(record)
-            else:
-                found[key] = [record]
-    return found
+        call, role = record.call, record.role
+        if call is None:
+            rest.append(record)
+            continue
+        if role not in found:
+            found[role] = [()] * count
+        if found[role][call]:
+            several.setdefault((call, role), [*found[role][call]]).append(record)
+        else:
+            found[role][call] = (record,)
+    for (call, role), records in several.items():
+        found[role][call] = tuple(records)
+    return found, rest
 
 
-def _largest(records: Sequence[RecordInfo]) -> RecordInfo:
-    if len(records) == 1:
-        return records[0]
+def _largest(records: Sequence[RecordInfo]) -> RecordInfo | None:
+    if len(records) <= 1:
+        return records[0] if records else None
     return max(records, key=lambda record: (prod(record.shape), -record.id))
-
-
-def _values(
-    largest: Mapping[tuple[int, Role], RecordInfo], role: Role, count: int
-) -> tuple[int | None, ...]:
-    found = (largest.get((call, role)) for call in range(count))
-    return tuple(None if record is None else record.value for record in found)
 
 
 def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...], ...]:
@@ -214,6 +230,10 @@ def _grouped(owners: Sequence[int | None], count: int) -> tuple[tuple[int, ...],
     for place, owner in enumerate(owners):
         if owner is not None:
             groups.setdefault(owner, []).append(place)
+    return _filled(groups, count)
+
+
+def _filled(groups: Mapping[int, Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:
     found: list[tuple[int, ...]] = [()] * count
     for owner, places in groups.items():
         found[owner] = tuple(places)

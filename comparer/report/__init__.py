@@ -1,1 +1,1 @@
-"""The formats of a result: one file for each, and what they share."""
+"""PLACEHOLDER comparer/report."""

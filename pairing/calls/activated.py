@@ -11,10 +11,15 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["output_call", "values_before"]
+__all__ = ["has_activations", "output_call", "values_before"]
 
 _REACH = 64
 """So many calls after a layer its activation is looked for."""
+
+
+def has_activations(view: View) -> bool:
+    """Tell whether any module of a side may apply an activation by configuration."""
+    return any(module.attributes.get("act") for module in view.modules)
 
 
 def output_call(
@@ -56,7 +61,7 @@ def values_before(view: View, other: View, partners: Mapping[int, int]) -> dict[
         By value: why the other side does not have it.
     """
     found: dict[int, str] = {}
-    for call, partner in partners.items():
+    for call, partner in partners.items() if has_activations(other) else ():
         if not _activation(other, partner) or _activation(view, call):
             continue
         module = other.modules[other.calls[partner].module]

@@ -59,8 +59,8 @@ def uncrossed(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     >>> uncrossed([(0, 0), (1, 3), (2, 2), (3, 1), (4, 4)])
     [(0, 0), (4, 4)]
     """
-    if not pairs:
-        return []
+    if len(pairs) < 2:  # noqa: PLR2004 -- what crosses takes two
+        return list(pairs)
     ordered = sorted(pairs)
     others = np.array([other for _, other in ordered])
     before = np.concatenate(([-1], np.maximum.accumulate(others)[:-1]))

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import CALL_ROLES, Phase, RecordInfo, Role
+from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.pairing.result import Absence, RecordPair, UnmatchedRecord
 from padiff.pairing.rule import IDENTITY
 from padiff.pairing.weights.optimizer_state import is_counter, is_same_state, split_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.pairing.view import View
 
@@ -42,13 +42,11 @@ class Followers:
 def followers_of(view: View) -> Followers:
     """Find the followers on one side, in one pass over its records."""
     owners: dict[tuple[int, str], int] = {}
-    for record in view.records:
+    for record in view.of_modules:
         if record.role in _OWNED and record.phase is not Phase.UPDATE:
             owners[record.module, record.slot] = record.id
     found: dict[int, dict[Kind, int]] = {}
-    for record in view.records:
-        if record.role in CALL_ROLES:
-            continue
+    for record in view.of_modules:
         kind, slot = _kind_of(record)
         owner = None if kind is None else owners.get((record.module, slot))
         if kind is not None and owner is not None:
@@ -69,11 +67,11 @@ def follow(
         known = tuple(partner for partner in partners if partner is not None)
         if len(known) != len(sources):
             continue
-        made = replace(pair, reference=known, candidate=follower)
-        if _has_layout(reference, candidate, pair, made):
-            yield made
-        elif len(known) == 1 and _has_equal_size(reference, candidate, made):
-            yield replace(made, rule=IDENTITY)  # one number for the whole weight
+        if _has_layout(reference, candidate, pair, (known, follower)):
+            yield replace(pair, reference=known, candidate=follower)
+        elif len(known) == 1 and _has_equal_size(reference, candidate, (known, follower)):
+            # One number for the whole weight.
+            yield replace(pair, reference=known, candidate=follower, rule=IDENTITY)
 
 
 def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:
@@ -119,21 +117,23 @@ def _partner(source: Mapping[Kind, int], kind: Kind) -> int | None:
     return None
 
 
-def _has_layout(reference: View, candidate: View, pair: RecordPair, made: RecordPair) -> bool:
+def _has_layout(
+    reference: View, candidate: View, pair: RecordPair, made: tuple[Sequence[int], int]
+) -> bool:
     """Tell whether the followers that are tensors have the shapes of what they follow."""
-    ends = (
-        *((reference, *each) for each in zip(made.reference, pair.reference, strict=True)),
-        (candidate, made.candidate, pair.candidate),
-    )
-    return all(
-        view.records[follower].value is None
-        or view.records[follower].shape == view.records[owner].shape
-        for view, follower, owner in ends
+    return _is_laid_out(candidate, made[1], pair.candidate) and all(
+        _is_laid_out(reference, follower, owner)
+        for follower, owner in zip(made[0], pair.reference, strict=True)
     )
 
 
-def _has_equal_size(reference: View, candidate: View, made: RecordPair) -> bool:
-    one, two = reference.records[made.reference[0]], candidate.records[made.candidate]
+def _is_laid_out(view: View, follower: int, owner: int) -> bool:
+    found = view.records[follower]
+    return found.value is None or found.shape == view.records[owner].shape
+
+
+def _has_equal_size(reference: View, candidate: View, made: tuple[Sequence[int], int]) -> bool:
+    one, two = reference.records[made[0][0]], candidate.records[made[1]]
     return prod(one.shape) == prod(two.shape)
 
 

@@ -40,8 +40,12 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
     """
     views = reference, candidate
     found = [(pair, _open(views, pair)) for pair in pairs]
+    open_ = [ends for _, ends in found if ends is not None]
+    alike = [ends for ends in open_ if ends[0].shape == ends[1].shape]
     judge = _Judge(views)
-    judge.reorders.look(ends for _, ends in found if ends and ends[0].shape == ends[1].shape)
+    judge.reorders.look(alike)
+    if len(alike) == len(open_) and not judge.reorders:
+        return [pair for pair, _ in found]
     settled = [pair if ends is None else judge.settle(pair, *ends) for pair, ends in found]
     return [
         now if ends is None or now is not pair else judge.settle_late(pair, *ends)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.absorbed import Absorbed
-from padiff.pairing.calls.activated import output_call, values_before
+from padiff.pairing.calls.activated import has_activations, output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
 
@@ -20,7 +21,7 @@ from .sketch import alikeness
 from .slots import pair_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from padiff.pairing.calls.calls import CallPairs
     from padiff.pairing.view import View
@@ -69,14 +70,14 @@ def pair_call_records(
     by: list[PairedBy] = []
     open_ones: list[tuple[int, int, int]] = []
     handed = _Handed(reference, candidate, calls)
+    slots = _Slots((reference, candidate), calls, ends)
     for one, two in calls:
-        is_same_job = _is_same_job(reference, one, candidate, two, calls, handed)
-        for first, second in _slots_of(reference, one, candidate, two, calls, ends):
-            if is_same_job:
-                found.append((first, second))
-                by.append(calls.by[one])
-            else:
-                open_ones.append((one, first, second))
+        pairs = slots.of(one, two)
+        if _is_same_job(reference, one, candidate, two, calls, handed):
+            found += pairs
+            by += repeat(calls.by[one], len(pairs))
+        else:
+            open_ones += [(one, first, second) for first, second in pairs]
     near = _same_values(reference, candidate, open_ones)
     # A value that is judged anyway needs no second pair, which a fault could take away again.
     judged = (
@@ -97,30 +98,41 @@ def pair_call_records(
     )
 
 
-def _slots_of(
-    reference: View,
-    one: int,
-    candidate: View,
-    two: int,
-    calls: CallPairs,
-    ends: tuple[Absorbed, Absorbed],
-) -> Iterator[tuple[int, int]]:
-    """Give the records of two paired calls that stand at the same place."""
-    outputs = (
-        ends[0].ends[one]
-        if one in ends[0].ends
-        else output_call(reference, one, candidate, two, calls.ahead),
-        ends[1].ends[two]
-        if two in ends[1].ends
-        else output_call(candidate, two, reference, one, calls.back),
-    )
-    for role in _CALL_ROLES:
-        sources = outputs if role in _OUTPUTS else (one, two)
-        if sources[0] is None or sources[1] is None:
-            continue
-        mine, theirs = reference.select(sources[0], role), candidate.select(sources[1], role)
-        if mine and theirs:
-            yield from pair_slots(reference, mine, candidate, theirs)
+class _Slots:
+    """Finds the records of two paired calls that stand at the same place."""
+
+    def __init__(
+        self, views: tuple[View, View], calls: CallPairs, ends: tuple[Absorbed, Absorbed]
+    ) -> None:
+        self._views = views
+        self._partners = calls.ahead, calls.back
+        self._ends = ends[0].ends, ends[1].ends
+        self._activate = has_activations(views[0]), has_activations(views[1])
+        self._tables = [
+            (role in _OUTPUTS, views[0].of_role[role], views[1].of_role[role])
+            for role in _CALL_ROLES
+            if role in views[0].of_role and role in views[1].of_role
+        ]
+        """Of each role that both sides have: whether it is of outputs, and the records by call."""
+
+    def of(self, one: int, two: int) -> list[tuple[int, int]]:
+        """Give the ids of the records of two paired calls that are partners."""
+        outputs = self._output(0, one, two), self._output(1, two, one)
+        found: list[tuple[int, int]] = []
+        for is_output, known, others in self._tables:
+            first, second = outputs if is_output else (one, two)
+            if first is not None and second is not None and known[first] and others[second]:
+                found += pair_slots(self._views[0], known[first], self._views[1], others[second])
+        return found
+
+    def _output(self, side: int, call: int, partner: int) -> int | None:
+        """Give the call whose output does the job of the partner's output."""
+        if call in self._ends[side]:
+            return self._ends[side][call]
+        if not self._activate[1 - side]:
+            return call
+        view, other = self._views[side], self._views[1 - side]
+        return output_call(view, call, other, partner, self._partners[side])
 
 
 def _same_values(
@@ -151,8 +163,8 @@ def pair_root_records(reference: View, candidate: View) -> list[RecordPair]:
     """Pair what belongs to the step: losses, learning rates, values that the user named."""
     found = []
     for role in (Role.LOSS, Role.LR, Role.NAMED):
-        mine = [record for record in reference.records if record.role is role]
-        theirs = {record.slot: record for record in candidate.records if record.role is role}
+        mine = [record for record in reference.of_modules if record.role is role]
+        theirs = {record.slot: record for record in candidate.of_modules if record.role is role}
         for record in mine:
             other = theirs.get(record.slot)
             if other is None and len(mine) == len(theirs) == 1:
@@ -170,7 +182,7 @@ def unmatched_records(
     paired: set[int],
     partners: Partners,
     explained: dict[int, UnmatchedRecord],
-) -> Iterator[UnmatchedRecord]:
+) -> list[UnmatchedRecord]:
     """Say of each record without pair why it has none.
 
     Args:
@@ -183,28 +195,37 @@ def unmatched_records(
     judged = _judged(view, paired)
     parts = Parts(view, judged)
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
-    for record in view.records:
-        if record.id in paired:
-            continue
-        if record.id in explained:
-            yield explained[record.id]
+    alone = [record for record in view.records if record.id not in paired]
+    told: list[tuple[Absence, str]] = []
+    for record in alone:
+        known = explained.get(record.id)
+        if known is not None:
+            told.append((known.absence, known.reason))
             continue
         absence, reason = _explain(view, other, record, judged, partners)
-        is_inner = record.call is not None and view.calls[record.call].parent is not None
+        is_inner = record.call is not None and view.parents[record.call] is not None
         if absence is Absence.MISSING and is_inner and record.value in before:
             absence, reason = Absence.SKIPPED, before[record.value]
         elif absence is Absence.MISSING and is_inner and (where := parts.reason(record)):
             absence, reason = Absence.COVERED, where
-        yield UnmatchedRecord(side=view.name, record=record.id, absence=absence, reason=reason)
+        told.append((absence, reason))
+    return build_all(
+        UnmatchedRecord,
+        len(alone),
+        same={"side": view.name},
+        record=[record.id for record in alone],
+        absence=[absence for absence, _ in told],
+        reason=[reason for _, reason in told],
+    )
 
 
 def _judged(view: View, paired: Iterable[int]) -> dict[int, int]:
     """Give for each judged value of calls the first record at which it is judged."""
     found: dict[int, int] = {}
-    for record in sorted(paired):
-        value = view.records[record].value
-        if value is not None and view.records[record].role in CALL_ROLES:
-            found.setdefault(value, record)
+    for place in sorted(paired):
+        record = view.records[place]
+        if record.value is not None and record.call is not None:
+            found.setdefault(record.value, place)
     return found
 
 
@@ -285,7 +306,10 @@ class _Handed:
         for view, paired, makers in zip(self._views, partners, found, strict=True):
             for call in sorted(paired):
                 for value in _outputs(view, call):
-                    makers.setdefault(value, []).append(call)
+                    if value in makers:
+                        makers[value].append(call)
+                    else:
+                        makers[value] = [call]
         return found
 
     def is_same(self, one: int, two: int) -> bool:

@@ -7,8 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_AXES", "Reorders", "orders_of", "squeezed"]
 
 Array = npt.NDArray[np.generic]
+Floats = npt.NDArray[np.float64]
 Shape = tuple[int, ...]
 Ends = tuple["RecordInfo", "RecordInfo"]
 Sides = tuple["Side", "Side"]
@@ -52,7 +52,7 @@ class Reorders:
 
     def look(self, pairs: Iterable[Ends]) -> None:
         """Look for other orders in pairs of one shape, each two values once."""
-        for one, two in _out_of_order(self._sides, self._possible(pairs)):
+        for one, two in _Possible(self._sides, pairs).out_of_order():
             key = one.value, two.value
             sides = None if key in self._rules else elements_of_both(self._sides, one, two)
             if sides is None or distance(IDENTITY, *sides) <= EQUAL:
@@ -89,95 +89,98 @@ class Reorders:
             return pair
         return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
-    def _possible(self, pairs: Iterable[Ends]) -> Iterator[_Possible]:
-        """Give the pairs that another order would explain, as their statistics say."""
-        tables = self._sides[0].index.values, self._sides[1].index.values
-        seen: set[tuple[int | None, int | None, Shape]] = set()
-        have_orders: dict[Shape, bool] = {}
-        for one, two in pairs:
-            shape = one.shape
-            key = one.value, two.value, shape
-            if key in seen or key[0] is None or key[1] is None:
-                continue
-            has_orders = have_orders.get(shape)
-            if has_orders is None:
-                has_orders = have_orders[shape] = bool(_orders_within(shape))
-            if not has_orders:
-                continue
-            seen.add(key)
-            mine, theirs = tables[0][key[0]], tables[1][key[1]]
-            if mine.digest == theirs.digest:
-                continue
-            known, found = mine.statistics, theirs.statistics
-            low, high = known.minimum, known.maximum
-            if low is None or high is None or low == high:
-                continue
-            if found.minimum is None or found.maximum is None:
-                continue
-            largest = max(abs(low), abs(high))
-            slack = 1e-4 * largest
-            if abs(low - found.minimum) <= slack and abs(high - found.maximum) <= slack:
-                yield _Possible(one, two, mine, theirs, largest)
+
+class _Possible:
+    """The pairs that another order would explain, as their statistics say; parallel columns."""
+
+    def __init__(self, sides: Sides, pairs: Iterable[Ends]) -> None:
+        """Sort them out, each two values of one shape once.
+
+        Args:
+            sides: Both sides.
+            pairs: Pairs of one shape.
+        """
+        self._sides = sides
+        tables = sides[0].index.values, sides[1].index.values
+        ends = _distinct(pairs)
+        values = [
+            [table[one.value or 0] for one in side]
+            for table, side in zip(tables, ends, strict=True)
+        ]
+        largest, is_possible = _extremes(values[0], values[1])
+        places = np.flatnonzero(is_possible).tolist()
+        self._ends = [[side[place] for place in places] for side in ends]
+        self._values = [[side[place] for place in places] for side in values]
+        self._largest = largest[is_possible]
+
+    def out_of_order(self) -> Iterator[Ends]:
+        """Give those that may be in another order: most have the same first elements."""
+        forms: dict[tuple[int, str, str], list[int]] = {}
+        found: list[int] = []
+        is_finite = np.isfinite(self._largest).tolist()
+        for row, (one, two) in enumerate(zip(*self._values, strict=True)):
+            if one.content is two.content is Content.FULL and is_finite[row]:
+                forms.setdefault((one.size, one.dtype, two.dtype), []).append(row)
+            else:
+                found.append(row)
+        for (size, _, _), rows in forms.items():
+            length = -(-_BATCH // max(min(size, _SAMPLE), 1))
+            for start in range(0, len(rows), length):
+                found += self._unlike(rows[start : start + length])
+        for row in sorted(found):
+            yield self._ends[0][row], self._ends[1][row]
+
+    def _unlike(self, rows: Sequence[int]) -> list[int]:
+        """Give the rows whose first elements are not the same; all are of one size and dtypes."""
+        try:
+            known, found = (
+                _starts(side, [ends[row] for row in rows])
+                for side, ends in zip(self._sides, self._ends, strict=True)
+            )
+        except DumpError:  # of one of them at least
+            return (
+                [*rows] if len(rows) == 1 else [one for row in rows for one in self._unlike([row])]
+            )
+        with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
+            gaps = found.astype(np.float32, copy=False) - known.astype(np.float32, copy=False)
+            widest = np.abs(gaps, out=gaps).max(axis=1)
+            is_alike = widest <= 1e-3 * self._largest[rows]
+        return [row for row, is_same in zip(rows, is_alike.tolist(), strict=True) if not is_same]
 
 
-class _Possible(NamedTuple):
-    """A pair that may be in another order."""
-
-    one: RecordInfo
-    two: RecordInfo
-    known: ValueInfo
-    found: ValueInfo
-    largest: float
-    """Size of the largest element of the reference's."""
-
-    @property
-    def form(self) -> tuple[int, str, str] | None:
-        """Give size and dtypes; None if not all elements are there, or they say nothing."""
-        known, found = self.known, self.found
-        if not (known.content is found.content is Content.FULL and math.isfinite(self.largest)):
-            return None
-        return known.size, known.dtype, found.dtype
+def _distinct(pairs: Iterable[Ends]) -> tuple[list[RecordInfo], list[RecordInfo]]:
+    """Give the first pair of each two values in each shape that has orders, as two columns."""
+    have_orders: dict[Shape, bool] = {}
+    first: dict[tuple[int, int, Shape], Ends] = {}
+    for both in pairs:
+        known, found, shape = both[0].value, both[1].value, both[0].shape
+        if shape not in have_orders:
+            have_orders[shape] = bool(_orders_within(shape))
+        if have_orders[shape] and known is not None and found is not None:
+            first.setdefault((known, found, shape), both)
+    return [one for one, _ in first.values()], [two for _, two in first.values()]
 
 
-def _out_of_order(sides: Sides, pairs: Iterable[_Possible]) -> Iterator[Ends]:
-    """Give the pairs that may be in another order: the first elements of most are in the same."""
-    found: list[tuple[int, _Possible]] = []
-    waiting: dict[object, list[tuple[int, _Possible]]] = {}
-    for place, pair in enumerate(pairs):
-        form = pair.form
-        if form is None:
-            found.append((place, pair))
-            continue
-        same = waiting.setdefault(form, [])
-        same.append((place, pair))
-        if len(same) * min(form[0], _SAMPLE) >= _BATCH:
-            found += _unlike(sides, waiting.pop(form))
-    for rest in waiting.values():
-        found += _unlike(sides, rest)
-    for _, pair in sorted(found, key=itemgetter(0)):
-        yield pair.one, pair.two
+def _extremes(
+    known: Sequence[ValueInfo], found: Sequence[ValueInfo]
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Compare the extremes of values, pair by pair.
 
-
-def _unlike(
-    sides: Sides, pairs: Sequence[tuple[int, _Possible]]
-) -> Iterator[tuple[int, _Possible]]:
-    """Give the pairs whose first elements are not the same; all are of one size and dtypes."""
-    try:
-        known = _starts(sides[0], [pair.one for _, pair in pairs])
-        found = _starts(sides[1], [pair.two for _, pair in pairs])
-    except DumpError:  # of one of them at least
-        if len(pairs) == 1:
-            yield pairs[0]
-        else:
-            for one in pairs:
-                yield from _unlike(sides, [one])
-        return
-    with np.errstate(invalid="ignore", over="ignore"):  # nan is alike to nothing
-        gaps = found.astype(np.float32, copy=False) - known.astype(np.float32, copy=False)
-        widest = np.abs(gaps, out=gaps).max(axis=1).tolist()
-    for gap, one in zip(widest, pairs, strict=True):
-        if not gap <= 1e-3 * one[1].largest:
-            yield one
+    Returns:
+        The size of the largest element of each of the reference's, and whether the two have the
+        same extremes and are no constants, though they are not the same values.
+    """
+    low, high, other_low, other_high = (
+        np.array([getattr(value.statistics, name) for value in side], np.float64)
+        for side in (known, found)
+        for name in ("minimum", "maximum")
+    )
+    is_other = [one.digest != two.digest for one, two in zip(known, found, strict=True)]
+    with np.errstate(invalid="ignore"):  # what is not known is nan, and near to nothing
+        largest = np.maximum(np.abs(low), np.abs(high))
+        slack = 1e-4 * largest
+        is_near = (np.abs(low - other_low) <= slack) & (np.abs(high - other_high) <= slack)
+    return largest, np.array(is_other, np.bool_) & is_near & (low != high)
 
 
 def _starts(side: Side, records: Sequence[RecordInfo]) -> Array:

@@ -21,7 +21,6 @@ from .distance import distance
 from .layout import layouts_between
 from .repeated import find_repetition, may_repeat
 from .sampled import Elements, elements_of
-from .sketch import is_telling
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -76,21 +75,26 @@ def pair_strays(reference: View, candidate: View, pairs: Sequence[RecordPair]) -
 
 def _strays(view: View, judged: Container[int | None], *, is_backward: bool) -> list[_Stray]:
     """List the distinct floating values without a pair by their minimum; constants tell nothing."""
+    open_ = {
+        value.id
+        for value, is_telling in zip(view.values, view.telling, strict=True)
+        if is_telling and value.id not in judged and "float" in value.dtype
+    }
     found: dict[int, _Stray] = {}
-    for record in view.records:
-        if record.role not in CALL_ROLES or (record.role in _BACKWARD) is not is_backward:
-            continue
+    for record in view.records if open_ else ():
         value = record.value
-        is_root = record.call is None or view.calls[record.call].parent is None
-        if value is None or is_root or value in judged:
+        if value is None or value not in open_ or record.role not in CALL_ROLES:
             continue
-        info = view.values[value]
-        low, high = info.statistics.minimum, info.statistics.maximum
-        if low is None or high is None or not is_telling(info.statistics):
+        is_root = record.call is None or view.calls[record.call].parent is None
+        if is_root or (record.role in _BACKWARD) is not is_backward:
+            continue
+        statistics = view.values[value].statistics
+        low, high = statistics.minimum, statistics.maximum
+        if low is None or high is None:
             continue
         is_better = value in found and found[value].record.role is Role.INPUT
         is_output = record.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
-        if "float" in info.dtype and (value not in found or (is_better and is_output)):
+        if value not in found or (is_better and is_output):
             found[value] = _Stray(record, low, high)
     return sorted(found.values(), key=lambda stray: (stray.low, stray.record.id))
 

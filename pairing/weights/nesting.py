@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -71,27 +71,29 @@ class _Chains:
             groups[spans[node]].append(node)
         self.all = [_Chain(nodes, *span) for span, nodes in groups.items()]
         self._nesting = nesting
-        self._numbers = {node: at for at, chain in enumerate(self.all) for node in chain.nodes}
-        self._above = [self._outside(chain.nodes[0]) for chain in self.all]
+        self._numbers: dict[int | None, int] = {
+            node: at for at, chain in enumerate(self.all) for node in chain.nodes
+        }
+        self._above = self.innermost(chain.nodes[0] for chain in self.all)
 
-    def _outside(self, node: int) -> int:
-        outer = self._nesting.parents[node]
-        return -1 if outer is None else self._numbers.get(outer, -1)
+    def innermost(self, leaves: Iterable[int]) -> list[int]:
+        """Give the number of the innermost chain around each leaf, -1 without one."""
+        numbers, parents = self._numbers, self._nesting.parents
+        return [numbers.get(parents[leaf], -1) for leaf in leaves]
 
-    def around(self, leaf: int, levels: int) -> Iterator[int]:
-        """Give the numbers of the chains around a leaf, the innermost first."""
-        found = self._outside(leaf)
-        while found >= 0 and levels > 0:
-            yield found
-            found = self._above[found]
+    def around(self, innermost: int, levels: int) -> Iterator[int]:
+        """Give the numbers of a chain and of those around it, the innermost first."""
+        while innermost >= 0 and levels > 0:
+            yield innermost
+            innermost = self._above[innermost]
             levels -= 1
 
     def reach(self, levels: int) -> list[int]:
         """Count for each chain the leaves that have it within so many levels."""
         counts = [0] * len(self.all)
-        for leaf in self._nesting.leaves:
-            for chain in self.around(leaf, levels):
-                counts[chain] += 1
+        for innermost, count in Counter(self.innermost(self._nesting.leaves)).items():
+            for chain in self.around(innermost, levels):
+                counts[chain] += count
         return counts
 
 
@@ -191,11 +193,12 @@ def _ranked(
     levels = max(_MIN_LEVELS, min(_MAX_LEVELS, isqrt(_MAX_MET // max(1, len(met)))))
     reach = chains[0].reach(levels), chains[1].reach(levels)
     common: dict[tuple[int, int], int] = defaultdict(int)
-    for leaf, other in met:
+    inside = (side.innermost(pair[at] for pair in met) for at, side in enumerate(chains))
+    for (leaf, other), count in Counter(zip(*inside, strict=True)).items():
         theirs = list(chains[1].around(other, levels))
         for one in chains[0].around(leaf, levels):
             for two in theirs:
-                common[one, two] += 1
+                common[one, two] += count
     ranked = []
     for (one, two), count in common.items():
         share = 2 * count / (reach[0][one] + reach[1][two])
