@@ -55,7 +55,8 @@ KIBI = 1024
     "--inputs-from",
     metavar="DUMP",
     type=click.Path(path_type=Path),
-    help="Feed what another dump, packed or not, recorded as the inputs of its root call.",
+    help="Feed what another dump, packed or not, recorded as the inputs of its root call. "
+    "Where forward knows none of the recorded names, they are taken in order.",
 )
 @click.option("--name", metavar="NAME", help="Name of the dump.  [default: the class name]")
 @click.option(
@@ -355,7 +356,7 @@ def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
         err=True,
     )
     for note in manifest.notes:
-        if note.startswith(("weights: ", "no backward pass: ")):
+        if note.startswith(("weights: ", "inputs: ", "no backward pass: ")):
             click.echo(f"note: {printable(note)}", err=True)
 
 

@@ -41,7 +41,7 @@ _OPTIONS = (
         "--min-coverage",
         type=click.FloatRange(0, 1),
         help="Share of the values that must have been judged. "
-        "[default: 1 for equal structures, else 0.8]",
+        "[default: 1 for equal structures, else 0.8, or 0.5 where all of the other side's were]",
     ),
     click.option(
         "--allow-missing",

@@ -34,6 +34,9 @@ SAME_STRUCTURE_COVERAGE = 1.0
 OTHER_STRUCTURE_COVERAGE = 0.8
 """What share of the distinct values must have been judged, unless the user says otherwise: all
 where both sides have the same calls; a port with another tree has calls of its own."""
+EXTRA_COVERAGE = 0.5
+"""As much where all values of the other side were judged: what is left are steps on the way that
+only one author made a module of, as a cell that the other writes out."""
 
 
 STALE = "had a gradient before recording began"
@@ -80,13 +83,24 @@ def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str
         for verdict, word in words.items()
         if counts[verdict]
     ]
-    gate = settings.min_coverage
-    if gate is None:
-        gate = SAME_STRUCTURE_COVERAGE if step.same_structure else OTHER_STRUCTURE_COVERAGE
-    sides = (("reference", step.coverage_reference), ("candidate", step.coverage_candidate))
-    return lines + [
-        _gap(where, side, found, gate) for side, found in sides if found.fraction < gate
+    both = step.coverage_reference, step.coverage_candidate
+    sides = (("reference", *both), ("candidate", *both[::-1]))
+    gated = [
+        (side, found, _gate(step, settings, is_other_whole=other.fraction == 1.0))
+        for side, found, other in sides
     ]
+    return lines + [
+        _gap(where, side, found, gate) for side, found, gate in gated if found.fraction < gate
+    ]
+
+
+def _gate(step: StepComparison, settings: CompareSettings, *, is_other_whole: bool) -> float:
+    """Give the share of one side's values that must have been judged."""
+    if settings.min_coverage is not None:
+        return settings.min_coverage
+    if step.same_structure:
+        return SAME_STRUCTURE_COVERAGE
+    return EXTRA_COVERAGE if is_other_whole else OTHER_STRUCTURE_COVERAGE
 
 
 def _gap(where: str, side: str, found: Coverage, gate: float) -> str:

@@ -63,7 +63,8 @@ class CompareSettings:
     exclude: tuple[str, ...] = ()
     """Patterns of modules to leave out, with what is inside them; wins over ``include``."""
     min_coverage: float | None = None
-    """None takes 1.0 where both sides have the same structure and 0.8 where they differ."""
+    """None takes 1.0 where both sides have the same structure, 0.8 where they differ, and 0.5 there
+    for one side if all values of the other were judged."""
     allow_missing: tuple[str, ...] = ()
     """Patterns of modules and weights that may lack a counterpart."""
     jobs: int = 1

@@ -12,7 +12,7 @@ from padiff.dumper.adapter import Keywords
 from padiff.dumper.recording.nested import flatten, flatten_call
 from padiff.dumpfile import InputInfo, Phase, digest_of
 
-from .inputs import InputFile, Inputs, check_keyword, load_inputs
+from .inputs import InputFile, Inputs, check_keyword, load_inputs, renamed
 from .replay import Recorded, inputs_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class StepInputs:
         self._settings = settings
         self._adapter = adapter
         self._model = model
+        self.notes: tuple[str, ...] = ()
+        """What to say of where the inputs went."""
         self._first = self._read(0)
 
     def arguments(self, step: int) -> Arguments:
@@ -94,7 +96,12 @@ class StepInputs:
         source = self._source
         if source is None:
             return load_inputs(_of_step(self._settings.inputs, step), keywords)
-        inputs = inputs_of(source, step=step)
+        recorded = inputs_of(source, step=step)
+        inputs = renamed(recorded, keywords)
+        if inputs is not recorded:
+            both = zip(recorded.keywords, inputs.keywords, strict=True)
+            given = ", ".join(f"{name} as {own}" for name, own in both)
+            self.notes = (f"inputs: taken in order, {given}",)
         for name in inputs.keywords:
             check_keyword(name, keywords, where=f"the inputs of {str(source)!r}")
         return inputs

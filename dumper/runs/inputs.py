@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array, Keywords
 
-__all__ = ["InputFile", "Inputs", "check_keyword", "load_inputs", "parse_input", "read_arrays"]
+__all__ = [
+    "InputFile",
+    "Inputs",
+    "check_keyword",
+    "load_inputs",
+    "parse_input",
+    "read_arrays",
+    "renamed",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +95,25 @@ def check_keyword(name: str, forward: Keywords, *, where: str) -> None:
             f"cannot use {where}: forward has no parameter {name!r}",
             hint=near_names(name, forward.names),
         )
+
+
+def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
+    """Give recorded arguments the names that ``forward`` has for them, in order.
+
+    Two authors call the same inputs otherwise. Only where ``forward`` knows none of the recorded
+    names can they be meant by their places; else a name that it does not know is a mistake.
+
+    Args:
+        inputs: What another model was given.
+        forward: What this one takes.
+    """
+    first = len(inputs.positional)
+    free = forward.names[first:]
+    is_known = forward.takes_any or not set(forward.names).isdisjoint(inputs.keywords)
+    if is_known or len(inputs.keywords) > len(free):
+        return inputs
+    named = dict(zip(free, inputs.keywords.values(), strict=False))
+    return Inputs(positional=inputs.positional, keywords=named)
 
 
 def _only_or_all(arrays: Array | dict[str, Array]) -> Array | dict[str, Array]:

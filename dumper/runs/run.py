@@ -85,7 +85,7 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         seed=settings.seed,
         command=settings.command,
         inputs=inputs.describe(),
-        notes=notes,
+        notes=[*notes, *inputs.notes],
     )
     with recorder:
         one.steps(recorder, training, feeder)

@@ -13,7 +13,7 @@ from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Verb
 
 from .entry_likeness import pair_likest
-from .entry_rules import RESHAPE, possible_rules
+from .entry_rules import RESHAPE, may_be_turned, possible_rules
 from .unit_keys import value_key
 from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, UnitPair
 
-__all__ = ["EntryPairs", "bare_matrices", "holds"]
+__all__ = ["SQUARE", "EntryPairs", "bare_matrices", "holds"]
 
 _MATRIX = 2
-_UNSURE = 0.3
+_UNSURE, _LIKELY = 0.3, 0.6
+SQUARE = "square, and the class does not say which way it lies"
+"""Note of a pair whose rule may be another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +277,9 @@ def _made(
     chosen = tuple([pair.reference.entries[place] for place in way.sources])
     known = pair.reference.is_laid_out, pair.candidate.is_laid_out
     rule = None
-    if way.is_straight and known[0] == known[1] and chosen[0].record.shape == entry.record.shape:
+    if _is_foreign(sides) and may_be_turned([one.shape for one in chosen], entry, pair):
+        pass
+    elif way.is_straight and known[0] == known[1] and chosen[0].record.shape == entry.record.shape:
         rule = IDENTITY
     elif all(known) and len(chosen) == 1 and not is_magnitude(entry):
         rule = way.whole if way.fits(chosen[0].shape, entry.shape) else None
@@ -295,7 +299,8 @@ def _make(
 ) -> WeightPair | None:
     """Settle the rule by class; by shape and values where a class is not known."""
     shapes = [one.shape for one in source.entries]
-    options = possible_rules(source.rule, rule, shapes, entry, pair)
+    is_foreign = _is_foreign(sides)
+    options = possible_rules(source.rule, rule, shapes, entry, pair, is_foreign=is_foreign)
     norm = _norm_doubt(pair, source, entry) if options else 0.0
     if not norm:
         return None
@@ -307,8 +312,9 @@ def _make(
             verified = options[checks.index(True)]
             options = [verified]
         else:
-            confidence = min(confidence, _UNSURE)
-    note = "square, and the class does not say which way it lies" if len(options) > 1 else ""
+            is_own = not (pair.reference.is_laid_out or pair.candidate.is_laid_out)
+            confidence = min(confidence, _LIKELY if is_own else _UNSURE)
+    note = SQUARE if len(options) > 1 else ""
     if norm < 1.0:
         note = "nothing says along which axis weight_norm runs; Paddle's dim=1 is torch's dim=0"
     ids = tuple(one.record.id for one in source.entries)
@@ -321,6 +327,10 @@ def _make(
         alternatives=tuple(Alternative(reference=ids, rule=option) for option in options[1:]),
         note=note,
     )
+
+
+def _is_foreign(sides: tuple[Inventory, Inventory]) -> bool:
+    return sides[0].framework != sides[1].framework
 
 
 def _norm_doubt(pair: UnitPair, source: _Source, entry: Entry) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, UnitPair
 
-__all__ = ["RESHAPE", "possible_rules"]
+__all__ = ["RESHAPE", "may_be_turned", "possible_rules"]
 
 RESHAPE = Rule.parse("reshape")
 _TRANSPOSE = Rule.parse("transpose")
@@ -25,7 +25,13 @@ _MATRIX, _CUBE = 2, 3
 
 
 def possible_rules(
-    rule: Rule, whole: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair
+    rule: Rule,
+    whole: Rule,
+    shapes: Sequence[Shape],
+    entry: Entry,
+    pair: UnitPair,
+    *,
+    is_foreign: bool = False,
 ) -> list[Rule]:
     """Give the rules that could hold, the likeliest first; none if the shapes do not fit.
 
@@ -35,7 +41,10 @@ def possible_rules(
         shapes: Of the reference's entries.
         entry: The candidate's.
         pair: The two layers.
+        is_foreign: Whether they are of two frameworks.
     """
+    if is_foreign and may_be_turned(shapes, entry, pair):
+        return [IDENTITY, _TRANSPOSE]
     options = _usual(whole, shapes, entry, pair)
     if not any(option.fits(shapes, entry.shape) for option in options):
         options = _reshaped(rule, shapes, entry, pair)
@@ -62,6 +71,17 @@ def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) ->
     if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
         options.append(rule.then(_TURN))  # stacked matrices, each the other way round
     return options
+
+
+def may_be_turned(shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> bool:
+    """Tell whether it is a square matrix of classes that are no layers of two frameworks.
+
+    Their layers keep matrices the other way round, and what authors write beside them often does.
+    """
+    is_known = pair.reference.is_laid_out or pair.candidate.is_laid_out
+    is_square = len(entry.shape) == _MATRIX and len(set(entry.shape)) == 1
+    is_same = [tuple(entry.shape)] == [tuple(shape) for shape in shapes]
+    return is_square and is_same and not is_known and not entry.is_buffer
 
 
 def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:

@@ -20,7 +20,7 @@ from .nearest import Nearest
 from .spectral import with_vectors_apart
 from .stacked import pair_stacked
 from .ties import tie_notes
-from .turned import turn_choices
+from .turned import turn_choices, turned_alike
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_norm import is_magnitude
@@ -102,7 +102,7 @@ def plan_by_search(
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
-    pairs = _with_tied(sides, pairs)
+    pairs = turned_alike(sides, _with_tied(sides, pairs))
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
     return WeightPlan(

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.steps import Verb
 
+from .entry_pairs import SQUARE
 from .weight_plan import WeightChoice, WeightWay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.rule import Rule
 
     from .inventory import Inventory
     from .weight_plan import WeightPair
 
-__all__ = ["turn_choices"]
+__all__ = ["turn_choices", "turned_alike"]
 
+Holder = tuple[str, str]
+"""Class, and the name of a parameter in it."""
+_MATRIX = 2
 _NUMBER = re.compile(r"\d+")
 
 
@@ -30,7 +34,10 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
         candidate: Whose parameters are in doubt.
         pairs: Of the plan.
     """
-    doubtful = [pair for pair in pairs if pair.is_ambiguous and _only_turns(pair.rule)]
+    doubtful = [
+        pair for pair in pairs
+        if (pair.is_ambiguous or pair.note == SQUARE) and _only_turns(pair.rule)
+    ]  # fmt: skip
     wanted = {pair.candidate for pair in doubtful}
     names = {
         entry.record.id: entry.name
@@ -51,6 +58,50 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
             name=_NUMBER.sub("#", names[pair.candidate]),
             ways=tuple(WeightWay(label=str(way.rule), pairs=(way,), is_usual=True) for way in ways),
         )
+
+
+def turned_alike(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> list[WeightPair]:
+    """Lay square matrices of two classes of users' own as the others of these classes lie.
+
+    Args:
+        sides: Both sides.
+        pairs: Of the plan.
+    """
+    if not any(pair.note == SQUARE for pair in pairs):
+        return list(pairs)
+    tables = [_holders(side) for side in sides]
+    lain: dict[tuple[Holder, ...], set[Rule]] = {}
+    for pair in pairs:
+        if _is_matrix(sides[1], pair) and pair.note != SQUARE:
+            lain.setdefault(_of(tables, pair), set()).add(pair.rule)
+    found = []
+    for pair in pairs:
+        rules = lain.get(_of(tables, pair), set()) if pair.note == SQUARE else set()
+        rule = next(iter(rules)) if len(rules) == 1 else None
+        is_told = rule in {pair.rule, *(one.rule for one in pair.alternatives)}
+        told = replace(pair, rule=rule or pair.rule, alternatives=(), note="")
+        found.append(told if is_told and not pair.is_ambiguous else pair)
+    return found
+
+
+def _holders(side: Inventory) -> dict[int, Holder]:
+    """Give the class of the module that holds each parameter, and the name there."""
+    return {
+        entry.record.id: (unit.module.class_path, entry.local)
+        for unit in side.units
+        for entry in unit.entries
+    }
+
+
+def _of(tables: Sequence[Mapping[int, Holder]], pair: WeightPair) -> tuple[Holder, ...]:
+    return tables[0][pair.reference[0]], tables[1][pair.candidate]
+
+
+def _is_matrix(candidate: Inventory, pair: WeightPair) -> bool:
+    shape = candidate.side.index.records[pair.candidate].shape
+    return len(shape) == _MATRIX and len(pair.reference) == 1 and len(set(shape)) > 1
 
 
 def _only_turns(rule: Rule) -> bool:

@@ -82,3 +82,50 @@ def test_a_matrix_beside_others_is_a_layer_and_a_run_tells_which_way_it_lies(
     assert plan.ambiguous == ()
     assert result.verdict is Verdict.MATCH, result.reasons
     assert result.steps[0].coverage_candidate.fraction == 1.0
+
+
+class _Equal(nn.Module):
+    """A matrix that is scaled as it is used: equalised learning rates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(6, 6))
+        self.bias = nn.Parameter(torch.empty(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight * 0.4, self.bias)
+
+
+class _EqualOfPaddle(paddle.nn.Layer):
+    def __init__(self, *, is_turned: bool) -> None:
+        super().__init__()
+        self.is_turned = is_turned
+        self.weight, self.bias = self.create_parameter([6, 6]), self.create_parameter([6])
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        weight = self.weight if self.is_turned else self.weight.t()
+        made: paddle.Tensor = x @ (weight * 0.4) + self.bias
+        return made
+
+
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_a_square_matrix_of_two_authors_classes_lies_as_a_run_tells(
+    tmp_path: Path, *, is_turned: bool
+) -> None:
+    reference = nn.Sequential(_Equal(), _Equal())
+    candidate = paddle.nn.Sequential(*(_EqualOfPaddle(is_turned=is_turned) for _ in range(2)))
+    for parameter in reference.parameters():
+        nn.init.normal_(parameter)
+    with record(reference, name="reference", out=tmp_path) as known:
+        expected = reference(torch.tensor(TEXTS))
+
+    def run() -> paddle.Tensor:
+        made: paddle.Tensor = candidate(paddle.to_tensor(TEXTS))
+        return made
+
+    adapter = load("paddle")
+    load_weights(
+        candidate, adapter, known.path, rehearsal=lambda: rehearse(candidate, adapter, run)
+    )
+
+    np.testing.assert_allclose(run().numpy(), expected.detach().numpy(), atol=1e-5)

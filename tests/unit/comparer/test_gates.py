@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def net(*turns: str, wrap: bool = False) -> DumpBuilder:
-    """Run layers one after the other; in the order given, each as often as it is named."""
+def net(*turns: str, wrap: bool = False, extra: int = 0) -> DumpBuilder:
+    """Run layers one after the other; in the order given, each as often as it is named.
+
+    Args:
+        turns: Names of layers.
+        wrap: Whether all is inside one more module.
+        extra: How many values a module without weights gives beside.
+    """
     random = np.random.default_rng(0)
     weights = {name: random.standard_normal((4, 4)).astype(np.float32) for name in "abc"}
     data = random.standard_normal((3, 4)).astype(np.float32)
@@ -31,6 +37,10 @@ def net(*turns: str, wrap: bool = False) -> DumpBuilder:
     for name in turns:
         given, made = made, made @ weights[name].T
         built.call(f"{inside}{name}", inputs=[given], outputs=[made])
+    if extra:
+        built.module("extra", "Steps")
+        steps = [random.standard_normal((3, 4)).astype(np.float32) for _ in range(extra)]
+        built.call("extra", inputs=[data], outputs=steps)
     # A head brings both to the same result, so that only what is between differs.
     result = data.sum(1, keepdims=True)
     if wrap:
@@ -90,3 +100,19 @@ def test_what_the_user_allows_to_be_missing_counts_no_more(tmp_path: Path) -> No
     )
 
     assert result.verdict is Verdict.MATCH, result.reasons
+
+
+def test_steps_that_only_one_side_makes_are_no_fault_where_all_of_the_other_side_agrees(
+    tmp_path: Path,
+) -> None:
+    """A third of the values has no counterpart."""
+    reference, candidate = net(*"abc"), net(*"abc", wrap=True, extra=4)
+
+    result = compared(reference, candidate, tmp_path)
+
+    step = result.steps[0]
+    assert step.coverage_reference.fraction == 1.0
+    assert 0.5 <= step.coverage_candidate.fraction < 0.8
+    assert result.verdict is Verdict.MATCH
+    folder = tmp_path / "asked"
+    assert compared(reference, candidate, folder, min_coverage=0.8).verdict is Verdict.DIVERGED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,3 +120,14 @@ def test_a_known_difference_of_defaults_is_a_hint() -> None:
 
 def test_the_training_flag_is_a_setting() -> None:
     assert names(module(training=True), module()) == ["training"]
+
+
+@pytest.mark.parametrize(("dropout", "found"), [(0.0, []), (0.5, ["training"])])
+def test_but_not_of_a_recurrent_layer_without_dropout(dropout: float, found: list[str]) -> None:
+    """Paddle's have a backward pass in training mode only, and are recorded there."""
+    both = [
+        replace(module({"dropout": dropout}, training=training), class_path="torch.nn.LSTM")
+        for training in (True, False)
+    ]
+
+    assert names(*both) == found

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from padiff.dumper.adapter import Keywords
-from padiff.dumper.runs.inputs import InputFile, load_inputs, parse_input
+from padiff.dumper.runs.inputs import InputFile, Inputs, load_inputs, parse_input, renamed
 from padiff.dumpfile import ConfigError
 
 IDS = np.arange(6).reshape(2, 3)
@@ -154,3 +154,25 @@ def test_text_is_no_input(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="expected numbers"):
         load_inputs([InputFile(path=tmp_path / "x.npy")], ANYTHING)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "found"),
+    [
+        ({"image1": 1, "image2": 2}, ("a", "b", "c"), {"a": 1, "b": 2}),
+        ({"image1": 1, "b": 2}, ("a", "b"), {"image1": 1, "b": 2}),  # a mistake, not a language
+        ({"image1": 1, "image2": 2}, ("a",), {"image1": 1, "image2": 2}),
+        ({}, ("a",), {}),
+    ],
+)
+def test_recorded_names_that_forward_does_not_know_are_taken_in_order(
+    given: dict[str, int], taken: tuple[str, ...], found: dict[str, int]
+) -> None:
+    assert renamed(Inputs(keywords=given), named(*taken)).keywords == found
+
+
+def test_names_go_behind_what_has_a_position_and_any_name_may_be_taken() -> None:
+    inputs = Inputs(positional=(IDS,), keywords={"image": 1})
+
+    assert renamed(inputs, named("a", "b")).keywords == {"b": 1}
+    assert renamed(inputs, ANYTHING) is inputs
