@@ -35,10 +35,8 @@ _FILES = {
     "markdown": "Markdown for a comment or GitHub's step summary.",
     "csv": "a table with a row for each record.",
 }
-
-
-_OF_RECORDS = frozenset({"html", "junit", "markdown", "csv"})
-"""Documents that look at each record."""
+_OF_RECORDS = frozenset({"junit", "markdown", "csv"})
+"""Documents that look at each record; the page does, too, and at all that is around."""
 _OF_ORIGINS = frozenset({"sarif", "github"})
 """Documents that do not."""
 
@@ -117,15 +115,16 @@ class Wanted:
             emit_as_it_is(to_github(report))
 
     def _read(self, make: Callable[[], ReportParts]) -> tuple[dict[str, JSON], Report | None]:
-        """Give the whole JSON if a document needs each record, and the report that others need."""
+        """Give the whole JSON if the page needs it, and the report that others need."""
         documents = {*self.files, str(self.format), *(["github"] if self.github else [])}
-        needs_records = bool(documents & _OF_RECORDS)
-        data = _with_lists(make(), is_whole=True) if needs_records else {}
-        if not documents & (_OF_RECORDS | _OF_ORIGINS) - {"html"}:
+        data = _with_lists(make(), is_whole=True) if self.has_page else {}
+        if not documents & (_OF_RECORDS | _OF_ORIGINS):
             return data, None
         from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- few need it
 
-        return data, read_report(data if needs_records else _with_lists(make(), is_whole=False))
+        if documents & _OF_RECORDS:
+            return data, read_report(data or make())
+        return data, read_report(data or _with_lists(make(), is_whole=False))
 
     def _guarded(self, text: str) -> str:
         """Keep GitHub from taking a name in the report for a command."""

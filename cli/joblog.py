@@ -30,4 +30,4 @@ def defused_json(text: str) -> str:
     >>> print(defused_json('["##[warning]y"]'))
     ["#\u0023[warning]y"]
     """
-    return _ANYWHERE.sub(r"\\u0023", text)
+    return _ANYWHERE.sub(r"\\u0023", text) if "##" in text else text  # a look, not a search

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
 from .joblog import defused, defused_json
+from .jsontext import json_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from rich.console import Console
@@ -80,8 +79,21 @@ def emit(text: str) -> None:
 
 def emit_as_it_is(text: str) -> None:
     """Write to stdout what may hold commands to a CI service."""
+    _emit([text])
+
+
+def emit_json(data: object) -> None:
+    """Write strict JSON to stdout.
+
+    Args:
+        data: As ``write_json`` takes it.
+    """
+    _emit(map(defused_json, json_pieces(data)))
+
+
+def _emit(pieces: Iterable[str]) -> None:
     try:
-        sys.stdout.write(text)
+        sys.stdout.writelines(pieces)
         sys.stdout.flush()
     except BrokenPipeError:
         # Later writes, and the interpreter's flush at exit, must not complain either.
@@ -90,23 +102,17 @@ def emit_as_it_is(text: str) -> None:
         os.close(devnull)
 
 
-def emit_json(data: object) -> None:
-    """Write strict JSON to stdout."""
-    emit_as_it_is(defused_json("".join(_json_pieces(data))))
-
-
 def write_json(path: Path, data: object) -> None:
     """Write strict JSON to a file that appears whole or not at all.
 
     Args:
         path: Where to.
-        data: What ``json`` takes; lists in a mapping may be iterators, which are written entry by
-            entry.
+        data: As ``json_pieces`` takes it.
 
     Raises:
         ConfigError: The place cannot be written.
     """
-    _write(path, _json_pieces(data))
+    _write(path, json_pieces(data))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -133,36 +139,3 @@ def _write(path: Path, pieces: Iterable[str]) -> None:
             f"cannot write {str(path)!r}: {error.strerror or error}",
             hint="name a file in an existing, writable folder with room for it",
         ) from error
-
-
-def _json_pieces(data: object) -> Iterator[str]:
-    """Encode as strict JSON: ASCII, no bare nan or inf, a blank for each level.
-
-    Of a mapping the lists come entry by entry, so that the text of a long one is never there as a
-    whole.
-    """
-    if not isinstance(data, dict) or not data:
-        yield _indented(data, 0) + "\n"
-        return
-    for place, (name, value) in enumerate(data.items()):
-        yield ("," if place else "{") + f"\n {_indented(name, 0)}: "
-        if isinstance(value, list | Iterator):
-            yield from _list_pieces(value)
-        else:
-            yield _indented(value, 1)
-    yield "\n}\n"
-
-
-def _list_pieces(entries: Iterable[object]) -> Iterator[str]:
-    """Encode a list of a mapping that is the whole document."""
-    is_empty = True
-    for entry in entries:
-        yield ("[" if is_empty else ",") + "\n  " + _indented(entry, 2)
-        is_empty = False
-    yield "[]" if is_empty else "\n ]"
-
-
-def _indented(data: object, level: int) -> str:
-    """Encode something that is so many levels inside; no string of it has a line break."""
-    text = json.dumps(data, allow_nan=False, ensure_ascii=True, indent=1)
-    return text.replace("\n", "\n" + " " * level) if level else text

@@ -33,6 +33,7 @@ from .locating.fed import Fed, read_fed
 from .locating.handed import excuse_handed
 from .locating.locate import Located, locate
 from .locating.masks import skip_masks
+from .locating.moved import excuse_moved
 from .locating.repeated import excuse_repeated
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
@@ -235,7 +236,7 @@ def _compare_files(
     judgement = skip_masks(
         judgement, known.index, found.index, same_structure=pairing.same_structure
     )
-    judgement = _excuse(judgement, known, found, settings, is_fed=bool(fed.phases))
+    judgement = _excuse(judgement, pairing, known, found, settings, is_fed=bool(fed.phases))
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
         tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
@@ -301,6 +302,7 @@ def _later(
 
 def _excuse(
     judgement: Judgement,
+    pairing: Pairing,
     known: StepFile,
     found: StepFile,
     settings: CompareSettings,
@@ -308,9 +310,13 @@ def _excuse(
     is_fed: bool,
 ) -> Judgement:
     """Let match what only rounding made of it, and skip what is no gradient of the same thing."""
+    sides = known, found
     if not is_fed:  # what is fed does not add up
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.FORWARD)
+        judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.FORWARD)
     judgement = excuse_kinks(judgement, known, found, settings)
+    if not is_fed:
+        judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.BACKWARD)
     judgement = excuse_shared(judgement, known.index, found.index)
     if not is_fed:
         judgement = excuse_handed(judgement, known.index, found.index)

@@ -15,6 +15,7 @@ from .judging.tolerance import TolerancePolicy
 from .locating.drift import drift_notes
 from .locating.fed import read_fed
 from .locating.masks import mask_notes
+from .locating.moved import moved_notes
 from .locating.nonfinite import nonfinite_notes
 from .result import Coverage, StepComparison, Verdict
 from .steps import known_notes
@@ -57,6 +58,7 @@ def notes_of_step(
         *result_notes(pairing, (known.index, found.index)),
         *known_notes(located.pairs),
         *mask_notes(located.pairs),
+        *moved_notes(located.pairs),
         *drift_notes(located.pairs),
         *kink_notes(located.pairs),
         *nonfinite_notes(known.index, found.index),

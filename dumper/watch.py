@@ -53,6 +53,14 @@ class Watch(Protocol):
             after: Called when the gradients are there.
         """
 
+    def handed(self, after: Callable[[Tensor, Tensor], None]) -> Handle:
+        """Call back with what is handed to the script instead of being kept as ``grad``.
+
+        Args:
+            after: Gets each tensor that ``torch.autograd.grad`` or ``paddle.grad`` found a gradient
+                of, and the gradient.
+        """
+
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""
 

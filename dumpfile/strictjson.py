@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from .boundedfile import chunks_of
+from .bulk import collector_paused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,7 @@ def to_json(value: JSON, *, indent: int | None = None) -> str:
     return json.dumps(value, allow_nan=False, indent=indent, separators=separators)
 
 
+@collector_paused()
 def read_json(path: Path) -> JSON:
     """Read a file of strict JSON that may come from anybody.
 

@@ -21,7 +21,7 @@ from .calltree import is_bad
 if TYPE_CHECKING:
     from padiff.comparer.judging.judge import Judgement
 
-__all__ = ["excuse_shared"]
+__all__ = ["excuse_shared", "is_soft", "relative_error"]
 
 ARRIVING = 0.1
 """Share of a gradient's relative error that must show where the gradient goes next; below it, the
@@ -51,7 +51,7 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
     such gradients are excused. Otherwise only those whose error does not arrive at the call that
     returned last before the tensor was used.
     """
-    if not any(_is_soft(pair) for _, pair in remarkable(judgement.pairs)):
+    if not any(is_soft(pair) for _, pair in remarkable(judgement.pairs)):
         return judgement
     told = remarkable(judgement.pairs)
     hard = [pair for _, pair in told if is_bad(pair) and _is_hard(pair, reference)]
@@ -60,7 +60,7 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
     skipped: dict[int, JudgedPair] = {}
     for place, pair in remarkable(judgement.pairs):
         known, found = judgement.records[place]
-        if not _is_soft(pair) or found is None or len(known) != 1:
+        if not is_soft(pair) or found is None or len(known) != 1:
             continue
         values = reference.records[known[0]].value, candidate.records[found].value
         if None in values or (values[0] in made[0] and values[1] in made[1]):
@@ -70,7 +70,7 @@ def excuse_shared(judgement: Judgement, reference: Index, candidate: Index) -> J
     return replace(judgement, pairs=replaced(judgement.pairs, skipped))
 
 
-def _is_soft(pair: JudgedPair) -> bool:
+def is_soft(pair: JudgedPair) -> bool:
     """Tell whether it is an input gradient whose elements differ; a shape or None is no total."""
     return (
         pair.verdict is Verdict.DIVERGED

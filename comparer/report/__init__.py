@@ -1,1 +1,1 @@
-"""PLACEHOLDER comparer/report."""
+"""The formats of a result: one file for each, and what they share."""

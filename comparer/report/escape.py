@@ -18,8 +18,10 @@ def printable(text: str, *, ascii_only: bool = True) -> str:
     >>> printable("a\x1b[31mb\nc")
     'a\\x1b[31mb\\nc'
     """
-    escaped = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
+    escaped = text
+    if not text.isprintable():
+        escaped = "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+            for char in text
+        )
     return escaped.encode("ascii", "backslashreplace").decode("ascii") if ascii_only else escaped

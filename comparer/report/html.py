@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from padiff.comparer.causes.arguments import ARGUMENT
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.bulk import collector_paused
 
 from .escape import printable
 from .numbers import count, share
@@ -36,6 +37,7 @@ _CELL = 300
 _BAD = ("diverged", "incomparable", "missing")
 
 
+@collector_paused()
 def to_html(data: dict[str, JSON]) -> str:
     """Give the page for a report.
 

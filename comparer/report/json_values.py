@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
+
+from padiff.comparer.result import Metrics
+from padiff.dumpfile import Statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer.judging.basis import Basis
-    from padiff.comparer.result import Metrics, Tolerance
-    from padiff.dumpfile import JSON, SourceLine, Statistics
+    from padiff.comparer.result import Tolerance
+    from padiff.dumpfile import JSON, SourceLine
 
 __all__ = [
     "basis_to_json",
@@ -19,6 +25,13 @@ __all__ = [
     "strict",
     "tolerance_to_json",
 ]
+
+_METRICS = tuple(field.name for field in fields(Metrics) if field.name != "hull")
+_STATISTICS = tuple(field.name for field in fields(Statistics))
+_metrics = attrgetter(*_METRICS)
+_statistics = attrgetter(*_STATISTICS)
+_PLAIN = frozenset({type(None), bool, int, str})
+"""What strict JSON takes as it is."""
 
 
 def strict(value: JSON | tuple[int, ...]) -> JSON:
@@ -40,9 +53,9 @@ def metrics_to_json(metrics: Metrics | None) -> dict[str, JSON] | None:
     """Give all that was measured."""
     if metrics is None:
         return None
-    names = [field.name for field in fields(metrics) if field.name != "hull"]
-    found = {name: strict(getattr(metrics, name)) for name in names}
-    return {**found, "mismatched_share": metrics.mismatched_share}
+    found = _named(_METRICS, _metrics(metrics))
+    found["mismatched_share"] = metrics.mismatched_share
+    return found
 
 
 def tolerance_to_json(tolerance: Tolerance | None) -> dict[str, JSON] | None:
@@ -70,7 +83,7 @@ def statistics_to_json(statistics: Statistics | None) -> dict[str, JSON] | None:
     """Give the summary of one side's elements."""
     if statistics is None:
         return None
-    return {field.name: strict(getattr(statistics, field.name)) for field in fields(statistics)}
+    return _named(_STATISTICS, _statistics(statistics))
 
 
 def source_to_json(place: SourceLine | None) -> dict[str, JSON] | None:
@@ -78,3 +91,16 @@ def source_to_json(place: SourceLine | None) -> dict[str, JSON] | None:
     if place is None:
         return None
     return {"file": place.file, "line": place.line, "function": place.function}
+
+
+def _named(names: Sequence[str], values: Sequence[JSON | tuple[int, ...]]) -> dict[str, JSON]:
+    """Put names to values, nearly all of which stay as they are."""
+    found = dict(zip(names, values, strict=True))
+    odd = [
+        name
+        for name, value in found.items()
+        if not (type(value) in _PLAIN or (type(value) is float and math.isfinite(value)))
+    ]
+    for name in odd:
+        found[name] = strict(found[name])
+    return cast("dict[str, JSON]", found)

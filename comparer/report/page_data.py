@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .fields import Fields
@@ -29,13 +30,16 @@ class _Strings:
 
     def __init__(self) -> None:
         self.texts: list[JSON] = []
-        self._places: dict[str, int] = {}
+        self._places: dict[str | None, int] = {}
 
     def place(self, text: str | None) -> int:
         """Give the number of a string; None is the empty one."""
-        found = self._places.setdefault(text or "", len(self._places))
-        if found == len(self.texts):
-            self.texts.append(text or "")
+        found = self._places.get(text)
+        if found is None:
+            if text is None:
+                return self.place("")
+            found = self._places[text] = len(self.texts)
+            self.texts.append(text)
         return found
 
 
@@ -219,13 +223,17 @@ def _pairing(top: Fields, strings: _Strings) -> list[JSON]:
 
 def _places_of(report: Report, origins: list[Finding]) -> list[JSON]:
     """Find the record of each divergence."""
-    places = {(line.reference, line.candidate): place for place, line in enumerate(report.lines)}
+    wanted = {(found.line.reference, found.line.candidate) for found in origins}
+    places: dict[tuple[Place | None, Place | None], int] = {}
+    for place, line in enumerate(report.lines if wanted else ()):
+        if (ends := (line.reference, line.candidate)) in wanted:
+            places[ends] = place
     return [places.get((found.line.reference, found.line.candidate)) for found in origins]
 
 
 def _short(value: float | None, *, digits: int = _DIGITS) -> JSON:
-    if value is None or isinstance(value, int):
+    if value is None or type(value) is int or value == 0:
         return value
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 -- nan
+    if not math.isfinite(value):
         return str(value)
     return float(f"{value:.{digits}g}")

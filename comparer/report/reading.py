@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
 
+    from .json_report import ReportParts
+
 __all__ = ["SCHEMA", "Finding", "Line", "Place", "Report", "SourcePlace", "read_report"]
 
 SCHEMA = "padiff-report/1"
@@ -131,8 +133,8 @@ class Report:
 
 
 @collector_paused()
-def read_report(data: JSON) -> Report:
-    """Check and take over a parsed report.
+def read_report(data: JSON | ReportParts) -> Report:
+    """Check and take over a parsed report, or its parts; of their iterators only the pairs.
 
     Raises:
         ConfigError: It is no padiff report, or one of another schema.
@@ -157,9 +159,9 @@ def read_report(data: JSON) -> Report:
         origins=tuple(map(_finding, top.inners("origins"))),
         first=None if first is None else _finding(first),
         lines=(
-            *map(_pair, top.inners("pairs")),
-            *(_alone(entry, is_reference=True) for entry in alone.inners("reference")),
-            *(_alone(entry, is_reference=False) for entry in alone.inners("candidate")),
+            *map(_pair, top.each("pairs")),
+            *(_alone(entry, is_reference=True) for entry in alone.each("reference")),
+            *(_alone(entry, is_reference=False) for entry in alone.each("candidate")),
         ),
         notes=top.texts("notes"),
     )
@@ -269,4 +271,4 @@ def _numbers(fields: Fields | None) -> dict[str, float | None]:
     """Take all entries that are numbers; indexes are left out."""
     if fields is None:
         return {}
-    return {name: fields.number(name) for name in fields.names if not name.endswith("_index")}
+    return fields.numbers(without="_index")

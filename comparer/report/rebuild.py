@@ -124,9 +124,9 @@ def _pairs(top: Fields) -> dict[_Place, list[JudgedPair]]:
     found: dict[_Place, list[JudgedPair]] = defaultdict(list)
     alone = top.inner("unmatched")
     for pair in (
-        *map(_pair, top.inners("pairs")),
-        *(_alone(entry, is_reference=True) for entry in alone.inners("reference")),
-        *(_alone(entry, is_reference=False) for entry in alone.inners("candidate")),
+        *map(_pair, top.each("pairs")),
+        *(_alone(entry, is_reference=True) for entry in alone.each("reference")),
+        *(_alone(entry, is_reference=False) for entry in alone.each("candidate")),
     ):
         found[_place(pair)].append(pair)
     return found

@@ -13,8 +13,6 @@ Paddle facts that shape this file, each held by a test in ``tests/frameworks``:
 from __future__ import annotations
 
 import math
-import warnings
-import weakref
 from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +36,7 @@ from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError, RecordError
 
 from .callhook import CallHook
+from .paddle_gradients import GradientHooks
 from .paddle_layers import (
     eagerly,
     folded_names,
@@ -79,36 +78,6 @@ _PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 _LOST_RESERVE: Final = "Tensor holds no memory"
 
 
-class _GradientHook:
-    """A tensor's hook.
-
-    Paddle's own handle keeps the tensor, so that no activation would die before the step ends. What
-    is inside the graph is only referred to; once the hook is off, it does nothing where it is left.
-    """
-
-    def __init__(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> None:
-        self._callback: Callable[[Tensor], None] | None = callback
-        handle = tensor.register_hook(self._arrived)
-        self._leaf = handle if tensor.is_leaf else None
-        self._inner = None if tensor.is_leaf else (weakref.ref(tensor), handle._hook_id)
-
-    def _arrived(self, gradient: Tensor) -> None:
-        if self._callback is not None:
-            self._callback(gradient)
-
-    def remove(self) -> None:
-        """Take it off; Paddle warns where an in-place change has moved the tensor off it."""
-        self._callback = None
-        if self._leaf is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                self._leaf.remove()
-        elif self._inner is not None:
-            tensor, hook = self._inner[0](), self._inner[1]
-            if tensor is not None:
-                tensor._remove_grad_hook(hook)
-
-
 class PaddleAdapter:
     """The adapter of PaddlePaddle."""
 
@@ -119,6 +88,7 @@ class PaddleAdapter:
     def __init__(self) -> None:
         """Count no backward pass yet."""
         self._passes = BackwardPasses()
+        self._gradients = GradientHooks()
         self._probe = GeneratorProbe()
 
     def version(self) -> str:
@@ -240,10 +210,11 @@ class PaddleAdapter:
     # -- hooks
 
     def recording(self) -> AbstractContextManager[object]:
-        """Count backward passes, and run what ``to_static`` has compiled eagerly."""
+        """Notice backward passes, and run what ``to_static`` has compiled eagerly."""
         exits = ExitStack()
         exits.enter_context(eagerly())
         exits.enter_context(self._passes.watched())
+        exits.callback(self.watch.handed(self._gradients.handed).remove)
         return exits
 
     def hook_calls(self, module: Module, before: BeforeCall, after: AfterCall) -> Handle:
@@ -262,7 +233,7 @@ class PaddleAdapter:
 
     def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
         """Call back with the total gradient of the tensor as it is now."""
-        return _GradientHook(tensor, callback)
+        return self._gradients.add(tensor, callback)
 
     # -- running a model
 

@@ -29,6 +29,8 @@ __all__ = ["BackwardPasses", "PaddleWatch"]
 
 _UPDATES = ("step", "minimize")
 _TRAINS = "train_batch"
+_PASSES = ("run_backward", "run_partial_grad")
+"""What runs all backward passes of Paddle: those of losses, and ``paddle.grad``."""
 
 
 class PaddleWatch:
@@ -64,6 +66,21 @@ class PaddleWatch:
             Patch(paddle.autograd, "backward", scaled.wrap_backward),
         )
 
+    def handed(self, after: Callable[[Tensor, Tensor], None]) -> Handle:
+        """Watch what ``paddle.grad`` runs."""
+
+        def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
+            def called(outputs: object, inputs: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+                result = run(outputs, inputs, *args, **kwargs)
+                for tensor, gradient in zip(inputs, result, strict=True):
+                    if gradient is not None:
+                        after(tensor, gradient)
+                return result
+
+            return called
+
+        return Patch(paddle.base.core.eager, "run_partial_grad", wrap)
+
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""
         return bool(paddle.is_grad_enabled())
@@ -81,21 +98,22 @@ class BackwardPasses(threading.local):
     def watched(self) -> Iterator[None]:
         """Count while a ``with`` block runs."""
 
-        def wrap(run: Callable[..., None]) -> Callable[..., None]:
-            def called(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
                 self.depth += 1
                 try:
-                    run(*args, **kwargs)
+                    return run(*args, **kwargs)
                 finally:
                     self.depth -= 1
 
             return called
 
-        patch = Patch(paddle.base.core.eager, "run_backward", wrap)
+        patches = [Patch(paddle.base.core.eager, name, wrap) for name in _PASSES]
         try:
             yield
         finally:
-            patch.remove()
+            for patch in reversed(patches):
+                patch.remove()
 
 
 class _Updates:

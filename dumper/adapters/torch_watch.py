@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchWatch"]
 
+_RUN = "_engine_run_backward"
+"""What ``torch.autograd.grad`` runs; torch 2.1 lacks it, and nothing is noticed there."""
+_INPUTS = 4
+"""Place of the inputs among its arguments."""
+
 
 class TorchWatch:
     """The calls, backward passes and updates of ``torch``."""
@@ -70,6 +75,24 @@ class TorchWatch:
             Patch(torch.amp.GradScaler, "scale", scaled.wrap_scale),
             Patch(torch.autograd, "backward", scaled.wrap_backward),
         )
+
+    def handed(self, after: Callable[[Tensor, Tensor], None]) -> Handle:
+        """Watch what ``torch.autograd.grad`` runs, as scripts import that by name."""
+
+        def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, accumulate_grad: bool = True, **kwargs: Any) -> Any:  # noqa: ANN401
+                result = run(*args, accumulate_grad=accumulate_grad, **kwargs)
+                for tensor, gradient in (
+                    () if accumulate_grad else zip(args[_INPUTS], result, strict=True)
+                ):
+                    if isinstance(tensor, torch.Tensor) and gradient is not None:
+                        after(tensor, gradient)
+                return result
+
+            return called
+
+        has_it = hasattr(torch.autograd, _RUN)
+        return Patch(torch.autograd, _RUN, wrap) if has_it else Handles()
 
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""

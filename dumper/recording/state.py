@@ -29,6 +29,8 @@ class Held:
     """Whether it is a weight that requires a gradient."""
     arrivals: int = 0
     gradient: Stored | None = None
+    handed: Array | None = None
+    """The first gradient that the script was handed while the weight had none of its own."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class State:
     """Gradients as they were after the last backward pass, where the script may clear them."""
     _owners: list[Owner] = field(default_factory=list)
     _handles: list[Handle] = field(default_factory=list)
+    taken: int = 0
+    """Weights whose gradient is the one that the script was handed, as they have no own."""
     _nonzero: bool = False
     """Whether any stored gradient has an element other than zero."""
 
@@ -97,6 +101,11 @@ class State:
                 f"{self.cleared} weights got a gradient that was cleared before the recording "
                 "ended: it is recorded as absent"
             )
+        if self.taken:
+            notes.append(
+                f"{self.taken} weights have no gradient of their own: recorded is the first that "
+                "the script was given of them (autograd.grad)"
+            )
         if self.zeroed:
             notes.append(
                 "every weight gradient is zero although gradients arrived: were they cleared "
@@ -107,6 +116,8 @@ class State:
     def record(self, writer: StepWriter, order: int, *, backward: bool) -> int:
         """Store all weights and buffers as they are now; give the number of records."""
         self.is_recorded = True
+        if backward:
+            self._handles.append(self.adapter.watch.handed(self._handed))
         for node in self.nodes:
             for item in self.adapter.own_tensors(node.module):
                 held = self._hold(item, writer, backward=backward)
@@ -243,6 +254,14 @@ class State:
 
         self._handles.append(self.adapter.hook_gradient(held.tensor, arrived))
 
+    def _handed(self, tensor: Tensor, gradient: Tensor) -> None:
+        """Keep a copy of a weight's gradient that nothing else keeps."""
+        held = self.held.get(self.adapter.identity(tensor))
+        if held is None or not held.is_trained or held.handed is not None:
+            return
+        if self.adapter.gradient(tensor) is None:
+            held.handed = self.adapter.snapshot(gradient)
+
     def _has_nonzero_gradient(self, held: Held) -> bool:
         """Tell whether there is a gradient now; Paddle's ``clear_grad`` leaves zeros."""
         gradient = self.adapter.gradient(held.tensor)
@@ -252,6 +271,10 @@ class State:
         present = 0
         for held in {id(owner.held): owner.held for owner in owners}.values():
             self.capture(held, writer)
+            if held.gradient is None and held.handed is not None:
+                held.gradient = writer.store(held.handed)
+                self._nonzero = self._nonzero or bool(held.handed.any())
+                self.taken += 1
             present += held.gradient is not None
             self.cleared += held.gradient is None and bool(held.arrivals)
         self.zeroed = bool(present) and not self._nonzero and self.arrived

@@ -15,6 +15,7 @@ from padiff.dumpfile import ConfigError, DumpError, RecordInfo
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
 from padiff.pairing.result import PairedBy
+from padiff.pairing.weights.grounded import grounded
 from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
@@ -177,7 +178,7 @@ def _supposed(
     """Add to a plan what the order of a run says; what that leaves open is supposed, in doubt."""
     with rehearsal() as played:
         modules = pair_runs(side, played, map_file=map_file).modules
-    told = [pair for pair in modules if not pair.is_ambiguous]  # a broken tie tells nothing
+    told = grounded(modules, side.index, played.index)  # a broken tie tells nothing
     tensors = {record.id: record.tensor for record in side.index.records}
     ordered = plan_weights(side, live, modules=told, map_file=map_file).doubted_by(plan, tensors)
     if not (ordered.missing or ordered.ambiguous):

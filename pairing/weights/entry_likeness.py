@@ -35,6 +35,8 @@ _LEAF_WORDS = {
     "running_mean": "mean", "_mean": "mean", "moving_mean": "mean",
     "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
 }  # fmt: skip
+_LEAST_STEM = 4
+"""Letters of a word that another one may begin with and mean the same: ``scale``, ``scaler``."""
 _MAX_MEETINGS = 250_000
 """So many pairs of different words, of parameters of one size in two units, are weighed; of more
 only those of one name."""
@@ -48,6 +50,8 @@ class _Lone:
     leaf: str
     words: frozenset[str]
     numbers: tuple[int, ...]
+    said: frozenset[str]
+    """Words of its own name as the author wrote them, and of the module that holds it."""
 
     @property
     def number(self) -> int:
@@ -69,7 +73,8 @@ class _Lone:
         if self.leaf == other.leaf:
             return 1.0
         is_numbered = self.numbers == other.numbers != ()
-        return 0.9 * likeness(self.words, other.words) + _NUMBERED * is_numbered
+        alike = max(likeness(self.words, other.words), _as_written(self.said, other.said))
+        return 0.9 * alike + _NUMBERED * is_numbered
 
 
 def pair_likest(
@@ -105,7 +110,27 @@ def _lone(entries: Iterable[Entry]) -> Iterator[_Lone]:
         if len(entry.atoms) == 1:
             head, dot, leaf = entry.local.rpartition(".")
             leaf = head + dot + _LEAF_WORDS.get(leaf, leaf)
-            yield _Lone(entry=entry, leaf=leaf, words=words_of(leaf), numbers=numbers_in(leaf))
+            holder = entry.name.removesuffix(entry.local).rstrip(".").rpartition(".")[2]
+            yield _Lone(
+                entry=entry,
+                leaf=leaf,
+                words=words_of(leaf),
+                numbers=numbers_in(leaf),
+                said=words_of(entry.local) | words_of(holder),
+            )
+
+
+def _as_written(reference: frozenset[str], candidate: frozenset[str]) -> float:
+    """Give the share of common words where two or more are: ``spline_scaler``, ``spline.scale``."""
+    met = [(one, two) for one in reference for two in candidate if _is_stem(one, two)]
+    common = min(len({one for one, _ in met}), len({two for _, two in met}))
+    return common / (len(reference) + len(candidate) - common) if common > 1 else 0.0
+
+
+def _is_stem(one: str, two: str) -> bool:
+    """Tell whether two words are one, or one begins with the other."""
+    short, long = sorted((one, two), key=len)
+    return one == two or (len(short) >= _LEAST_STEM and long.startswith(short))
 
 
 class _Ours:

@@ -94,6 +94,8 @@ def plan_by_search(
     search.find()
     search.explode()
     search.find()
+    search.free(bare_matrices(sides, search.pairs))
+    search.find()
     stacked = pair_stacked(search)
     fused = pair_fused(search)
     search.find()

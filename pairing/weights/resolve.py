@@ -89,13 +89,16 @@ def _levels(
 
     Only the order of the ranks counts, not the numbers: ``layer.3`` of one author may be
     ``features.5`` of the other. Groups of equal sizes are preferred. A unit that stands outside the
-    numbered ones of one side, while all of the other's are numbered, has no place in their order.
+    numbered ones of one side, while all of the other's are numbered, has no place in their order;
+    the last number of ``cross.0.w2`` and a middle one of ``selfs.0.1.w2`` are not of one order.
     """
     ranked = [[(unit.ranks, unit) for unit in side] for side in (ours, theirs)]
     depth = max(len(ranks) for side in ranked for ranks, _ in side)
     found = None
     for level in range(depth, -1, -1):
         groups = _grouped(ranked[0], level), _grouped(ranked[1], level)
+        if any(_is_mixed(group, level) for side in groups for group in side.values()):
+            continue
         depths = [[len(ranks) for ranks in sorted(side)] for side in groups]
         if depths[0] != depths[1]:
             continue
@@ -113,6 +116,11 @@ def _grouped(
     for ranks, unit in ranked:
         groups.setdefault(ranks[:level], []).append(unit)
     return groups
+
+
+def _is_mixed(group: Iterable[Unit], level: int) -> bool:
+    """Tell whether ranks end at a level for some of the units, and go on for others."""
+    return level > 0 and len({len(unit.ranks) > level for unit in group}) > 1
 
 
 def _by_words(

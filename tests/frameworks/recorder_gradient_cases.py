@@ -126,3 +126,50 @@ class GradientCases:
             script()
 
         assert not (tmp_path / "m").exists()
+
+    def test_gradient_that_a_script_takes_of_the_models_input_is_recorded(
+        self, tmp_path: Path
+    ) -> None:
+        """A gradient penalty: the first gradient is the one that the penalty is of."""
+        model = self.lab.module(lambda self, x: self.f(x), f=self.lab.nn.Linear(3, 1))
+        x = self.lab.tensor(some(2, 3), requires_grad=True)
+
+        with padiff.record(model, name="m", out=tmp_path) as recorder:
+            made = model(x).sum()
+            (gradient,) = self.lab.gradients(made, [x], create_graph=True)
+            ((gradient**2).sum() + made).backward()
+        got = Recorded.read(recorder.path)
+
+        weight = self.lab.array(model.f.weight).reshape(1, 3)
+        for path in ("f", ""):
+            found = got.array(Role.GRAD_INPUT, path, "[0]")
+            np.testing.assert_allclose(found, np.repeat(weight, 2, axis=0), rtol=1e-6)
+
+    def test_gradients_of_weights_that_a_script_takes_and_keeps_itself_are_recorded(
+        self, tmp_path: Path
+    ) -> None:
+        model = self.lab.module(lambda self, x: self.f(x), f=self.lab.nn.Linear(3, 1))
+
+        with padiff.record(model, name="m", out=tmp_path) as recorder:
+            loss = model(self.lab.tensor(some(2, 3))).sum()
+            self.lab.gradients(loss, [model.f.weight, model.f.bias])
+        got = Recorded.read(recorder.path)
+
+        assert got.array(Role.WEIGHT_GRAD, "f", ".bias") == pytest.approx(2)
+        found = got.array(Role.WEIGHT_GRAD, "f", ".weight").reshape(-1)
+        np.testing.assert_allclose(found, some(2, 3).sum(0), rtol=1e-6)
+        assert any("2 weights have no gradient of their own" in one for one in got.manifest.notes)
+
+    def test_a_gradient_of_its_own_counts_and_not_the_one_that_a_script_took_before(
+        self, tmp_path: Path
+    ) -> None:
+        model = self.lab.module(lambda self, x: self.f(x), f=self.lab.nn.Linear(3, 1))
+
+        with padiff.record(model, name="m", out=tmp_path) as recorder:
+            made = model(self.lab.tensor(some(2, 3))).sum()
+            (gradient,) = self.lab.gradients(made, [model.f.bias], create_graph=True)
+            (made * 3 + gradient.sum() * 0).backward()
+        got = Recorded.read(recorder.path)
+
+        assert got.array(Role.WEIGHT_GRAD, "f", ".bias") == pytest.approx(6)
+        assert not any("of their own" in one for one in got.manifest.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from padiff.cli.jsontext import json_pieces
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
 from padiff.comparer.report.json_report import to_json
@@ -48,7 +49,7 @@ def _formats() -> dict[str, str]:
     data = to_json(resnet_like())
     report = read_report(data)
     return {
-        "diverged.json": json.dumps(data, allow_nan=False, indent=1) + "\n",
+        "diverged.json": "".join(json_pieces(data)),
         "diverged.junit.xml": to_junit(report),
         "diverged.sarif": json.dumps(to_sarif(report), allow_nan=False, indent=1) + "\n",
         "diverged.md": to_markdown(report),

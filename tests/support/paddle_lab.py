@@ -9,7 +9,7 @@ from paddle import nn
 from paddle.distributed.fleet.utils import recompute as checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from tests.support.recording import Array, Thing
@@ -62,6 +62,11 @@ class PaddleLab:
 
     def optimizer(self, model: Thing, *, rate: float) -> Thing:
         return paddle.optimizer.Momentum(rate, 0.9, parameters=model.parameters())
+
+    def gradients(
+        self, made: paddle.Tensor, of: list[paddle.Tensor], *, create_graph: bool = False
+    ) -> Sequence[paddle.Tensor]:
+        return paddle.grad(made, of, create_graph=create_graph)
 
     def mean(self, tensor: Thing) -> Thing:
         return tensor.mean()

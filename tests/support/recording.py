@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from padiff.dumpfile import Index, Manifest, RecordInfo, Role, open_dump
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -46,6 +46,11 @@ class Lab(Protocol):
 
     def array(self, tensor: Thing) -> Array:
         """Copy a tensor to numpy."""
+
+    def gradients(
+        self, made: Thing, of: list[Thing], *, create_graph: bool = False
+    ) -> Sequence[Thing]:
+        """Give the gradients of tensors to the caller, instead of keeping them."""
 
     def gradient(self, tensor: Thing) -> Array | None:
         """Copy a leaf's gradient to numpy."""

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from tests.support.recording import Array, Thing
@@ -59,6 +59,11 @@ class TorchLab:
 
     def optimizer(self, model: nn.Module, *, rate: float) -> Thing:
         return torch.optim.SGD(model.parameters(), rate, momentum=0.9)
+
+    def gradients(
+        self, made: torch.Tensor, of: list[torch.Tensor], *, create_graph: bool = False
+    ) -> Sequence[torch.Tensor]:
+        return torch.autograd.grad(made, of, create_graph=create_graph)
 
     def mean(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.mean()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
+
+import pytest
 
 from padiff.cli.formats import Wanted
 from padiff.comparer import CompareSettings, compare
@@ -14,9 +17,8 @@ from tests.support.tiny_net import tiny_pair
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from padiff.comparer.report.json_report import ReportParts
+    from padiff.dumpfile import JSON
 
 
 def _refuse() -> NoReturn:
@@ -29,9 +31,16 @@ def test_no_json_is_made_where_only_the_text_is_wanted(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "they match\n"
 
 
+class Entry(dict[str, "JSON"]):
+    """An object that can be seen to go."""
+
+
 def _parts(path: Path) -> ReportParts:
     """Give a report whose long lists must not be looked at."""
-    parts = report_parts(compare(*tiny_pair(path, eps=0.5), CompareSettings()))
+    return _refusing(report_parts(compare(*tiny_pair(path, eps=0.5), CompareSettings())))
+
+
+def _refusing(parts: ReportParts) -> ReportParts:
     return {
         name: (_refuse() for _ in (0,)) if isinstance(part, Iterator) else part
         for name, part in parts.items()
@@ -48,6 +57,33 @@ def test_what_names_origins_alone_makes_no_record(
 
     assert "norm" in json.loads(place.read_text())["runs"][0]["results"][0]["message"]["text"]
     assert "::error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["junit", "markdown", "csv"])
+def test_what_looks_at_records_makes_no_tree_and_keeps_no_json(name: str, tmp_path: Path) -> None:
+    result = compare(*tiny_pair(tmp_path, eps=0.5), CompareSettings())
+    made: list[weakref.ref[Entry]] = []
+    alive: list[int] = []
+
+    def pairs(entries: Iterator[JSON]) -> Iterator[JSON]:
+        for entry in entries:
+            assert isinstance(entry, dict)
+            alive.append(sum(one() is not None for one in made))
+            held = Entry(entry)
+            made.append(weakref.ref(held))
+            yield held
+            del held
+
+    def make() -> ReportParts:
+        parts = _refusing(report_parts(result))
+        whole = report_parts(result)["pairs"]
+        assert isinstance(whole, Iterator)
+        return {**parts, "pairs": pairs(whole)}
+
+    Wanted(files={name: tmp_path / "found"}).write(make, None)
+
+    assert len(made) > 10
+    assert max(alive) <= 2
 
 
 def test_every_document_is_written_as_if_alone(tmp_path: Path) -> None:

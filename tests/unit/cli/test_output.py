@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.cli.output import write_json
+from padiff.cli.output import emit_json, write_json
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.lock import PlaceLock
 
@@ -29,29 +29,15 @@ def test_json_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) & 0o400
 
 
-DOCUMENTS: tuple[object, ...] = (
-    *(None, "a\nb", 1.5, [], {}, [1, [2]], {"a": [], "b": {}, "c": [[]]}),
-    {"name": "caf\u00e9\n", "list": [1, {"x": [1, 2], "y": {}}, []], "inner": {"deep": [{"a": 1}]}},
-)
+def test_json_on_stdout_is_no_command_to_a_ci_service(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"notes": ["##[error]x", "::error::y"]}
 
+    emit_json(data)
 
-@pytest.mark.parametrize("data", DOCUMENTS)
-def test_json_is_what_the_json_module_writes(data: object, tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-
-    write_json(path, data)
-
-    assert path.read_text() == json.dumps(data, indent=1) + "\n"
-
-
-def test_lists_may_be_iterators(tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    entries: list[object] = [{"a": [1]}, 2]
-
-    write_json(path, {"some": iter(entries), "none": iter(()), "rest": 0})
-
-    written = {"some": entries, "none": [], "rest": 0}
-    assert path.read_text() == json.dumps(written, indent=1) + "\n"
+    out = capsys.readouterr().out
+    assert "##[" not in out
+    assert not any(line.lstrip().startswith("::") for line in out.splitlines())
+    assert json.loads(out) == data
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, object()])
