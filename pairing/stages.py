@@ -22,6 +22,7 @@ from .maps.mapeffects import (
 from .maps.mapped import apply_map
 from .result import Pairing, RecordPair, SideName, UnmatchedRecord
 from .structure import certain, identity, is_same_by_name, is_same_structure
+from .tensors.batches import with_batches
 from .tensors.layout import with_layouts
 from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
 from .tensors.strays import pair_strays
@@ -64,6 +65,7 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
     ends = absorbed(views, calls, folds, owned.pairs)
     owned = without_folded(views, owned, folds)
     found = pair_call_records(views[0], views[1], calls, ends)
+    found = with_batches(views[0], views[1], partners, calls, found)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
     found += pair_joined(views[0], views[1], calls, owned.pairs)
     found += pair_packed(views[0], views[1], calls, owned.pairs)

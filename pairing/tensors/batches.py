@@ -1,0 +1,257 @@
+"""One call for a whole batch against several calls, each for a part of it.
+
+One author runs a tower once over all frames of a video, or over both pictures of a pair, another
+once for each: what the many are given and give are the parts of what the one is given and gives,
+one after the other along an axis or in turns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
+from padiff.pairing.result import PairedBy, RecordPair
+from padiff.pairing.rule import Rule
+from padiff.pairing.steps import Step, Verb
+
+from .distance import EQUAL, distance, elements_of_both
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from padiff.pairing.result import ModulePair
+    from padiff.pairing.view import View
+    from padiff.pairing.weights.matching import Matching
+
+__all__ = ["with_batches"]
+
+Shape = tuple[int, ...]
+MOST_CALLS = 64
+"""More calls than that for one of the other side are not looked into."""
+_ROLES = tuple(sorted(CALL_ROLES))
+_MAIN = (Role.INPUT, Role.OUTPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the parts lie in the whole: once that is cut, along an axis of their own."""
+
+    axis: int
+
+    def cut(self, part: Shape, count: int) -> Shape:
+        """Give the shape of the whole with an axis of its own for the parts."""
+        return (*part[: self.axis], count, *part[self.axis :])
+
+    def is_of(self, whole: Shape, part: Shape, count: int) -> bool:
+        """Tell whether that axis stands alone in the whole, or is joined to one beside it."""
+        cut = self.cut(part, count)
+        joined = (
+            (*cut[:first], cut[first] * cut[first + 1], *cut[first + 2 :])
+            for first in (self.axis, self.axis - 1)
+            if 0 <= first < len(part)
+        )
+        return whole == cut or whole in joined
+
+    def picks(self, part: Shape, count: int, number: int) -> Rule:
+        """Give the rule from the whole to one part."""
+        turned = (self.axis, *(axis for axis in range(len(part) + 1) if axis != self.axis))
+        permuted = (Step(Verb.PERMUTE, turned),) if self.axis else ()
+        return Rule(
+            (Step(Verb.RESHAPE, self.cut(part, count)), *permuted, Step(Verb.TAKE, (number,)))
+        )
+
+    def joins(self, part: Shape) -> Rule:
+        """Give the rule from all parts to the whole."""
+        order = (*range(1, self.axis + 1), 0, *range(self.axis + 1, len(part) + 1))
+        permuted = (Step(Verb.PERMUTE, order),) if self.axis else ()
+        return Rule((Step(Verb.STACK), *permuted, Step(Verb.RESHAPE)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A call for the whole, those for its parts in execution order, and which part each is."""
+
+    whole: int
+    parts: tuple[int, ...]
+    form: _Form
+    numbers: tuple[int, ...]
+
+
+def with_batches(
+    reference: View,
+    candidate: View,
+    modules: Iterable[ModulePair],
+    calls: Matching,
+    pairs: Sequence[RecordPair],
+) -> list[RecordPair]:
+    """Pair what a call is given and gives with the parts of it that several calls have.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        modules: The paired modules.
+        calls: The paired calls: of such calls one at most.
+        pairs: The pairs of records so far.
+
+    Returns:
+        All pairs, without those of a whole with one of its parts.
+    """
+    views = reference, candidate
+    made: list[RecordPair] = []
+    for is_turned in (False, True):
+        big, small = (candidate, reference) if is_turned else views
+        open_ = []
+        for pair in modules:
+            ends = pair.reference, pair.candidate
+            runs = big.executed[ends[is_turned]], small.executed[ends[not is_turned]]
+            partners = calls.back if is_turned else calls.ahead
+            if _may_be_parts(big, small, *runs) and _is_free(runs, partners):
+                open_.append(runs)
+        for group in _groups(big, small, open_):
+            made += _records(big, small, group, is_turned=is_turned)
+    taken = {one for pair in made for one in pair.reference}, {pair.candidate for pair in made}
+    kept = [
+        pair
+        for pair in pairs
+        if pair.candidate not in taken[1] and taken[0].isdisjoint(pair.reference)
+    ]
+    return kept + made
+
+
+def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence[int]) -> bool:
+    """Tell whether a module ran a whole number of times for each run of the other, on parts."""
+    if not wholes or len(parts) % len(wholes):
+        return False
+    count = len(parts) // len(wholes)
+    if not 1 < count <= MOST_CALLS:
+        return False
+    whole = big.main(wholes[0], Role.OUTPUT)
+    part = small.main(parts[0], Role.OUTPUT)
+    return whole is not None and part is not None and bool(_forms(whole.shape, part.shape, count))
+
+
+def _is_free(runs: tuple[Sequence[int], Sequence[int]], partners: dict[int, int]) -> bool:
+    """Tell whether no call of the whole is the partner of another module's call."""
+    return all(partners.get(call, runs[1][0]) in runs[1] for call in runs[0])
+
+
+def _forms(whole: Shape, part: Shape, count: int) -> list[_Form]:
+    """List how parts of a shape may lie in the whole."""
+    if prod(whole) != count * prod(part):
+        return []
+    forms = map(_Form, range(len(part) + 1))
+    return [form for form in forms if form.is_of(whole, part, count)]
+
+
+def _groups(
+    big: View, small: View, runs: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Iterator[_Group]:
+    """Find which calls are the parts of which, by their elements, or as most others of the kind."""
+    usual: Counter[tuple[int, _Form, tuple[int, ...]]] = Counter()
+    left = []
+    for wholes, parts in runs:
+        count = len(parts) // len(wholes)
+        for at, whole in enumerate(wholes):
+            found = None
+            for own in (parts[at :: len(wholes)], parts[at * count : (at + 1) * count]):
+                found = found or _by_elements(big, small, whole, tuple(own))
+            if found is None:
+                left.append((whole, tuple(parts[at :: len(wholes)])))
+            else:
+                usual[count, found.form, found.numbers] += 1
+                yield found
+    for whole, own in left:
+        for (count, form, numbers), _ in usual.most_common():
+            if count == len(own):
+                yield _Group(whole, own, form, numbers)
+                break
+
+
+def _by_elements(big: View, small: View, whole: int, parts: tuple[int, ...]) -> _Group | None:
+    for role in _MAIN:
+        known = big.main(whole, role)
+        own = [small.main(part, role) for part in parts]
+        if known is None or None in own:
+            continue
+        found = [one for one in own if one is not None]
+        if len({one.shape for one in found}) != 1:
+            return None
+        for form in _forms(known.shape, found[0].shape, len(parts)):
+            numbers: list[int] = []
+            for one in found:
+                number = _number((big, small), known, one, form, len(numbers), len(parts))
+                if number in {-1, *numbers}:
+                    break
+                numbers.append(number)
+            if len(numbers) == len(parts):
+                return _Group(whole, parts, form, tuple(numbers))
+    return None
+
+
+def _number(
+    views: tuple[View, View],
+    whole: RecordInfo,
+    part: RecordInfo,
+    form: _Form,
+    likely: int,
+    count: int,
+) -> int:
+    """Tell which part of a whole a tensor is, the likely one if that is equal; -1 if it is none."""
+    if whole.value is None or part.value is None:
+        return -1
+    both = elements_of_both((views[0].side, views[1].side), whole, part)
+    if both is None:
+        return -1
+    order = [likely, *(number for number in range(count) if number != likely)]
+    return next(
+        (
+            number
+            for number in order
+            if distance(form.picks(part.shape, count, number), *both) <= EQUAL
+        ),
+        -1,
+    )
+
+
+def _records(big: View, small: View, group: _Group, *, is_turned: bool) -> Iterator[RecordPair]:
+    """Pair the records of a group that lie as its form says."""
+    for role in _ROLES:
+        wholes = big.select(group.whole, role)
+        rows = [small.select(part, role) for part in group.parts]
+        if any(len(row) != len(wholes) for row in rows):
+            continue
+        for at, whole in enumerate(wholes):
+            yield from _split(group, whole, [row[at] for row in rows], is_turned=is_turned)
+
+
+def _split(
+    group: _Group, whole: RecordInfo, parts: Sequence[RecordInfo], *, is_turned: bool
+) -> Iterator[RecordPair]:
+    """Pair one record of the whole with those of all parts, if each is there."""
+    count, shape = len(parts), parts[0].shape
+    if whole.value is None or any(one.value is None for one in parts):
+        return
+    if len({one.shape for one in parts}) != 1 or not group.form.is_of(whole.shape, shape, count):
+        return
+    note = f"{count} calls on one side for one on the other, each for a part of the batch"
+    if is_turned:
+        ordered = sorted(zip(group.numbers, parts, strict=True), key=lambda one: one[0])
+        yield RecordPair(
+            reference=tuple(one.id for _, one in ordered),
+            candidate=whole.id,
+            paired_by=PairedBy.VALUE,
+            rule=group.form.joins(shape),
+            note=note,
+        )
+        return
+    for number, one in zip(group.numbers, parts, strict=True):
+        yield RecordPair(
+            reference=(whole.id,),
+            candidate=one.id,
+            paired_by=PairedBy.VALUE,
+            rule=group.form.picks(shape, count, number),
+            note=note,
+        )
