@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK_BYTES, Array, Room, paired_blocks, widen
+from .blocks import BLOCK_BYTES, Array, Room, marked_places, paired_blocks, widen
 from .hull import Hull
 
 if TYPE_CHECKING:
@@ -29,12 +29,8 @@ SLACK = 1e-6
 """Relative margin of the float32 screen. Its error is below 6 units of 2**-24 of the terms
 (difference, product, difference, and the rounded constants), 3.6e-7: what passes with the margin
 passes in float64."""
-FEW = 16
+FEW = 4
 """Up to one element in so many is picked out rather than deciding the whole block in float64."""
-WORD = 8
-"""Elements of a mask that are looked at together;"""
-SPREAD = 2048
-"""of more such eights, all elements of the mask are looked at."""
 NARROW = 32768
 """Elements that are decided in float64 at a time, where a whole block is."""
 LANE = 512
@@ -77,8 +73,8 @@ class _Scratch:
     distance: Array
     magnitude: Array
     mask: Array
-    words: Array
-    """The mask, eight by eight."""
+    marks: bytearray
+    """The memory of the mask, which may be longer."""
     parts: tuple[Array, Array]
     """Distances and mask, part by part, so that what is high can be looked for in few of them."""
     rows: tuple[slice, ...]
@@ -135,18 +131,16 @@ class Sweep:
     def _cut(self, size: int) -> _Scratch:
         """Cut scratch memory to a block's size."""
         take = self._room.take
-        padded = -(-size // WORD) * WORD
-        mask = take("mask", (padded,), np.bool_)
-        mask[size:] = False
-        distance = take("distance", (size,), self._kind)
+        distance, marks = take("distance", (size,), self._kind), self._room.marks(size)
+        mask = np.frombuffer(marks, np.bool_, size)
         form = (-1, PART) if size % PART == 0 else (1, size)
         return _Scratch(
             size=size,
             distance=distance,
             magnitude=take("magnitude", (size,), self._kind),
-            mask=mask[:size],
-            words=mask.view(np.uint64),
-            parts=(distance.reshape(form), mask[:size].reshape(form)),
+            mask=mask,
+            marks=marks,
+            parts=(distance.reshape(form), mask.reshape(form)),
             rows=tuple(slice(start, start + ROW) for start in range(0, size, ROW)),
         )
 
@@ -164,14 +158,18 @@ class Sweep:
         largest = float(tops.max())
         if not math.isfinite(largest):
             return False
-        self._sums(reference, candidate, (square, known, cross))
-        np.abs(reference, out=magnitude)
+        self._tally.finite += reference.size
+        if largest or self._mean:
+            np.abs(reference, out=magnitude)
         if self._mean:
             self._tally.sum_magnitude += self._sum(magnitude)
         if largest:
+            self._sums(reference, candidate, (square, known, cross))
             self._follow(start, reference, candidate, tops)
-        elif self._tally.max_abs < 0:
-            self._tally.follow(start, reference[:1], candidate[:1])
+        else:
+            self._equal_sums(reference, known)
+            if self._tally.max_abs < 0:
+                self._tally.follow(start, reference[:1], candidate[:1])
         if largest > self._safe and not self._hull_passes():
             self._count(reference, candidate, largest)
         return True
@@ -210,49 +208,39 @@ class Sweep:
             candidate: Its partner.
             tops: The largest distance of each part.
         """
-        tally, distance = self._tally, self._scratch.distance
-        hull = tally.hull
+        tally, scratch = self._tally, self._scratch
+        hull, size = tally.hull, scratch.size
         if not self._turn:
             hull = self._joined_hull(reference, candidate)
             self._set_screen(*hull.screen())
         elif self._turn >= self._next:
             self._choose(hull, tops)
         self._turn += 1
-        words = self._above(tops)
-        if hull is tally.hull and words.size > self._bound:
+        at = self._above(tops)
+        if hull is tally.hull and (size if at is None else at.size) > self._bound:
             # What lies above a screen that has grown old is held against this block's own hull.
             hull = self._joined_hull(reference, candidate)
             self._choose(hull, tops)
-            words = self._above(tops)
-            self._bound = max(2 * words.size, OFTEN)
-        if words.size > reference.size // FEW:
-            for first in (0, *range(FAST_FROM, reference.size, NARROW)):
+            at = self._above(tops)
+            self._bound = max(2 * (size if at is None else at.size), OFTEN)
+        if at is None:
+            for first in (0, *range(FAST_FROM, size, NARROW)):
                 part = slice(first, first + NARROW if first else FAST_FROM)
                 tally.follow(start + first, reference[part], candidate[part])
-        elif words.size:
-            at = self._places(words)
-            at = at[distance[at] >= hull.height(np.abs(reference[at])) * BELOW]
+        elif at.size:
+            at = at[scratch.distance[at] >= hull.height(np.abs(reference[at])) * BELOW]
             if hull is not tally.hull and hull.points[0][0] == 0 and tally.max_rel < math.inf:
                 # The first element whose difference is infinite relatively may lie below others.
-                first = int(((reference == 0) & (distance > 0)).argmax())
+                first = int(((reference == 0) & (scratch.distance > 0)).argmax())
                 at = np.union1d(at, first)
             if at.size:
                 tally.follow(start, reference[at], candidate[at], at=at)
 
-    def _places(self, words: Array) -> Array:
-        """Give the places of the elements in the mask, in ascending order.
+    def _above(self, tops: Array) -> Array | None:
+        """Give the places of what is above the screen, ascending; None if that is not a few.
 
-        Args:
-            words: Which eights of the mask hold any.
+        Magnitudes are overwritten.
         """
-        if words.size > SPREAD:
-            return np.flatnonzero(self._scratch.mask)
-        rows, columns = np.nonzero(self._scratch.words[words].view(np.bool_).reshape(-1, WORD))
-        places: Array = words[rows] * WORD + columns
-        return places
-
-    def _above(self, tops: Array) -> Array:
-        """Mask what is above the screen, and tell which eights of the mask hold any."""
         scratch, kind, (level, slope, cap) = self._scratch, self._kind, self._screen
         line = np.multiply(scratch.magnitude, kind(slope), out=scratch.magnitude)
         if level:
@@ -262,9 +250,7 @@ class Sweep:
         if high.size:
             distances, masks = scratch.parts
             masks[high] |= distances[high] > kind(cap)
-        if not mask[mask.argmax()]:
-            return high[:0]
-        return np.flatnonzero(scratch.words != 0)
+        return marked_places(scratch.marks, mask, most=scratch.size // FEW)
 
     def _choose(self, hull: Hull, tops: Array) -> None:
         """Choose the screen under a hull that leaves the least work, by a sample of this block."""
@@ -315,12 +301,25 @@ class Sweep:
             wide = [array.astype(np.float64) for array in (distance, reference, candidate)]
             square, known, found = (float(np.dot(array, array)) for array in wide)
             product = float(np.dot(wide[1], wide[2]))
-        tally.finite += reference.size
         tally.sum_abs += self._sum(distance)
         tally.square_difference += square
         tally.square_reference += known
         tally.square_candidate += found
         tally.product += product
+
+    def _equal_sums(self, reference: Array, known: float) -> None:
+        """Add up where there is no difference.
+
+        Args:
+            reference: The block.
+            known: Its sum of squares in work precision.
+        """
+        if not SMALL_SUM < known < LARGE_SUM and reference.any():
+            wide = reference.astype(np.float64)
+            known = float(np.dot(wide, wide))
+        self._tally.square_reference += known
+        self._tally.square_candidate += known
+        self._tally.product += known
 
     def _sum(self, array: Array) -> float:
         """Add up a block; a product with ones takes half the time of ``sum``."""

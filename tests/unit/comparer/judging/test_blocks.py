@@ -1,0 +1,78 @@
+"""The places that a mask holds, and blocks without a difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from padiff.comparer import Tolerance, measure
+from padiff.comparer.judging.blocks import Room, marked_places
+
+SIZE = 10_000
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [],
+        [0],
+        [SIZE - 1],
+        [3, 4, 5, 9_000],
+        list(range(0, SIZE, 100)),
+        list(range(600)),
+        list(range(9_000, SIZE)),
+    ],
+    ids=["none", "first", "last", "few", "many", "dense at first", "dense at last"],
+)
+def test_all_places_are_found_in_order(places: list[int]) -> None:
+    marks = Room().marks(SIZE + 7)
+    marks[SIZE:] = b"\1" * 7  # behind the mask
+    mask = np.frombuffer(marks, np.bool_, SIZE)
+    mask[places] = True
+    found = marked_places(marks, mask, most=SIZE // 4)
+    assert found is not None
+    assert found.tolist() == places
+
+
+@pytest.mark.parametrize("first", [0, 5_000])
+def test_more_than_wanted_are_no_places(first: int) -> None:
+    marks = Room().marks(SIZE)
+    mask = np.frombuffer(marks, np.bool_, SIZE)
+    mask[first : first + 1_001] = True
+    assert marked_places(marks, mask, most=1_000) is None
+    found = marked_places(marks, mask, most=1_001)
+    assert found is not None
+    assert found.size == 1_001
+
+
+def test_a_room_gives_longer_memory_where_it_is_asked_for() -> None:
+    room = Room()
+    short = room.marks(10)
+    assert room.marks(5) is short
+    assert len(room.marks(20)) >= 20
+
+
+@pytest.mark.parametrize(
+    "value", [0.0, 1e-30, 0.1, 1e30], ids=["zeros", "squares underflow", "plain", "overflow"]
+)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sums_of_equal_blocks_are_those_of_the_reference(value: float, kind: type) -> None:
+    array: npt.NDArray[Any] = np.full(5_000, value, kind)
+    found = measure(array, array.copy(), Tolerance(atol=0.0, rtol=0.0), mean=True)
+    assert (found.mismatched, found.max_abs, found.mean_abs) == (0, 0.0, 0.0)
+    assert (found.relative_l2, found.needed_atol) == (0.0, 0.0)
+    assert found.reference_mean_abs == pytest.approx(float(kind(value)), rel=1e-6)
+    assert found.cosine == (pytest.approx(1.0) if value else None)
+
+
+def test_a_difference_behind_equal_blocks_is_found() -> None:
+    reference = np.ones(1_000_000, np.float32)
+    candidate = reference.copy()
+    candidate[700_001] = 1.5
+    found = measure(reference, candidate, Tolerance(atol=0.1, rtol=0.0))
+    assert (found.mismatched, found.max_abs, found.max_abs_index) == (1, 0.5, (700_001,))
+    assert found.mean_abs == pytest.approx(0.5 / 1_000_000)
+    assert found.relative_l2 == pytest.approx(0.5 / 1_000)
