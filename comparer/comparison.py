@@ -12,6 +12,7 @@ from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, op
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import pair
 
+from .causes.budget import Budget
 from .causes.callfacts import add_call_facts
 from .causes.causes import explain
 from .causes.draws import random_notes
@@ -64,6 +65,16 @@ Scales = tuple[Noise | None, ThreeWay | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What all steps of one comparison share."""
+
+    training: TrainingJudge
+    fed: Fed
+    budget: Budget
+    """For the searches for causes, of the first step first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _StepResult:
     """One compared step with what the whole needs to know of it."""
 
@@ -102,12 +113,13 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
+    run = _Run(training=training, fed=fed, budget=Budget())
     results: list[_StepResult] = []
     for place in common:
         if results:
             _make_all(results[-1].step)
         scales = noise.get(place), threeway
-        results.append(_compare_step(known, found, place, training, scales, fed))
+        results.append(_compare_step(known, found, place, run, scales))
     if not any(result.records for result in results):
         raise ConfigError(
             "the selection of phases and modules holds no record of either dump",
@@ -188,9 +200,8 @@ def _compare_step(
     reference: Dump,
     candidate: Dump,
     place: tuple[int, int],
-    training: TrainingJudge,
+    run: _Run,
     scales: Scales,
-    fed: Fed,
 ) -> _StepResult:
     with ExitStack() as exits:
         known = exits.enter_context(reference.open(*place))
@@ -208,7 +219,7 @@ def _compare_step(
             )
 
         told = Optimizers.read(reference.manifest.settings, candidate.manifest.settings)
-        result = _compare_files(known, found, training, scales, fed, told, before)
+        result = _compare_files(known, found, run, scales, told, before)
         seeds = reference.manifest.seed, candidate.manifest.seed
         notes = random_notes(result.step.divergences, (known, found), seeds)
     return replace(result, step=replace(result.step, notes=(*result.step.notes, *notes)))
@@ -217,13 +228,12 @@ def _compare_step(
 def _compare_files(
     known: StepFile,
     found: StepFile,
-    training: TrainingJudge,
+    run: _Run,
     scales: Scales,
-    fed: Fed,
     told: Optimizers,
     before: Callable[[], tuple[StepFile, StepFile] | None],
 ) -> _StepResult:
-    settings = training.settings
+    settings = run.training.settings
     pairing = _pair_files(known, found, settings)
 
     def release() -> None:
@@ -232,17 +242,17 @@ def _compare_files(
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = excuse_clipped(judgement, pairing, known, found)
-    judgement = training.settle(judgement, pairing, known, found)
+    judgement = run.training.settle(judgement, pairing, known, found)
     judgement = skip_masks(
         judgement, known.index, found.index, same_structure=pairing.same_structure
     )
-    judgement = _excuse(judgement, pairing, known, found, settings, is_fed=bool(fed.phases))
+    judgement = _excuse(judgement, pairing, known, found, settings, is_fed=bool(run.fed.phases))
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
-        tree = CallTree(judgement, pairing, known.index, found.index, fed=fed)
+        tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
         located = locate(tree, (known.framework, found.framework))
-        located = explain(located, tree, known, found, told)
-        located = explain_weight_gradients(located, tree, (known, found), before)
+        located = explain(located, tree, known, found, told, run.budget)
+        located = explain_weight_gradients(located, tree, (known, found), before, run.budget)
         located = add_call_facts(located, known, found)
     return _result_of_step(known, found, pairing, judgement, located)
 

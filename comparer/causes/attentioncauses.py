@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, permutations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .attentionforms import Form, Heads, Turn, mix
-from .attentionparts import BASES, candidates
+from .attentionparts import BASES, SEQUENCE, candidates
 from .cause import Cause, CauseName
-from .contrast import Contrast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
 
     from .attentionparts import Packed
+    from .contrast import Contrast
     from .layercauses import Layer
 
 __all__ = ["attention"]
 
 MOST_SCORES = 1 << 22
 """Attention scores that are recomputed at most for all of a tensor."""
-MOST_WORK = 1 << 27
-"""Scores that are recomputed in the whole search, most of them of one entry of the batch."""
+TOKENS = 16
+"""Tokens, nearly, on which a form is tried first."""
+ROUNDING = 1e-9
+"""Of two sums over the same elements."""
 _MASKS = (
     "none",
     "causal",
@@ -57,24 +59,113 @@ def attention(
         layer: The module whose code made it; without one the usual numbers of heads are tried.
         packed: The weights of projections that are no calls.
     """
-    work = MOST_WORK
-    for heads in candidates(sides.reference.shape, ingredients, layer, packed):
-        batch, count, tokens, _ = heads.parts[0].shape
-        scores = count * tokens * heads.parts[1].shape[2]
-        if scores * batch > MOST_SCORES:
-            continue
-        part, only = _one_entry(sides, heads)
-        forms = list(_usual(heads, layer))[: max(work // scores, 0)]
-        work -= len(forms) * scores
-        right = _find(part.is_reference, only, forms)
-        if right is not None and sides.is_reference(mix(heads, right)):
-            others = chain(_wrong(heads, right), _otherwise_banded(heads, right, layer))
-            wrong = next((one for one in others if _is_both(part, sides, only, one)), None)
-            return None if wrong is None else _cause(heads, right, wrong)
+    looked_at = sum(array.size for _, array in ingredients)  # for masks and rotations
+    if len(sides.reference.shape) != SEQUENCE or not sides.budget.grants(looked_at):
+        return None
+    found = candidates(sides.reference.shape, ingredients, layer, packed)
+    trials = [_Trial.of(sides, heads) for heads in found if _scores(heads) <= MOST_SCORES]
+    for usual, trial in product((_usual, _usual_turned), trials):
+        ways = ((trial.heads, form) for form in usual(trial.heads, layer))
+        right = trial.first(ways, sides.reference)
+        if right is not None:
+            others = chain(_wrong(*right), _otherwise_banded(*right, layer))
+            wrong = trial.first(others, sides.candidate)
+            return None if wrong is None else _cause(trial.heads, right[1], wrong)
     return None
 
 
+def _scores(heads: Heads, rows: int | None = None) -> int:
+    """Count the scores of some tokens, or of all."""
+    batch, count, tokens, _ = heads.parts[0].shape
+    return int(batch * count * (rows or tokens) * heads.parts[1].shape[2])
+
+
 _Way = tuple[Heads, Form]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """Tries forms on some tokens of an entry of the batch, then on all of that, then on all.
+
+    What is off on a part by more than the whole may be is so in all: nothing that fits is missed.
+    """
+
+    sides: Contrast
+    heads: Heads
+    entry: Contrast
+    """The one that is most off."""
+    only: Heads
+    """What is mixed for it."""
+    rows: Array
+    """Tokens that are tried first."""
+    head: int
+    """The one most off, which is tried before the others."""
+
+    @classmethod
+    def of(cls, sides: Contrast, heads: Heads) -> _Trial:
+        """Choose entry and tokens."""
+        entry, only = _one_entry(sides, heads)
+        tokens = heads.parts[0].shape[2]
+        away = np.abs(entry.candidate - entry.reference)
+        worst = away.sum(axis=(1, 2) if heads.is_turned else (0, 2)).argmax()
+        rows = np.unique([*range(0, tokens, -(-tokens // TOKENS)), int(worst), tokens - 1])
+        by_head = away.sum(axis=(0, 1)).reshape(heads.parts[0].shape[1], -1).sum(axis=1)
+        head = int(by_head.argmax())
+        return cls(sides=sides, heads=heads, entry=entry, only=only, rows=rows, head=head)
+
+    def first(self, ways: Iterable[_Way], side: Array) -> _Way | None:
+        """Give the first way that makes one side.
+
+        Args:
+            ways: What is tried.
+            side: ``reference`` or ``candidate`` of what diverged.
+        """
+        return next((way for way in ways if self._makes(way, side)), None)
+
+    def _makes(self, way: _Way, side: Array) -> bool:
+        heads, form = way
+        only = replace(self.only, turns=heads.turns)
+        own = self.entry.reference if side is self.sides.reference else self.entry.candidate
+        if not self._may_make(only, form, own):
+            return False
+        if not self._grants(only) or not self.entry.is_side(mix(only, form), own):
+            return False
+        if self.heads.parts[0].shape[0] == 1:
+            return True
+        return self._grants(heads) and self.sides.is_side(mix(heads, form), side)
+
+    def _may_make(self, only: Heads, form: Form, own: Array) -> bool:
+        """Tell from some tokens, first of one head, whether a form may make a side of the entry."""
+        count, tokens, width = only.parts[0].shape[1:]
+        if not form.is_by_rows or len(self.rows) * 2 > tokens:
+            return True
+        few = own[self.rows] if only.is_turned else own[:, self.rows]
+        parts = [(only, few)]
+        if only.weight is None and not (only.is_grouped or form.heads or count == 1):
+            features = slice(self.head * width, (self.head + 1) * width)
+            parts.insert(0, (_of_head(only, self.head), few[..., features]))
+        for heads, wanted in parts:
+            if not self._grants(heads, len(self.rows)):
+                return False
+            off = float(np.linalg.norm((mix(heads, form, self.rows) - wanted).ravel()))
+            if off > self.entry.limit * (1 + ROUNDING):
+                return False
+        return True
+
+    def _grants(self, heads: Heads, rows: int | None = None) -> bool:
+        return self.sides.budget.grants(_scores(heads, rows))
+
+
+def _of_head(heads: Heads, head: int) -> Heads:
+    """Give one head of several."""
+    count = heads.parts[0].shape[1]
+    one = slice(head, head + 1)
+    query, key, value = (part[:, one] for part in heads.parts)
+    masks = {
+        name: mask[:, one] if mask.ndim > 3 and mask.shape[1] == count else mask  # noqa: PLR2004
+        for name, mask in heads.masks.items()
+    }
+    return replace(heads, parts=(query, key, value), masks=masks)
 
 
 def _one_entry(sides: Contrast, heads: Heads) -> tuple[Contrast, Heads]:
@@ -89,21 +180,28 @@ def _one_entry(sides: Contrast, heads: Heads) -> tuple[Contrast, Heads]:
         for name, mask in heads.masks.items()
     }
     query, key, value = (part[worst : worst + 1] for part in heads.parts)
-    part = Contrast(
-        reference=sides.reference[entry], candidate=sides.candidate[entry], unit=sides.unit
-    )
+    part = replace(sides, reference=sides.reference[entry], candidate=sides.candidate[entry])
     return part, replace(heads, parts=(query, key, value), masks=masks)
 
 
-def _is_both(part: Contrast, sides: Contrast, only: Heads, way: _Way) -> bool:
-    """Tell whether a form is the candidate, in one entry and in all."""
-    heads, form = way
-    small = replace(only, turns=heads.turns)
-    return part.fits(mix(small, form)) and sides.fits(mix(heads, form))
-
-
 def _usual(heads: Heads, layer: Layer | None) -> Iterator[Form]:
-    """Yield what a sound attention may be."""
+    """Yield what a sound attention may be, without rotations."""
+    orders: list[tuple[int, int, int]] = [(0, 1, 2)]
+    if len({part.shape for part in heads.parts}) == 1 and heads.weight is None:
+        orders = [(one, two, three) for one, two, three in permutations((0, 1, 2))]
+    for form, order in product(_plain(heads, layer), orders):
+        yield replace(form, order=order)
+
+
+def _usual_turned(heads: Heads, layer: Layer | None) -> Iterator[Form]:
+    """Yield what a sound attention may be, with rotations."""
+    forms = _plain(heads, layer)
+    for turn, form in product(heads.turns, forms):
+        yield replace(form, turn=turn)
+
+
+def _plain(heads: Heads, layer: Layer | None) -> list[Form]:
+    """Give the caps, masks and scales that are usual, or that settings tell."""
     told = {} if layer is None else layer.reference
     width = heads.parts[0].shape[3]
     scales = dict.fromkeys((width**-0.5, 1.0, _number_of(told, "scaling") or 1.0))
@@ -112,13 +210,8 @@ def _usual(heads: Heads, layer: Layer | None) -> Iterator[Form]:
     window = _window(heads, layer)
     if window:
         masks.append(_BAND.format(window))
-    orders: list[tuple[int, int, int]] = [(0, 1, 2)]
-    if len({part.shape for part in heads.parts}) == 1 and heads.weight is None:
-        orders = [(one, two, three) for one, two, three in permutations((0, 1, 2))]
-    for cap, mask, scale, order in product(caps, masks, scales, orders):
-        yield Form(scale=scale, mask=mask, cap=cap, order=order)
-    for turn, cap, mask, scale in product(heads.turns, caps, masks, scales):
-        yield Form(scale=scale, mask=mask, cap=cap, turn=turn)
+    ways = product(caps, masks, scales)
+    return [Form(scale=scale, mask=mask, cap=cap) for cap, mask, scale in ways]
 
 
 def _window(heads: Heads, layer: Layer | None) -> int:
@@ -204,10 +297,6 @@ def _otherwise_turned(heads: Heads, right: Form) -> Iterator[_Way]:
     for name, other in others.items():
         turns = {right.turn: turn} if other is None else {name: other}
         yield replace(heads, turns=turns), replace(right, turn="" if other is None else name)
-
-
-def _find(is_it: Callable[[Array], bool], heads: Heads, forms: Iterable[Form]) -> Form | None:
-    return next((form for form in forms if is_it(mix(heads, form))), None)
 
 
 def _cause(heads: Heads, right: Form, way: _Way) -> Cause:

@@ -72,6 +72,11 @@ class Form:
     heads: int = 0
     """Number of heads; as given where 0."""
 
+    @property
+    def is_by_rows(self) -> bool:
+        """Tell whether what a token gets depends on its own queries alone."""
+        return self.axis == -1 and not self.is_unmoved
+
 
 def split_heads(array: Array, heads: int) -> Array:
     """Give (batch, heads, token, width) of (batch, token, feature)."""
@@ -94,11 +99,16 @@ def rotate(array: Array, turn: Turn) -> Array:
     return result
 
 
-def mix(heads: Heads, form: Form) -> Array:
+def mix(heads: Heads, form: Form, rows: Array | None = None) -> Array:
     """Give what a form makes of queries, keys and values.
 
+    Args:
+        heads: These.
+        form: How they are mixed.
+        rows: Tokens that it is made for, if not for all; only of a form that goes by rows.
+
     Returns:
-        An array of the shape that ``heads`` has to make.
+        An array of the shape that ``heads`` has to make, of the tokens asked for.
     """
     query, key, value = (_resplit(heads.parts[place], form.heads) for place in form.order)
     turn = heads.turns.get(form.turn)
@@ -111,15 +121,20 @@ def mix(heads: Heads, form: Form) -> Array:
             np.tile(one, (1, times, 1, 1)) if form.is_tiled else np.repeat(one, times, axis=1)
             for one in (key, value)
         )
-    scores = query @ key.swapaxes(2, 3) * form.scale
+    tokens = query.shape[2]
+    query = query if rows is None else query[:, :, rows]
+    scores = query @ key.swapaxes(2, 3)
+    scores *= form.scale
     if form.cap:
         scores = form.cap * np.tanh(scores / form.cap)
-    scores = _masked(scores, form.mask, heads.masks)
-    powers = np.exp(scores - scores.max(axis=form.axis, keepdims=True))
-    mixed = powers / powers.sum(axis=form.axis, keepdims=True) @ value
-    batch, count, tokens, width = mixed.shape
+    scores = _masked(scores, form.mask, heads.masks, np.arange(tokens) if rows is None else rows)
+    scores -= scores.max(axis=form.axis, keepdims=True)
+    powers = np.exp(scores, out=scores)
+    powers /= powers.sum(axis=form.axis, keepdims=True)
+    mixed = powers @ value
+    batch, count, made, width = mixed.shape
     moved = mixed if form.is_unmoved else mixed.transpose(0, 2, 1, 3)
-    result: Array = moved.reshape(batch, tokens, count * width)
+    result: Array = moved.reshape(batch, made, count * width)
     if heads.weight is not None:
         result = result @ heads.weight.T
         result = result if heads.bias is None else result + heads.bias
@@ -140,18 +155,23 @@ _DIAGONALS: Mapping[str, int] = {
 }
 
 
-def _masked(scores: Array, mask: str, given: Mapping[str, Array]) -> Array:
-    """Hide scores; a row without any becomes even, as with finite masks."""
+def _masked(scores: Array, mask: str, given: Mapping[str, Array], rows: Array) -> Array:
+    """Hide scores, in place or not; a row without any becomes even, as with finite masks."""
     if mask in given:
-        return scores + np.maximum(given[mask], -1e30)
+        added = given[mask]
+        added = added if added.shape[-2] == 1 else added[..., rows, :]
+        return scores + np.maximum(added, -1e30)
+    if mask == "none":
+        return scores
+    keys, own = np.arange(scores.shape[3]), rows[:, None]
     seen = np.ones(scores.shape[2:], bool)
     if mask in _DIAGONALS:
-        seen = np.tril(seen, _DIAGONALS[mask])
+        seen = keys <= own + _DIAGONALS[mask]
     elif mask == "anticausal":
-        seen = np.triu(seen)
+        seen = keys >= own
     elif mask.startswith("hiding"):
         seen[:, -1 if "last" in mask else 0] = False
     elif mask.startswith("causal over "):
-        seen = np.tril(seen) & ~np.tril(seen, -int(mask.split()[2]))
-    result: Array = np.where(seen, scores, -1e30)
-    return result
+        seen = (keys <= own) & (keys > own - int(mask.split()[2]))
+    np.copyto(scores, -1e30, where=~seen)
+    return scores

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .layercauses import Layer
 
-__all__ = ["BASES", "Packed", "candidates"]
+__all__ = ["BASES", "SEQUENCE", "Packed", "candidates"]
 
 USUAL_HEADS = (1, 2, 4, 8, 12, 16)
 SEQUENCE = 3

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
 
-__all__ = ["Cause", "CauseName"]
+__all__ = ["LIKELY", "Cause", "CauseName"]
+
+LIKELY = "likely cause"
+"""How a line of evidence begins that names one."""
 
 
 class CauseName(StrEnum):
@@ -84,4 +87,4 @@ class Cause:
 
     def __str__(self) -> str:
         """Give one line of evidence."""
-        return f"likely cause: {self.text}"
+        return f"{LIKELY}: {self.text}"

@@ -13,7 +13,8 @@ from padiff.comparer.result import Divergence, JudgedPair, Kind, Tolerance, Verd
 from padiff.dumpfile import Phase, Role
 
 from .arguments import ARGUMENT
-from .cause import Cause, CauseName
+from .budget import USED_UP, Budget
+from .cause import LIKELY, Cause, CauseName
 from .causesides import Sides
 from .losscauses import loss_causes
 from .optimizeroptions import option_causes
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
     from .optimizeroptions import Optimizers
 
-__all__ = ["explain"]
+__all__ = ["explain", "remarked"]
 
-MOST_ORIGINS = 16
-"""Origins of a step that are looked into, earliest first."""
+LOOKING = 1 << 18
+"""Work, as of so many elements, to find out what there is around an origin, however small it is."""
 FIRST_WORDS = (ARGUMENT, "attribute ", "known difference", "makes nan", "no gradient ")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
@@ -50,6 +51,7 @@ def explain(
     reference: Side,
     candidate: Side,
     optimizers: Optimizers | None = None,
+    budget: Budget | None = None,
 ) -> Located:
     """Add likely causes and an error profile to the origins.
 
@@ -59,24 +61,48 @@ def explain(
         reference: The side held to be right.
         candidate: The other.
         optimizers: What both were trained by, as far as known.
+        budget: Work that may be done; by default as much as one comparison may take.
     """
-    sides = Sides(tree=tree, reference=reference, candidate=candidate)
-    left, found = MOST_ORIGINS, []
-    for divergence in located.divergences:
-        if divergence.kind is Kind.ORIGIN and left:
-            left -= 1
-            explained = _explained(divergence, sides)
-            if divergence.phase is Phase.UPDATE:
-                explained = _explained_update(explained, sides, optimizers)
-            explained = _explained_loss(explained, sides)
-            found.append(explained)
-        else:
-            found.append(divergence)
+    budget = budget or Budget()
+    sides = Sides(tree=tree, reference=reference, candidate=candidate, budget=budget)
+    found = [
+        _looked_into(one, sides, optimizers) if one.kind is Kind.ORIGIN else one
+        for one in located.divergences
+    ]
     return replace(located, divergences=tuple(found))
 
 
+def _looked_into(divergence: Divergence, sides: Sides, optimizers: Optimizers | None) -> Divergence:
+    before = sides.budget.refusals
+    with sides.budget.one_divergence():
+        if not sides.budget.grants(LOOKING):
+            return remarked(divergence, USED_UP)
+        explained = _explained(divergence, sides)
+        if divergence.phase is Phase.UPDATE:
+            explained = _explained_update(explained, sides, optimizers)
+        explained = _explained_loss(explained, sides)
+    return explained if sides.budget.refusals == before else remarked(explained, USED_UP)
+
+
+def remarked(divergence: Divergence, remark: str) -> Divergence:
+    """Add a line to the evidence, behind its causes.
+
+    Args:
+        divergence: What was looked into.
+        remark: Why causes may be missing.
+    """
+    told = [place for place, line in enumerate(divergence.evidence) if _is_first(line)]
+    at = told[-1] + 1 if told else 0
+    evidence = (*divergence.evidence[:at], remark, *divergence.evidence[at:])
+    return replace(divergence, evidence=evidence)
+
+
+def _is_first(line: str) -> bool:
+    return line.startswith((*FIRST_WORDS, LIKELY))
+
+
 def _explained(divergence: Divergence, sides: Sides) -> Divergence:
-    shown = _position(divergence.pair, sides.tree)
+    shown = sides.position(divergence.pair)
     inner = _where_it_began(divergence, sides)
     position = shown if inner is None else inner
     contrast = None if position is None else sides.contrast(position)
@@ -126,12 +152,12 @@ def _explained_loss(divergence: Divergence, sides: Sides) -> Divergence:
     end = divergence.pair.reference
     if end is None or end.address.role is not Role.LOSS:
         return divergence
-    position = _position(divergence.pair, sides.tree)
+    position = sides.position(divergence.pair)
     loss = None if position is None else sides.read(position)
     if loss is None or loss.reference.size != 1:
         return divergence
     with np.errstate(all="ignore"):
-        causes = loss_causes(loss, sides.reference)
+        causes = loss_causes(loss, sides.reference, sides.budget)
     evidence = (*map(str, causes), *divergence.evidence)
     return replace(divergence, evidence=evidence, causes=(*causes, *divergence.causes))
 
@@ -187,7 +213,7 @@ def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:
     own = {Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD}
     if known is None or known.address.role in own:
         is_weight = known is not None and known.address.role is Role.WEIGHT
-        position = _position(divergence.pair, sides.tree) if is_weight else None
+        position = sides.position(divergence.pair) if is_weight else None
         other = None if position is None else _another_weight(position, sides)
         return [] if other is None else [other]
     is_backward = known.address.phase is Phase.BACKWARD
@@ -226,14 +252,4 @@ def _another_weight(position: int, sides: Sides) -> Cause | None:
                 text=f"it holds what is {name!r} on the reference",
                 numbers={"weight": name},
             )
-    return None
-
-
-def _position(pair: JudgedPair, tree: CallTree) -> int | None:
-    for position, other in enumerate(tree.pairs):
-        if other.reference is pair.reference and other.candidate is pair.candidate:
-            return position
-    for position, other in enumerate(tree.pairs):  # judged where the next call took it
-        if pair.metrics is not None and other.metrics is pair.metrics:
-            return position
     return None

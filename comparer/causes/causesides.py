@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.judging.absent import arrays_of
 from padiff.comparer.judging.blocks import is_floating
 from padiff.comparer.locating.between import name_of
@@ -16,6 +17,7 @@ from padiff.dumpfile import Content, Role
 from padiff.pairing import Rule, kind_of
 
 from .attributes import canonical_attributes
+from .budget import Budget
 from .contrast import Contrast, unit_roundoff
 from .layercauses import Layer
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from padiff.comparer.judging.blocks import Array
     from padiff.comparer.locating.calltree import CallTree
+    from padiff.comparer.result import JudgedPair
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
 
@@ -54,6 +57,21 @@ class Sides:
     tree: CallTree
     reference: Side
     candidate: Side
+    budget: Budget = field(default_factory=Budget)
+    """Asked before a tensor is read."""
+    _places: dict[int | tuple[int, int], int] = field(default_factory=dict, repr=False)
+    """Of the pairs that do not simply match, by what they hold; filled when it is asked for."""
+
+    def position(self, pair: JudgedPair) -> int | None:
+        """Find a diverged pair among all, or the one at another address that it was judged by."""
+        if not self._places:
+            for place, other in remarkable(self.tree.pairs):
+                self._places.setdefault((id(other.reference), id(other.candidate)), place)
+                if other.metrics is not None:
+                    self._places.setdefault(id(other.metrics), place)
+        found = self._places.get((id(pair.reference), id(pair.candidate)))
+        judged = None if pair.metrics is None else self._places.get(id(pair.metrics))
+        return judged if found is None else found
 
     def contrast(self, position: int) -> Contrast | None:
         """Read a judged pair, the reference in the candidate's layout; None if it cannot be."""
@@ -70,6 +88,7 @@ class Sides:
             unit=max(map(unit_roundoff, names)),
             is_line=self._is_line(first.module),
             is_state=first.role in _STATES,
+            budget=self.budget,
         )
 
     def read(self, position: int) -> Two | None:
@@ -81,7 +100,8 @@ class Sides:
         target = self.candidate.index.records[found]
         sources = [self.reference.index.records[one] for one in known]
         has_values = target.value is not None and any(one.value is not None for one in sources)
-        if not has_values or math.prod(target.shape) > MOST_ELEMENTS:
+        elements = math.prod(target.shape)
+        if not has_values or elements > MOST_ELEMENTS or not self.budget.grants(2 * elements):
             return None
         array = Rule.parse(pair.candidate_layout).apply(arrays_of([target], self.candidate))
         rule, parts = Rule.parse(pair.layout), arrays_of(sources, self.reference)
@@ -104,7 +124,8 @@ class Sides:
         sources = [self.reference.index.records[one] for one in known]
         if len(sources) != 1 or found is not None or sources[0].value is None:
             return None
-        if math.prod(shape) > MOST_ELEMENTS:
+        elements = math.prod(shape)
+        if elements > MOST_ELEMENTS or not self.budget.grants(elements):
             return None
         laid = _laid(layout, arrays_of(sources, self.reference)[0], shape)
         return None if laid is None else Two(reference=laid, candidate=laid)
@@ -168,7 +189,7 @@ class Sides:
             value = None if one.value is None else index.values[one.value]
             if value is None or value.dtype != "bool" or value.content is not Content.FULL:
                 continue
-            if value.size > MOST_AT_HAND:
+            if value.size > MOST_AT_HAND or not self.budget.grants(2 * value.size):
                 continue
             array, name = self.reference.array(one), name_of(index, one, inside=path)
             found.append((f"{name} (True is seen)", np.where(array, 0.0, -1e30)))
@@ -289,6 +310,8 @@ class Sides:
         value = None if record.value is None else self.reference.index.values[record.value]
         if value is None or value.content is not Content.FULL or value.size > most:
             return None
+        if not self.budget.grants(value.size):
+            return None
         array = self.reference.array(record)
         return array.astype(np.float64) if is_floating(array.dtype) else None
 
@@ -337,7 +360,8 @@ class Sides:
         value = self.reference.index.values[record.value]
         if value.dtype.startswith("complex"):
             return False  # no layer that is known keeps any
-        return value.content is Content.FULL and value.size <= MOST_ELEMENTS
+        is_small = value.content is Content.FULL and value.size <= MOST_ELEMENTS
+        return is_small and self.budget.grants(value.size)
 
     def _input(self, call: int | None) -> Array | None:
         if call is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,27 +17,33 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Index
     from padiff.pairing import Side
 
+    from .budget import Budget
     from .causesides import Sides
 
 __all__ = ["clip"]
 
 MOST_WEIGHTS = 32
+PASSES = 8
+"""Times that the gradients are gone through."""
 CLOSE = 1e-3
 """Relative spread of a ratio that is one number."""
 
 
 def clip(sides: Sides) -> list[Cause]:
     """Say what each side does to its gradients before the update, if the two do not do the same."""
-    told = [_clip_of(side) for side in (sides.reference, sides.candidate)]
+    told = [_clip_of(side, sides.budget) for side in (sides.reference, sides.candidate)]
     if told[0] == told[1] or None in told:
         return []
     text = f"the reference {told[0]}, the candidate {told[1]}"
     return [Cause(name=CauseName.CLIP, text=text)]
 
 
-def _clip_of(side: Side) -> str | None:
+def _clip_of(side: Side, budget: Budget) -> str | None:
     """Say what a side does; None if nothing fits."""
     found = _gradients(side.index)
+    sizes = [math.prod(side.index.records[raw].shape) for raw, _ in found[:MOST_WEIGHTS]]
+    if not budget.grants(PASSES * sum(sizes)):
+        return None
     pairs = [
         (side.array(side.index.records[raw]), side.array(side.index.records[clipped]))
         for raw, clipped in found[:MOST_WEIGHTS]

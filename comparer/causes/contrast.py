@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .budget import Budget
 from .profile import axis_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from padiff.comparer.judging.blocks import Array
+
+    from .budget import Way
 
 __all__ = ["EXPLAINED", "MOST_LEFT", "Contrast", "little", "unit_roundoff"]
 
@@ -23,6 +28,10 @@ MOST_LEFT = 0.3
 LITTLE, COARSE_UNITS = 2e-3, 16.0
 """What may be left over of a tensor that is said to be simply made of another, in L2: this share,
 and unit roundoffs of a coarse dtype, whatever the error."""
+SOME = 1 << 12
+"""Elements, nearly, that a first look is at."""
+_NEAR = 1 + 1e-9
+"""Rounding of two sums over the same elements."""
 _UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _COARSEST = 2.0**-4
 """Of the 8-bit formats with the fewest digits."""
@@ -65,6 +74,13 @@ class Contrast:
     """Whether its axes are batch, channel and position, not batch, token and feature."""
     is_state: bool = False
     """Whether it is no activation, but a weight, its gradient or what an optimizer keeps for it."""
+    budget: Budget = field(default_factory=Budget)
+    """Who looks for an explanation asks it before."""
+
+    @property
+    def size(self) -> int:
+        """Count the elements of a side."""
+        return int(self.reference.size)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -88,6 +104,41 @@ class Contrast:
         noise = self.unit * float(np.hypot(*sizes))
         return min(EXPLAINED + noise / self.error, MOST_LEFT)
 
+    @cached_property
+    def limit(self) -> float:
+        """Give how far, in L2, what is computed may be from the side that it is to be."""
+        return self.allowed * self.error
+
+    def tries(self, ways: Iterable[Way], times: int = 1) -> Iterator[Way]:
+        """Yield ways to explain it while there is work left for one more.
+
+        Args:
+            ways: What is tried.
+            times: How often each of them goes through all elements.
+        """
+        return self.budget.tries(ways, times * self.size)
+
+    def some(self, array: Array) -> Array:
+        """Give the elements of a tensor of the same shape at which functions are tried first."""
+        step = max(1, self.size // SOME) | 1  # odd, so that it meets all columns of a matrix
+        result: Array = array.reshape(-1)[::step] if self.size > SOME else array.reshape(-1)
+        return result
+
+    def may_be(self, made: Array, side: Array) -> bool:
+        """Tell from some elements whether something computed may be one of the sides.
+
+        What is farther off there than it may be in all is none, however the other elements are.
+
+        Args:
+            made: What was computed of ``some`` elements.
+            side: ``reference`` or ``candidate``.
+        """
+        return float(np.linalg.norm(made - self.some(side))) <= self.limit * _NEAR
+
+    def is_side(self, made: Array, side: Array) -> bool:
+        """Tell whether something computed is one of the sides, ``reference`` or ``candidate``."""
+        return self.is_reference(made) if side is self.reference else self.fits(made)
+
     def left(self, explained: Array) -> float:
         """Give the share of the error, in L2, that an explanation of the candidate leaves over.
 
@@ -106,4 +157,4 @@ class Contrast:
         if computed.shape != self.reference.shape:
             return False
         off = float(np.linalg.norm((computed - self.reference).ravel()))
-        return off <= self.allowed * self.error
+        return off <= self.limit

@@ -28,6 +28,10 @@ MOST_TERMS = 3
 """Terms of a sum that are looked for."""
 MOST_INGREDIENTS = 6
 """Tensors that may be its terms, the last ones first."""
+SOFTMAX = 4
+"""Times that the elements are gone through for one."""
+ROWS = 1 << 15
+"""Elements of each tensor that are looked at together where sums are looked for."""
 MOST_GATES = 4
 """Tensors that may be a gate or what it is multiplied with: the last ones, and the very first."""
 EXACT = 1e-5
@@ -52,7 +56,9 @@ def _erf(x: Array) -> Array:
         -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398,
         1.48851587, -0.82215223, 0.17087277,
     )  # fmt: skip
-    series = sum(term * t**power for power, term in enumerate(terms))
+    series = 0.0 * t
+    for term in reversed(terms):
+        series = series * t + term
     rest = t * np.exp(-x * x + series)
     result: Array = np.where(x >= 0, 1 - rest, rest - 1)
     return result
@@ -100,8 +106,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
     return result
 
 
-def _candidates(x: Array) -> Iterator[tuple[str, Callable[[Array], Array]]]:
-    yield from FUNCTIONS.items()
+def _along_axes(x: Array) -> Iterator[tuple[str, Callable[[Array], Array]]]:
     for axis in range(x.ndim):
         yield f"softmax along axis {axis}", partial(_softmax, axis=axis)
         yield f"log_softmax along axis {axis}", partial(_log_softmax, axis=axis)
@@ -114,11 +119,15 @@ def function(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | N
         sides: What diverged.
         sources: What it may be a function of, by name; the likeliest last.
     """
-    for name, source in reversed(sources):
-        if source.shape != sides.reference.shape:
-            continue
-        right = _first(sides.is_reference, source)
-        wrong = None if right is None else _first(sides.fits, source)
+    like = [one for one in sources if one[1].shape == sides.reference.shape]
+    is_softmax = bool(like) and _may_be_softmax(sides, sides.reference)
+    for name, source in reversed(like):
+        right, wrong = _first(sides, sides.reference, source), None
+        if right is None and is_softmax:
+            right = _softmax_along(sides, sides.reference, source)
+        if right is not None:
+            wrong = _first(sides, sides.candidate, source)
+            wrong = wrong or _softmax_along(sides, sides.candidate, source)
         if right is not None and wrong is not None and right != wrong:
             of = f" of {name}" if name else ""
             return Cause(
@@ -142,16 +151,16 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
         for other, (factor_name, factor) in enumerate(near):
             if other == place:
                 continue
-            right = _first_gate(sides.is_reference, gate, factor)
+            right = _first(sides, sides.reference, gate, factor)
             if right is None:
                 continue
             is_plain = right == PLAIN
             of = name if is_plain else f"{right} of {name}"
             text = f"the reference is {factor_name} times {of}, the candidate "
-            wrong, swapped = _first_gate(sides.fits, gate, factor), None
+            wrong, swapped = _first(sides, sides.candidate, gate, factor), None
             alone = None
             if wrong is None:
-                swapped = _first_gate(sides.fits, factor, gate)
+                swapped = _first(sides, sides.candidate, factor, gate)
                 alone = _alone(sides, (factor_name, factor), (name, gate), right)
             if wrong is not None and wrong != right:
                 text += f"times {wrong} of it"
@@ -171,18 +180,50 @@ def _alone(
     sides: Contrast, factor: tuple[str, Array], gate: tuple[str, Array], function: str
 ) -> str | None:
     """Name the one factor of a product that the candidate is without the other."""
+    if not sides.budget.grants(2 * sides.size):
+        return None
     if sides.fits(factor[1]):
         return factor[0]
     name = gate[0] if function == PLAIN else f"{function} of {gate[0]}"
     return name if sides.fits(FUNCTIONS[function](gate[1])) else None
 
 
-def _first_gate(is_it: Callable[[Array], bool], gate: Array, factor: Array) -> str | None:
-    return next((name for name, apply in FUNCTIONS.items() if is_it(apply(gate) * factor)), None)
+def _first(sides: Contrast, side: Array, source: Array, factor: Array | None = None) -> str | None:
+    """Name the first function of a tensor that is one of the sides.
+
+    Args:
+        sides: What diverged.
+        side: ``reference`` or ``candidate``.
+        source: The tensor.
+        factor: What it is multiplied with, then elementwise functions alone are tried.
+    """
+    few = sides.some(source)
+    times = None if factor is None else sides.some(factor)
+    for name, apply in sides.budget.tries(FUNCTIONS.items(), few.size):
+        made = apply(few) if times is None else apply(few) * times
+        if not sides.may_be(made, side):
+            continue
+        if not sides.budget.grants(sides.size):
+            return None
+        whole = apply(source) if factor is None else apply(source) * factor
+        if sides.is_side(whole, side):
+            return name
+    return None
 
 
-def _first(is_it: Callable[[Array], bool], source: Array) -> str | None:
-    return next((name for name, apply in _candidates(source) if is_it(apply(source))), None)
+def _softmax_along(sides: Contrast, side: Array, source: Array) -> str | None:
+    """Name the first softmax of a tensor, or the logarithm of one, that is one of the sides."""
+    ways = sides.tries(_along_axes(source), SOFTMAX)
+    return next((name for name, apply in ways if sides.is_side(apply(source), side)), None)
+
+
+def _may_be_softmax(sides: Contrast, side: Array) -> bool:
+    """Tell whether a side is no farther from all shares, or all logarithms of them, than may be."""
+    if not sides.budget.grants(SOFTMAX * sides.size):
+        return False
+    above = float(np.linalg.norm(np.maximum(side, 0).ravel()))
+    beyond = float(np.linalg.norm((side - np.clip(side, 0, 1)).ravel()))
+    return min(above, beyond) <= sides.limit
 
 
 def combination(sides: Contrast, ingredients: Sequence[tuple[str, Array]]) -> Cause | None:
@@ -193,13 +234,17 @@ def combination(sides: Contrast, ingredients: Sequence[tuple[str, Array]]) -> Ca
         ingredients: What it may be a sum of, by name, in execution order.
     """
     terms = [one for one in ingredients if one[1].shape == sides.reference.shape]
+    if not terms or not sides.budget.grants(sides.size * (2 + MOST_INGREDIENTS)):
+        return None
     terms = _distinct(terms)[-MOST_INGREDIENTS:]
     exact = EXACT + 2 * sides.unit
-    right = _sum_of(sides.reference, terms, exact)
-    if right is None:
+    if sides.size <= MOST_INGREDIENTS:
         return None
-    wrong = _sum_of(sides.candidate, terms, exact)
-    if wrong is None or wrong == right:
+    *table, reference, candidate = _reduced(
+        [*(array for _, array in terms), sides.reference, sides.candidate]
+    )
+    right, wrong = (_sum_of(side, table, sides.size, exact) for side in (reference, candidate))
+    if right is None or wrong is None or wrong == right:
         return None
     text = f"the reference is {_written(right, terms)}, the candidate {_written(wrong, terms)}"
     return Cause(
@@ -215,22 +260,50 @@ def combination(sides: Contrast, ingredients: Sequence[tuple[str, Array]]) -> Ca
 def _distinct(terms: Sequence[tuple[str, Array]]) -> list[tuple[str, Array]]:
     found: list[tuple[str, Array]] = []
     for name, array in terms:
-        if array.any() and not any(np.array_equal(array, other) for _, other in found):
+        if array.any() and not any(_is_same(array, other) for _, other in found):
             found.append((name, array))
     return found
 
 
+def _is_same(one: Array, other: Array) -> bool:
+    """Tell whether two tensors of one shape are equal; most differ in the first element."""
+    return bool(one.flat[0] == other.flat[0]) and np.array_equal(one, other)
+
+
+def _reduced(columns: Sequence[Array]) -> list[Array]:
+    """Give a few short vectors with the lengths of some tensors and the angles between them.
+
+    Whatever sum of the ones is nearest to another, the same sum of the others is, and as near:
+    the tensors are rotated (Golub, Van Loan, Matrix Computations, 4th ed., section 5.2), rows at a
+    time, so that no copy of all is made.
+    """
+    flat = [column.reshape(-1) for column in columns]
+    parts = [
+        np.linalg.qr(np.stack([column[at : at + ROWS] for column in flat], axis=1), mode="r")
+        for at in range(0, flat[0].size, ROWS)
+    ]
+    return list(np.transpose(np.linalg.qr(np.concatenate(parts), mode="r")))
+
+
 def _sum_of(
-    target: Array, terms: Sequence[tuple[str, Array]], exact: float
+    target: Array, terms: Sequence[Array], elements: int, exact: float
 ) -> dict[int, float] | None:
-    """Find the fewest terms of which a tensor is a sum with round or any coefficients."""
-    size = float(np.linalg.norm(target.ravel()))
-    if not size or target.size <= MOST_INGREDIENTS:
+    """Find the fewest terms of which a tensor is a sum with round or any coefficients.
+
+    Args:
+        target: The tensor, reduced.
+        terms: What it may be a sum of, reduced.
+        elements: Of each before.
+        exact: Share of it that may be left over.
+    """
+    size = float(np.linalg.norm(target))
+    if not size:
         return None
     for places in _subsets(len(terms)):
-        matrix = np.stack([terms[place][1].ravel() for place in places], axis=1)
-        numbers = np.linalg.lstsq(matrix, target.ravel(), rcond=None)[0]
-        if float(np.linalg.norm(matrix @ numbers - target.ravel())) <= exact * size:
+        matrix = np.stack([terms[place] for place in places], axis=1)
+        least = np.finfo(np.float64).eps * elements
+        numbers = np.linalg.lstsq(matrix, target, rcond=least)[0]
+        if float(np.linalg.norm(matrix @ numbers - target)) <= exact * size:
             return {
                 place: rounded(float(number), exact)
                 for place, number in zip(places, numbers, strict=True)

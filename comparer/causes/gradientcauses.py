@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["branch"]
 
+PASSES = 6
+"""Times that the elements are gone through for each gradient."""
+
 
 def branch(sides: Contrast, gradients: Sequence[tuple[str, Array]]) -> Cause | None:
     """See whether the sides add up different parts of a total gradient.
@@ -26,6 +29,8 @@ def branch(sides: Contrast, gradients: Sequence[tuple[str, Array]]) -> Cause | N
     for name, gradient in gradients:
         if gradient.shape != sides.reference.shape or not gradient.any():
             continue
+        if not sides.budget.grants(PASSES * sides.size):
+            return None
         if sides.fits(sides.reference - gradient):
             text = f"the candidate's gradient lacks that of {name}"
         elif sides.fits(gradient) and not sides.is_reference(gradient):

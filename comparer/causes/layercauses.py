@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import EXPLAINED, Contrast
+from .contrast import EXPLAINED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
 
+    from .contrast import Contrast
 
 __all__ = [
     "Layer",
@@ -29,6 +30,10 @@ __all__ = [
 
 ENOUGH = 16
 """Elements from which a share of zeros means something."""
+PASSES = 4
+"""Times that the elements are gone through to try one thing."""
+PRODUCTS = 16
+"""Products of a matrix that take as long as going through an element."""
 LEAST_TOKENS = 4
 """Positions from which on a move can be told."""
 LEAST_SHARE = 0.01
@@ -71,7 +76,7 @@ def batch_statistics(sides: Contrast, layer: Layer) -> Cause | None:
         return None
     axes = (0, *range(2, source.ndim))
     running = layer.state("running_mean", "mean"), layer.state("running_var", "variance")
-    if running[0] is None or running[1] is None:
+    if running[0] is None or running[1] is None or not sides.budget.grants(PASSES * sides.size):
         return None
     modes = {
         "training": (source.mean(axis=axes), source.var(axis=axes)),
@@ -100,7 +105,7 @@ def _normalised(source: Array, mean: Array, variance: Array, layer: Layer) -> Ar
 def dropout(sides: Contrast) -> Cause | None:
     """See whether one side left elements out at random and scaled the others up."""
     reference, candidate = sides.reference, sides.candidate
-    if reference.size < ENOUGH:
+    if reference.size < ENOUGH or not sides.budget.grants(PASSES * sides.size):
         return None
     for side, dropped, whole in (
         ("candidate", candidate, reference),
@@ -134,7 +139,9 @@ def transposed_weight(sides: Contrast, layer: Layer) -> Cause | None:
     if weight.ndim != 2 or len({*weight.shape, source.shape[-1]}) != 1:  # noqa: PLR2004
         return None
     bias = layer.state("bias")
-    for used, right in ((weight, weight.T), (weight.T, weight)):
+    for used, right in sides.tries(
+        ((weight, weight.T), (weight.T, weight)), PASSES + len(weight) // PRODUCTS
+    ):
         given, expected = source @ used, source @ right
         if bias is not None and bias.shape == given.shape[-1:]:
             given, expected = given + bias, expected + bias
@@ -159,12 +166,12 @@ def moved_state(sides: Contrast, states: Mapping[str, Array]) -> Cause | None:
         if not is_same or state.size != math.prod(shape[-2:]) or shape[-2] < LEAST_TOKENS:
             continue
         table = state.reshape(shape[-2:])
-        for by in (1, -1):
+        for by in sides.tries((1, -1), PASSES):
             change = np.roll(table, by, axis=0) - table
-            inner = Contrast(  # without the ends, where it depends on what came in
+            inner = replace(  # without the ends, where it depends on what came in
+                sides,
                 reference=sides.reference[..., 1:-1, :],
                 candidate=sides.candidate[..., 1:-1, :],
-                unit=sides.unit,
             )
             if inner.error and inner.fits(inner.reference + change[1:-1]):
                 text = f"the difference is that of {name!r} and the same moved by {by:+d} along "

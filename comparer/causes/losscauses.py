@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
 
+    from .budget import Budget
     from .causesides import Two
 
 __all__ = ["loss_causes"]
@@ -28,6 +29,8 @@ CLOSE = 1e-4
 IGNORED = -100
 """The label that both frameworks leave out by default."""
 MOST_ELEMENTS = 1 << 24
+PASSES = 16
+"""Times that outputs are gone through for one reading of the labels."""
 SMOOTH = 0.5
 """Largest label smoothing that anybody uses."""
 DIGITS = 3
@@ -35,15 +38,16 @@ DIGITS = 3
 LARGEST_FACTOR = 1 << 24
 
 
-def loss_causes(loss: Two, reference: Side) -> list[Cause]:
+def loss_causes(loss: Two, reference: Side, budget: Budget) -> list[Cause]:
     """Look for the cause of a loss that diverges while nothing before it does.
 
     Args:
         loss: One element on each side.
         reference: The side held to be right: its outputs are the candidate's.
+        budget: Asked before outputs are read.
     """
     known, had = float(loss.reference.flat[0]), float(loss.candidate.flat[0])
-    for entropy in _entropies(reference):
+    for entropy in _entropies(reference, budget):
         told = [entropy.told(known), entropy.told(had)]
         if None not in told and told[0] != told[1]:
             return [
@@ -120,7 +124,7 @@ class _Entropy:
         return None
 
 
-def _entropies(side: Side) -> Iterator[_Entropy]:
+def _entropies(side: Side, budget: Budget) -> Iterator[_Entropy]:
     """Give the ways to read the outputs of a run and its labels as classes."""
     index = side.index
     outputs = [
@@ -133,6 +137,8 @@ def _entropies(side: Side) -> Iterator[_Entropy]:
         for label in labels:
             if not (_is_whole(side, output) and _is_whole(side, label)):
                 continue
+            if not budget.grants(PASSES * math.prod(output.shape)):
+                return
             logits, wanted = side.array(output), side.array(label)
             if is_floating(logits.dtype) and np.issubdtype(wanted.dtype, np.integer):
                 yield from _read(logits.astype(np.float64), wanted)

@@ -10,7 +10,7 @@ import numpy as np
 from .cause import Cause, CauseName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["normalisation"]
 
+PASSES = 8
+"""Times that the elements are gone through for one norm."""
 ROUND = 1e-3
 """Relative distance within which an epsilon is the one that is known."""
 
@@ -100,8 +102,8 @@ def normalisation(
         return None
     known = float(eps) if isinstance(eps, int | float) else 1e-5
     layer = _Layer(source=source, weight=weight, bias=bias)
-    right = _first(layer, known, sides.is_reference)
-    if right is None:
+    right = _first(sides, layer, known)
+    if right is None or not sides.budget.grants(3 * PASSES * sides.size):
         return None
     if sides.fits(source):
         text = f"the reference is {right}, the candidate its input unchanged: the norm is left out"
@@ -114,7 +116,7 @@ def normalisation(
         text = f"the candidate is what this {kind} gives with eps {found:.3g}, not {known:.3g}"
         numbers: dict[str, JSON] = {"eps": found, "expected": known}
         return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
-    made = ((norm, layer.apply(norm, known)) for norm in layer.norms())
+    made = ((norm, layer.apply(norm, known)) for norm in sides.tries(layer.norms(), PASSES))
     fitting = [(sides.left(array), norm) for norm, array in made if sides.fits(array)]
     wrong = min(fitting, key=lambda one: one[0], default=(0.0, None))[1]
     if wrong is None or wrong == right:
@@ -136,8 +138,9 @@ def _difference(right: _Norm, wrong: _Norm) -> str:
     return str(wrong)
 
 
-def _first(layer: _Layer, eps: float, is_it: Callable[[Array], bool]) -> _Norm | None:
-    return next((norm for norm in layer.norms() if is_it(layer.apply(norm, eps))), None)
+def _first(sides: Contrast, layer: _Layer, eps: float) -> _Norm | None:
+    tries = sides.tries(layer.norms(), PASSES)
+    return next((norm for norm in tries if sides.is_reference(layer.apply(norm, eps))), None)
 
 
 def _epsilon(given: Array, layer: _Layer, norm: _Norm) -> float:

@@ -26,6 +26,8 @@ MOST_SOURCES = 4
 """Tensors that may be in the sum, the last ones."""
 MOST_SAMPLES = 4096
 """Elements on which functions are tried before they are verified on all."""
+WORK = 8
+"""Times that the elements are gone through where one term of a sum is tried."""
 MOST_AXES = 4
 MOST_FIRST = 4
 """Rows of a table that positions may begin at: 0, or 2 as in BART."""
@@ -42,7 +44,7 @@ def exchanged(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | 
     """
     rest = sides.candidate - sides.reference
     for name, source in reversed(sources[-MOST_SOURCES:]):
-        for array in _laid_as(source, rest.shape):
+        for array in sides.tries(_laid_as(source, rest.shape), WORK):
             found = _term(sides, name, array, rest) or _function(sides, name, array, rest)
             if found is not None:
                 return found
@@ -116,6 +118,8 @@ def unscaled(
                 for axis in {1, rest.ndim - 1}:
                     if rest.ndim < 2 or rest.shape[axis] != scale.size:  # noqa: PLR2004
                         continue
+                    if not sides.budget.grants(WORK * sides.size):
+                        return None
                     spread = scale.reshape([-1 if one == axis else 1 for one in range(rest.ndim)])
                     more = array - spread * array
                     for sign, ends in (
@@ -160,11 +164,8 @@ def pooled(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | Non
     for name, source in reversed(sources[-MOST_SOURCES:]):
         for before in ("", "relu of "):
             array = FUNCTIONS["relu"](source) if before else source
-            ways = list(_pools(array, sides.reference.shape))
-            right = next((word for word, made in ways if sides.is_reference(made)), None)
-            if right is None:
-                continue
-            wrong = next((word for word, made in ways if sides.fits(made)), None)
+            right = _first_pool(sides, sides.reference, array)
+            wrong = None if right is None else _first_pool(sides, sides.candidate, array)
             if wrong is not None and wrong != right:
                 of = f"{before}{name}"
                 return Cause(
@@ -173,6 +174,12 @@ def pooled(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | Non
                     numbers={"reference": right, "candidate": wrong, "source": of},
                 )
     return None
+
+
+def _first_pool(sides: Contrast, side: Array, array: Array) -> str | None:
+    """Name the first way to pool a tensor that gives one of the sides."""
+    ways = sides.budget.tries(_pools(array, sides.reference.shape), array.size)
+    return next((word for word, made in ways if sides.is_side(made, side)), None)
 
 
 def _pools(array: Array, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
@@ -203,7 +210,7 @@ def other_rows(sides: Contrast, tables: Sequence[tuple[str, Array]]) -> Cause | 
         tables: Matrices of the reference, by name, shape (position, feature).
     """
     shape = sides.reference.shape
-    if len(shape) < 2:  # noqa: PLR2004
+    if len(shape) < 2 or not tables or not sides.budget.grants(2 * sides.size):  # noqa: PLR2004
         return None
     rest = (sides.candidate - sides.reference).reshape(-1, *shape[-2:])
     if not sides.fits(sides.reference + np.broadcast_to(rest[0], shape)):
@@ -211,14 +218,13 @@ def other_rows(sides: Contrast, tables: Sequence[tuple[str, Array]]) -> Cause | 
     length = shape[-2]
     for name, table in tables:
         starts = range(min(MOST_FIRST, len(table) - length + 1))
-        for right in starts:
-            for wrong in starts:
-                more = table[wrong : wrong + length] - table[right : right + length]
-                if right != wrong and sides.fits(sides.reference + more):
-                    text = f"the reference adds the rows of {name!r} from {right} on, the candidate"
-                    return Cause(
-                        name=CauseName.SHIFTED,
-                        text=f"{text} from {wrong} on: positions are off by {abs(wrong - right)}",
-                        numbers={"weight": name, "reference": right, "candidate": wrong},
-                    )
+        for right, wrong in sides.tries(permutations(starts, 2), 2):
+            more = table[wrong : wrong + length] - table[right : right + length]
+            if sides.fits(sides.reference + more):
+                text = f"the reference adds the rows of {name!r} from {right} on, the candidate"
+                return Cause(
+                    name=CauseName.SHIFTED,
+                    text=f"{text} from {wrong} on: positions are off by {abs(wrong - right)}",
+                    numbers={"weight": name, "reference": right, "candidate": wrong},
+                )
     return None

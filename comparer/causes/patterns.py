@@ -5,13 +5,14 @@ All but ``place`` take both sides as float64 arrays of one shape, without nan or
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import EXPLAINED, Contrast, little
+from .contrast import EXPLAINED, little
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.blocks import Array
     from padiff.dumpfile import JSON
 
+    from .contrast import Contrast
     from .profile import AxisProfile
 
 __all__ = [
@@ -229,9 +231,7 @@ def shifted(sides: Contrast) -> Cause | None:
         for axis, by in moves:
             kept[axis] = slice(1, None) if by > 0 else slice(None, -1)
             source[axis] = slice(None, -1) if by > 0 else slice(1, None)
-        inner = Contrast(
-            reference=reference[tuple(kept)], candidate=candidate[tuple(kept)], unit=sides.unit
-        )
+        inner = replace(sides, reference=reference[tuple(kept)], candidate=candidate[tuple(kept)])
         if inner.error and inner.fits(reference[tuple(source)]):
             where = " and ".join(f"{by:+d} along {sides.axes[axis]}" for axis, by in moves)
             return Cause(

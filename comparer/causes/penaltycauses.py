@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["penalty"]
 
+PRODUCTS = 16
+"""Products of a matrix that take as long as going through an element."""
 FEW = 2
 """Modules from which on it is no single layer's fault."""
 MORE = 1e-3
@@ -49,7 +51,7 @@ def penalty(sides: Sides) -> Cause | None:
         ends = tree.records[position]
         is_tied = _is_tied(sides.reference, ends[0][0]) or _is_tied(sides.candidate, ends[1])
         both = None if is_tied else sides.read(position)
-        given = None if both is None else _given(sides.reference, ends[0][0])
+        given = None if both is None else _given(sides, ends[0][0])
         laid = None if given is None else sides.laid_out(position, given)
         if both is None or laid is None or laid.shape != both.reference.shape:
             continue
@@ -87,8 +89,9 @@ def _is_tied(side: Side, gradient: int | None) -> bool:
     return sum(one.tensor in own for one in weights) > 1
 
 
-def _given(side: Side, record: int) -> Array | None:
+def _given(sides: Sides, record: int) -> Array | None:
     """Give the gradient of a linear layer's weight by its calls; None for what else there is."""
+    side = sides.reference
     index = side.index
     weight = index.records[record]
     module = index.modules[weight.module]
@@ -102,6 +105,8 @@ def _given(side: Side, record: int) -> Array | None:
             return None
         rows = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
         if rows[0].shape[0] != rows[1].shape[0]:
+            return None
+        if not sides.budget.grants(2 * x.size + x.size * rows[1].shape[1] // PRODUCTS):
             return None
         made = rows[0].T @ rows[1]
         total = total + (made if side.framework == "paddle" else made.T)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import Contrast
 from .functioncauses import rounded
 
 if TYPE_CHECKING:
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
     from padiff.comparer.judging.blocks import Array
 
+    from .contrast import Contrast
+
 __all__ = ["other_positions"]
 
 MOST_SOURCES = 4
 """Tensors that positions may be added to, the last ones."""
+WORK = 12
+"""Times that the elements are gone through for each tensor."""
 MOST_MOVED = 4
 """Positions by which a table may be off."""
 SEQUENCE = 3
@@ -44,6 +48,8 @@ def other_positions(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Ca
     for name, source in reversed(sources[-MOST_SOURCES:]):
         if source.shape != shape:
             continue
+        if not sides.budget.grants(WORK * sides.size):
+            return None
         tables = [_table(side, source, sides.unit) for side in (sides.reference, sides.candidate)]
         if tables[0] is None or tables[1] is None or abs(tables[0][0] - tables[1][0]) > EXACT:
             continue
@@ -72,7 +78,7 @@ def _cause(sides: Contrast, what: str, right: Array, wrong: Array) -> Cause | No
             slice(max(-by, 0), -by if by > 0 else None),
             slice(max(by, 0), by if by < 0 else None),
         )
-        part = Contrast(reference=right[kept], candidate=wrong[kept], unit=sides.unit)
+        part = replace(sides, reference=right[kept], candidate=wrong[kept])
         if part.error and part.fits(right[source]):
             text += "the candidate's is that of the reference "
             text += (

@@ -20,6 +20,8 @@ __all__ = ["resized"]
 
 FIRST_AXIS = 2
 """Of space, after batch and channel."""
+WORK = 4
+"""Times that each element is gone through: a product for each axis."""
 MOST_AXES = 5
 CUBIC = -0.75
 """Free parameter of the cubic kernel in torch, paddle and OpenCV (R. Keys, Cubic convolution
@@ -38,8 +40,8 @@ def resized(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | No
         is_like = FIRST_AXIS < source.ndim == len(shape) <= MOST_AXES and source.size
         if not is_like or source.shape[:FIRST_AXIS] != shape[:FIRST_AXIS] or source.shape == shape:
             continue
-        right = _first(sides.is_reference, source, shape)
-        wrong = None if right is None else _first(sides.fits, source, shape)
+        right = _first(sides, sides.reference, source)
+        wrong = None if right is None else _first(sides, sides.candidate, source)
         if right is not None and wrong is not None and right != wrong:
             return Cause(
                 name=CauseName.FUNCTION,
@@ -49,8 +51,11 @@ def resized(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | No
     return None
 
 
-def _first(is_it: Callable[[Array], bool], source: Array, shape: tuple[int, ...]) -> str | None:
-    return next((name for name, rule in _RULES.items() if is_it(_apply(rule, source, shape))), None)
+def _first(sides: Contrast, side: Array, source: Array) -> str | None:
+    ways = sides.budget.tries(_RULES.items(), WORK * (source.size + sides.size))
+    shape = sides.reference.shape
+    made = ((name, _apply(rule, source, shape)) for name, rule in ways)
+    return next((name for name, array in made if sides.is_side(array, side)), None)
 
 
 def _apply(rule: Callable[[int, int], Array], source: Array, shape: tuple[int, ...]) -> Array:

@@ -59,6 +59,8 @@ NOISE = 4.0
 question is in which places an error lies."""
 BESIDE = 1e-3
 """Share of the largest error that counts as agreement there."""
+PASSES = 32
+"""Times that the elements are gone through to look at the error as a whole, or where it is."""
 MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
@@ -109,6 +111,8 @@ class Search:
     def _places(self) -> list[Cause]:
         """Look where the error is: all that is more than rounding, whatever the tolerance."""
         sides = self._contrast
+        if not sides.budget.grants(PASSES * sides.size):
+            return []
         noise = NOISE * sides.unit
         size = float(np.sqrt(np.mean(sides.reference**2)))
         largest = float(np.abs(sides.candidate - sides.reference).max())
@@ -225,6 +229,8 @@ class Search:
     def _of_whole(self) -> Iterable[Cause | None]:
         """Look for one change of all elements."""
         sides, layer = self._contrast, self._layer
+        if not sides.budget.grants(PASSES * sides.size):
+            return
         is_state = self._record.role not in CALL_ROLES
         whole = factor(sides) or offset(sides)
         if whole is None and not is_state:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import Role
-
-from .contrast import Contrast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
 
     from .causesides import Sides
+    from .contrast import Contrast
 
 __all__ = ["Stack", "stacks"]
 
@@ -38,10 +37,8 @@ class Stack:
 
     def cut(self, sides: Contrast) -> Contrast:
         """Give the part of a pair that the stack covers."""
-        return Contrast(
-            reference=self.part(sides.reference),
-            candidate=self.part(sides.candidate),
-            unit=sides.unit,
+        return replace(
+            sides, reference=self.part(sides.reference), candidate=self.part(sides.candidate)
         )
 
     def part(self, array: Array) -> Array:

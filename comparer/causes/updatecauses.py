@@ -33,6 +33,8 @@ LEFT = 0.02
 """Share of a movement, in L2, that an explanation may leave over, besides rounding."""
 ROUNDING = 4 * 2.0**-24
 """Rounding of a weight when the update is added to it, relative to the weight: float32's."""
+PASSES = 12
+"""Times that a weight's elements are gone through to try one thing."""
 FEW = 4
 """Elements that a fit needs."""
 OTHER = 1e-3
@@ -59,7 +61,7 @@ def update_causes(sides: Sides, address: Address) -> list[Cause]:
     }.get(address.role, ())
     for move in moves(sides) if tries else ():
         situation = _Situation(move=move, rate=rate(sides))
-        for attempt in tries:
+        for attempt in sides.budget.tries(tries, PASSES * move.after.reference.size):
             cause = attempt(situation)
             if cause is not None:
                 return [cause]

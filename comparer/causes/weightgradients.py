@@ -14,7 +14,9 @@ import numpy as np
 from padiff.comparer.result import Divergence, JudgedPair, Kind
 from padiff.dumpfile import Phase, Role
 
+from .budget import USED_UP, Budget
 from .cause import Cause, CauseName
+from .causes import remarked
 from .causesides import Sides
 from .penaltycauses import penalty
 
@@ -43,6 +45,7 @@ def explain_weight_gradients(
     tree: CallTree,
     sides: tuple[Side, Side],
     before: Callable[[], tuple[Side, Side] | None],
+    budget: Budget | None = None,
 ) -> Located:
     """Say of the origins that are gradients of weights what was done to all of them.
 
@@ -51,6 +54,7 @@ def explain_weight_gradients(
         tree: The judged pairs.
         sides: The step, reference and candidate.
         before: Opens the step before it; None if that was not recorded.
+        budget: Work that may be done; by default as much as one comparison may take.
 
     Returns:
         The same with the cause; of several origins that have it, the first.
@@ -58,9 +62,11 @@ def explain_weight_gradients(
     bad = [found for found in located.divergences if _is_gradient(found)]
     if not bad:
         return located
-    both = Sides(tree=tree, reference=sides[0], candidate=sides[1])
+    both = Sides(tree=tree, reference=sides[0], candidate=sides[1], budget=budget or Budget())
     earlier = before()
-    whole = _scaled(both) or penalty(both)
+    refused = both.budget.refusals
+    with both.budget.one_divergence():
+        whole = _scaled(both) or penalty(both)
     explained: list[Divergence] = []
     told: set[str] = set()
     for found in located.divergences:
@@ -69,7 +75,9 @@ def explain_weight_gradients(
             side = None if earlier is None else _holding(found, both, earlier)
             cause = whole if side is None else _accumulated(side)
         if cause is None:
-            explained.append(found)
+            is_cut = _is_gradient(found) and both.budget.refusals > refused
+            is_new = is_cut and USED_UP not in found.evidence
+            explained.append(remarked(found, USED_UP) if is_new else found)
         else:
             explained.append(_with_cause(found, cause, is_first=cause.text not in told))
             told.add(cause.text)
