@@ -329,7 +329,7 @@ def _excuse(
         judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.BACKWARD)
     judgement = excuse_shared(judgement, known.index, found.index)
     if not is_fed:
-        judgement = excuse_handed(judgement, known.index, found.index)
+        judgement = excuse_handed(judgement, known, found)
         judgement = excuse_repeated(judgement, known, found)
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
     return judgement

@@ -180,6 +180,8 @@ class Search:
                 calls = [call for owner in modules for call in self._calls_around(owner)]
                 if any(self._is_wronged(call) for call in calls):
                     continue
+                if len(calls) > 1 and any(tree.bad(call, Role.INPUT) for call in calls):
+                    continue  # it is the sum over all calls: what one was given explains it
                 for call in calls:
                     attached[call].append(place)
         return attached

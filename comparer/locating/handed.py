@@ -15,10 +15,11 @@ from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Role
 
 from .between import name_of
+from .rearranged import Rearranged
 
 if TYPE_CHECKING:
     from padiff.comparer.judging.judge import Judgement
-    from padiff.dumpfile import Index
+    from padiff.dumpfile import Index, RecordInfo, StepFile
 
     from .calltree import CallTree
 
@@ -31,36 +32,39 @@ _Place = tuple[int | None, str]
 """A call of the reference, and a slot of its outputs."""
 
 
-def excuse_handed(judgement: Judgement, reference: Index, candidate: Index) -> Judgement:
+def excuse_handed(judgement: Judgement, known: StepFile, found: StepFile) -> Judgement:
     """Skip diverged outputs, and their gradients, whose value agrees at all calls that take it.
 
     Args:
         judgement: All verdicts.
-        reference: The reference's index.
-        candidate: The candidate's index.
+        known: The reference.
+        found: The candidate.
     """
+    reference, candidate = known.index, found.index
     told = tuple(remarkable(judgement.pairs))
     open_ = [(place, pair) for place, pair in told if _is_open(pair, Role.OUTPUT, reference)]
     if not open_:
         return judgement
     taken = _uses(judgement, reference, candidate, {place for place, _ in open_})
+    turned = _Turned(judgement, known, found)
     reasons: dict[_Place, str] = {}
     skipped: dict[int, JudgedPair] = {}
     for place, pair in open_:
-        known, found = judgement.records[place]
-        if found is None or len(known) != 1:
+        records, other = judgement.records[place]
+        if other is None or len(records) != 1:
             continue
-        own = reference.records[known[0]], candidate.records[found]
+        own = reference.records[records[0]], candidate.records[other]
         uses = [table.get(record.value, []) for table, record in zip(taken, own, strict=True)]
         if any(order < record.order for used, record in zip(uses, own, strict=True)
                for order, _ in used):  # fmt: skip
             continue  # no value of its own: it was there before
         told_of = [one for used in uses for _, one in used
                    if judgement.pairs[one].verdict is not Verdict.SKIPPED]  # fmt: skip
+        told_of = told_of or turned.uses(*own)
         if {judgement.pairs[one].verdict for one in told_of} == {Verdict.MATCH}:
             first = reference.records[judgement.records[told_of[0]][0][0]]
             reason = REASON.format(where=name_of(reference, first))
-            reasons[reference.records[known[0]].call, reference.records[known[0]].slot] = reason
+            reasons[own[0].call, own[0].slot] = reason
             skipped[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=reason)
     for place, pair in told if reasons else ():
         if _is_open(pair, Role.GRAD_OUTPUT, reference):
@@ -96,6 +100,30 @@ def handed_pair(tree: CallTree, call: int) -> JudgedPair | None:
             ends = tree.pairs[place].reference, theirs[value]
             return replace(tree.pairs[judged], reference=ends[0], candidate=ends[1])
     return None
+
+
+class _Turned:
+    """Where the elements of outputs are taken in another layout."""
+
+    def __init__(self, judgement: Judgement, known: StepFile, found: StepFile) -> None:
+        self._judgement = judgement
+        self._sides = Rearranged(known), Rearranged(found)
+        self._places: tuple[dict[int, int], dict[int, int]] | None = None
+
+    def uses(self, one: RecordInfo, two: RecordInfo) -> list[int]:
+        """Give the places of the pairs of what takes the elements of one of two outputs."""
+        if self._places is None:
+            self._places = {}, {}
+            for place, (records, other) in enumerate(self._judgement.records):
+                if other is not None:
+                    self._places[0].update(dict.fromkeys(records, place))
+                    self._places[1][other] = place
+        return [
+            places[use]
+            for side, places, record in zip(self._sides, self._places, (one, two), strict=True)
+            for use in side.uses(record)
+            if use in places
+        ]
 
 
 def _is_open(pair: JudgedPair, role: Role, reference: Index) -> bool:

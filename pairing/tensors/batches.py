@@ -2,7 +2,8 @@
 
 One author runs a tower once over all frames of a video, or over both pictures of a pair, another
 once for each: what the many are given and give are the parts of what the one is given and gives,
-one after the other along an axis or in turns.
+one after the other along an axis or in turns. A decoder's frames may go through a prenet at once,
+the last one too, which no step of the loop looks at: of one whole some parts may be without a call.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
+import numpy as np
+
+from padiff.dumpfile import CALL_ROLES, Content, RecordInfo, Role
 from padiff.pairing.result import PairedBy, RecordPair
-from padiff.pairing.rule import Rule
+from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Step, Verb
 
 from .distance import EQUAL, distance, elements_of_both
@@ -45,9 +48,20 @@ class _Form:
         """Give the shape of the whole with an axis of its own for the parts."""
         return (*part[: self.axis], count, *part[self.axis :])
 
-    def is_of(self, whole: Shape, part: Shape, count: int) -> bool:
-        """Tell whether that axis stands alone in the whole, or is joined to one beside it."""
+    def is_of(self, whole: Shape, part: Shape, used: int) -> bool:
+        """Tell whether that axis stands alone in the whole, or is joined to one beside it.
+
+        Args:
+            whole: A shape.
+            part: Another.
+            used: How many calls there are; where the whole has more parts, it stands alone.
+        """
+        count = _count(whole, part)
+        if count < used:
+            return False
         cut = self.cut(part, count)
+        if count > used:
+            return whole == cut
         joined = (
             (*cut[:first], cut[first] * cut[first + 1], *cut[first + 2 :])
             for first in (self.axis, self.axis - 1)
@@ -68,6 +82,12 @@ class _Form:
         order = (*range(1, self.axis + 1), 0, *range(self.axis + 1, len(part) + 1))
         permuted = (Step(Verb.PERMUTE, order),) if self.axis else ()
         return Rule((Step(Verb.STACK), *permuted, Step(Verb.RESHAPE)))
+
+
+def _count(whole: Shape, part: Shape) -> int:
+    """Say how many parts a whole has; 0 if its size is no multiple of theirs."""
+    size = prod(part)
+    return 0 if not size or prod(whole) % size else prod(whole) // size
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +150,10 @@ def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence
         return False
     whole = big.main(wholes[0], Role.OUTPUT)
     part = small.main(parts[0], Role.OUTPUT)
-    return whole is not None and part is not None and bool(_forms(whole.shape, part.shape, count))
+    if whole is None or part is None:
+        return False
+    is_all = len(wholes) == 1 or _count(whole.shape, part.shape) == count
+    return is_all and bool(_forms(whole.shape, part.shape, count))
 
 
 def _is_free(runs: tuple[Sequence[int], Sequence[int]], partners: dict[int, int]) -> bool:
@@ -140,8 +163,6 @@ def _is_free(runs: tuple[Sequence[int], Sequence[int]], partners: dict[int, int]
 
 def _forms(whole: Shape, part: Shape, count: int) -> list[_Form]:
     """List how parts of a shape may lie in the whole."""
-    if prod(whole) != count * prod(part):
-        return []
     forms = map(_Form, range(len(part) + 1))
     return [form for form in forms if form.is_of(whole, part, count)]
 
@@ -182,7 +203,7 @@ def _by_elements(big: View, small: View, whole: int, parts: tuple[int, ...]) -> 
         for form in _forms(known.shape, found[0].shape, len(parts)):
             numbers: list[int] = []
             for one in found:
-                number = _number((big, small), known, one, form, len(numbers), len(parts))
+                number = _number((big, small), known, one, form, len(numbers))
                 if number in {-1, *numbers}:
                     break
                 numbers.append(number)
@@ -197,15 +218,23 @@ def _number(
     part: RecordInfo,
     form: _Form,
     likely: int,
-    count: int,
 ) -> int:
-    """Tell which part of a whole a tensor is, the likely one if that is equal; -1 if it is none."""
+    """Tell which part of a whole a tensor is, the likely one if that is equal; -1 if it is none.
+
+    A loop often begins with zeros, which are the likely part if there are zeros, too.
+    """
     if whole.value is None or part.value is None:
         return -1
     both = elements_of_both((views[0].side, views[1].side), whole, part)
     if both is None:
         return -1
+    count = _count(whole.shape, part.shape)
     order = [likely, *(number for number in range(count) if number != likely)]
+    values = [view.values[one.value or 0] for view, one in zip(views, (whole, part), strict=True)]
+    is_zero = values[1].statistics.minimum == values[1].statistics.maximum == 0
+    if is_zero and values[0].content is Content.FULL:
+        made = form.picks(part.shape, count, likely).apply([views[0].side.array(whole)], part.shape)
+        return -1 if np.any(made) else likely
     return next(
         (
             number
@@ -237,13 +266,19 @@ def _split(
     if len({one.shape for one in parts}) != 1 or not group.form.is_of(whole.shape, shape, count):
         return
     note = f"{count} calls on one side for one on the other, each for a part of the batch"
+    total = _count(whole.shape, shape)
     if is_turned:
         ordered = sorted(zip(group.numbers, parts, strict=True), key=lambda one: one[0])
+        first, last = ordered[0][0], ordered[-1][0]
+        if last - first + 1 != count:
+            return
+        used = "" if total == count else f"groups 1 {first}:{last + 1} {group.form.axis}"
         yield RecordPair(
             reference=tuple(one.id for _, one in ordered),
             candidate=whole.id,
             paired_by=PairedBy.VALUE,
             rule=group.form.joins(shape),
+            candidate_rule=Rule.parse(used) if used else IDENTITY,
             note=note,
         )
         return
@@ -252,6 +287,6 @@ def _split(
             reference=(whole.id,),
             candidate=one.id,
             paired_by=PairedBy.VALUE,
-            rule=group.form.picks(shape, count, number),
+            rule=group.form.picks(shape, total, number),
             note=note,
         )

@@ -12,6 +12,7 @@ from padiff.dumpfile import CALL_ROLES, Content, RecordInfo, Role
 from padiff.pairing.rule import Rule
 
 from .distance import EQUAL, distance, elements_of_both
+from .padded import part_of
 from .reordered import MAX_AXES, Reorders, orders_of, squeezed
 from .repeated import Repetition, assume_repetition, find_repetition, may_repeat
 
@@ -120,6 +121,7 @@ class _Judge:
         self._confirmed: dict[tuple[int, int], Counter[Rule]] = defaultdict(Counter)
         self._known: dict[tuple[int, int, Shape, Shape], Rule | None] = {}
         self._repetitions: dict[tuple[int, int, Shape, Shape], Repetition | None] = {}
+        self._parts: dict[tuple[int, int, Shape, Shape], tuple[Rule, Rule]] = {}
 
     def settle(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Take a layout that the elements of the pair itself confirm."""
@@ -181,11 +183,25 @@ class _Judge:
             return pair
         found = self._repetition(values[0], values[1])
         if found is None:
-            return pair
+            return self._settle_part(pair, values[0], values[1])
         if one is values[0]:
             return replace(pair, rule=found.values, note=f"repeated: {found.values}")
         rule, other = found.gradients
         return replace(pair, rule=rule, candidate_rule=other, note="gradient of a repeated value")
+
+    def _settle_part(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
+        """Take the part of a tensor that counts, where the other side makes no more."""
+        key = one.value or 0, two.value or 0, one.shape, two.shape
+        if key not in self._parts:
+            rules = (
+                part_of(self._views[0], one, two.shape),
+                part_of(self._views[1], two, one.shape),
+            )
+            self._parts[key] = rules
+        rule, other = self._parts[key]
+        if rule.is_identity and other.is_identity:
+            return pair
+        return replace(pair, rule=rule, candidate_rule=other, note="padding left out")
 
     def _forward(self, side: int, record: RecordInfo) -> RecordInfo | None:
         """Give the value that a record is the gradient of, or the record itself."""

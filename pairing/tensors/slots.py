@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Role
 from padiff.pairing.names import likeness, words_of
 
+from .padded import may_be_part
 from .repeated import may_repeat
 from .sketch import alikeness
 
@@ -93,7 +94,8 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
         return 1.5 if is_equal_slot else 0.3 * (plain_slot(one.slot) == plain_slot(two.slot))
     if prod(one.shape) != prod(two.shape):
         is_output = one.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
-        return WEAKEST if is_equal_slot and (is_output or may_repeat(one.shape, two.shape)) else 0.0
+        is_like = may_repeat(one.shape, two.shape) or may_be_part(one.shape, two.shape)
+        return WEAKEST if is_equal_slot and (is_output or is_like) else 0.0
     score = 1.0 + 0.5 * (one.shape == two.shape)
     if is_equal_slot:
         score += 2.0

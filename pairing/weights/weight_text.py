@@ -107,7 +107,7 @@ def options_of(pair: WeightPair, reference: Side, *, at_most: int = 3) -> str:
     options = [(pair.reference, pair.rule), *((o.reference, o.rule) for o in pair.alternatives)]
     shown = [f"{_compact(reference, records)} ({rule})" for records, rule in options[:at_most]]
     more = len(options) - len(shown)
-    return " or ".join(shown) + (f" or {more} other ways" if more else "")
+    return " or ".join(shown) + (f" or {more} other way{'s' * (more > 1)}" if more else "")
 
 
 def _compact(side: Side, records: Sequence[int]) -> str:
