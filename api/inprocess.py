@@ -108,17 +108,22 @@ def auto_diff(
     if chosen.auto_init:
         _share_weights(runs[0], runs[1])
     with scratch_folder() as folder:
-        out = folder if chosen.out is None else Path(chosen.out)
-        paths: list[Path] = []
-        for live, name in zip(runs, ("reference", "candidate"), strict=True):
-            run = replace(live, feed=paths[0]) if chosen.single_step and paths else live
-            if chosen.seed is not None:
-                seed_all(chosen.seed, adapters.find(run.model))
-            paths.append(record_steps(run, _recording(chosen, out, name)))
-        comparison = compare(paths[0], paths[1], _comparing(chosen, map_file))
+        paths = _record_both(runs, chosen, folder if chosen.out is None else Path(chosen.out))
+        comparison = compare(*paths, _comparing(chosen, map_file))
     if not chosen.quiet:
         _print(comparison)
     return AutoDiffResult(comparison=comparison)
+
+
+def _record_both(runs: Sequence[LiveRun], chosen: Options, out: Path) -> tuple[Path, Path]:
+    """Record the reference, then the candidate, which is fed from it in single steps."""
+    paths: list[Path] = []
+    for live, name in zip(runs, ("reference", "candidate"), strict=True):
+        run = replace(live, feed=paths[0]) if chosen.single_step and paths else live
+        if chosen.seed is not None:
+            seed_all(chosen.seed, adapters.find(run.model))
+        paths.append(record_steps(run, _recording(chosen, out, name)))
+    return paths[0], paths[1]
 
 
 def assign_weight(

@@ -21,7 +21,7 @@ from .causesides import Sides
 from .penaltycauses import penalty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from padiff.comparer.judging.blocks import Array
     from padiff.comparer.locating.calltree import CallTree
@@ -81,16 +81,21 @@ def explain_weight_gradients(
         else:
             explained.append(_with_cause(found, cause, is_first=cause.text not in told))
             told.add(cause.text)
+    return replace(
+        located, divergences=tuple(explained), pairs=_with_kinds(located.pairs, explained)
+    )
+
+
+def _with_kinds(
+    pairs: Sequence[JudgedPair], divergences: Sequence[Divergence]
+) -> tuple[JudgedPair, ...]:
+    """Give the pairs with the kinds that their modules' divergences have now."""
     inherited = {
         (end.module, end.address.role)
-        for found in explained
+        for found in divergences
         if found.kind is Kind.INHERITED and (end := found.pair.reference) is not None
     }
-    return replace(
-        located,
-        divergences=tuple(explained),
-        pairs=tuple(_with_kind(pair, inherited) for pair in located.pairs),
-    )
+    return tuple(_with_kind(pair, inherited) for pair in pairs)
 
 
 def _with_kind(pair: JudgedPair, inherited: set[tuple[int, Role]]) -> JudgedPair:

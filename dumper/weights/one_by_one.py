@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from padiff.pairing.weights.tried import changed, errors_at, told_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence, Set
     from contextlib import AbstractContextManager
 
     from padiff.pairing.side import Side
@@ -50,15 +50,7 @@ def told_one_by_one(
         for place, module in enumerate(mine):
             with run({module: theirs[(place + 1) % count]}) as other:
                 touched.append({one.pair.candidate for one in changed(first, other, every)})
-        uses = Counter(record for records in touched for record in records)
-        own = [
-            [
-                one
-                for one in every
-                if one.pair.candidate in records and uses[one.pair.candidate] == 1
-            ]
-            for records in touched
-        ]
+        own = _own(every, touched)
         if not all(own):
             return None
         errors = [[errors_at(reference, first, one) for one in own]]
@@ -73,3 +65,17 @@ def told_one_by_one(
             return None
         found.append(theirs[(place + told) % count])
     return tuple(found) if len(set(found)) == count else None
+
+
+def _own(every: Sequence[Meeting], touched: Sequence[Set[int]]) -> list[list[Meeting]]:
+    """Give for each layer the values that it alone changes.
+
+    Args:
+        every: All values that are evidence.
+        touched: For each layer the candidate's records that it changes.
+    """
+    uses = Counter(record for records in touched for record in records)
+    return [
+        [one for one in every if one.pair.candidate in records and uses[one.pair.candidate] == 1]
+        for records in touched
+    ]

@@ -51,14 +51,7 @@ def record_structure(
         DumpError: The dump cannot be written.
     """
     side = LiveSide(model, adapter)
-    selection = Selection.parse(
-        include=settings.include, exclude=settings.exclude, depth=settings.depth
-    )
-    names = [
-        ModuleName(path=module.path, classes=(module.class_path, *module.bases))
-        for module in side.index.modules
-    ]
-    selected = selection.select(names)
+    selected = _selected(side, settings)
     about = Description(model, adapter, settings)
     about.state(
         model=origin, seed=seed, command=command, notes=(*notes, _NOT_RUN), settings={"run": False}
@@ -76,6 +69,18 @@ def record_structure(
             _write_weights(side, step, selected)
             step.close()
         return writer.commit(about.as_begun())
+
+
+def _selected(side: LiveSide, settings: RecordSettings) -> frozenset[str]:
+    """Give the paths of the modules whose weights are wanted."""
+    selection = Selection.parse(
+        include=settings.include, exclude=settings.exclude, depth=settings.depth
+    )
+    names = [
+        ModuleName(path=module.path, classes=(module.class_path, *module.bases))
+        for module in side.index.modules
+    ]
+    return selection.select(names)
 
 
 def _write_weights(side: LiveSide, step: StepWriter, selected: frozenset[str]) -> None:
