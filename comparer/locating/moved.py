@@ -15,39 +15,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.comparer.judgedpairs import remarkable, replaced
-from padiff.comparer.judging.basis import Basis
-from padiff.comparer.judging.bystatistics import disagreement
-from padiff.comparer.judging.metrics import kind_of_dtype
-from padiff.comparer.judging.sums import Sums
-from padiff.comparer.judging.tolerance import TolerancePolicy
-from padiff.comparer.judging.unordered import hold_the_same
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Content, Phase, Role
 
 from .calltree import CallTree, is_bad
+from .movedrecords import MOST_ELEMENTS, MovedRecords
+from .rows import are_nearly, row_order
 from .sharing import is_soft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from padiff.comparer.judging.blocks import Array
     from padiff.comparer.judging.judge import Judgement
-    from padiff.comparer.result import Tolerance
     from padiff.comparer.settings import CompareSettings
-    from padiff.dumpfile import RecordInfo, ValueInfo
+    from padiff.dumpfile import RecordInfo
     from padiff.pairing import Pairing, Side
 
 __all__ = ["excuse_moved", "moved_notes"]
 
-REASON = "the same values at other places, and what comes of them agrees"
-MOST_ELEMENTS = 1 << 24
-"""Larger tensors are not sorted."""
-MOST_WORK = 1 << 27
-"""Elements that are sorted for a whole step; what is left then stays as it is."""
+MOVED = "the same values at other places"
+REASON = f"{MOVED}, and what comes of them agrees"
+NEARLY = f"{MOVED}, and nearly the same comes of them"
+FEW = 4
+"""What differs, and what is moved before it, that is looked at to tell whether it is nearly right,
+each from the nearest on."""
 SEEN = 2.0
 """Times the tolerance, what a call made must differ from what it was given to say anything."""
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 _BACKWARD = (Role.GRAD_OUTPUT, Role.GRAD_INPUT)
-_BAD = frozenset({Verdict.DIVERGED, Verdict.INCOMPARABLE})
 
 
 def excuse_moved(
@@ -72,112 +68,37 @@ def excuse_moved(
         settings: When a difference counts.
         phase: ``forward``, or ``backward`` once the forward phase was looked at.
     """
-    sought = _Moved(judgement, sides, settings).places(phase)
+    sought = MovedRecords(judgement, sides, settings).places(phase)
     if not sought:
         return judgement
     tree = CallTree(judgement, pairing, sides[0].index, sides[1].index)
-    ways = _Ways(tree, sides[0], sought) if phase is Phase.FORWARD else None
+    ways = _Ways(tree, sides, sought) if phase is Phase.FORWARD else None
     excused: dict[int, JudgedPair] = {}
     for place in sorted(sought, key=tree.order):
         pair = judgement.pairs[place]
         call = None if pair.reference is None else pair.reference.call
         if call is None:
             continue
-        is_right = _is_clean_back(tree, call, sought) if ways is None else ways.come_back(call)
-        if is_right:
-            excused[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=REASON)
+        if ways is None:
+            reason = REASON if _is_clean_back(tree, call, sought) else ""
+        else:
+            reason = ways.reason(call)
+        if reason:
+            excused[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=reason)
     return replace(judgement, pairs=replaced(judgement.pairs, excused))
 
 
 def moved_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     """Say of a step how many records lie at other places, if any."""
-    told = remarkable(pairs)
-    found = [pair.reference for _, pair in told if pair.reason == REASON and pair.reference]
-    if not found:
-        return ()
-    first = min(found, key=lambda end: end.order)
-    many = f"{len(found)} records hold" if len(found) > 1 else "1 record holds"
-    return (f"{many} {REASON}: first at {first.address}",)
-
-
-class _Moved:
-    """Finds the diverged pairs inside the model that hold the same elements in another order."""
-
-    def __init__(
-        self, judgement: Judgement, sides: tuple[Side, Side], settings: CompareSettings
-    ) -> None:
-        self._judgement = judgement
-        self._sides = sides
-        self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
-        self._known: dict[object, bool] = {}
-        self._left = MOST_WORK
-
-    def places(self, phase: Phase) -> frozenset[int]:
-        """Give their places among the pairs."""
-        return frozenset(
-            place
-            for place, pair in remarkable(self._judgement.pairs)
-            if pair.verdict in _BAD and self._may_be(pair, phase) and self._is_moved(place, pair)
-        )
-
-    def _may_be(self, pair: JudgedPair, phase: Phase) -> bool:
-        """Tell whether it is of a call inside the model, and judged by its elements or shape."""
-        end, other = pair.reference, pair.candidate
-        if end is None or other is None or end.call is None or pair.is_partial:
-            return False
-        roles = _FORWARD if phase is Phase.FORWARD else _BACKWARD
-        if end.address.role not in roles or end.address.phase is not phase:
-            return False
-        return self._sides[0].index.calls[end.call].parent is not None
-
-    def _is_moved(self, place: int, pair: JudgedPair) -> bool:
-        known, found = self._judgement.records[place]
-        if found is None:
-            return False
-        references = [self._sides[0].index.records[one] for one in known]
-        record = self._sides[1].index.records[found]
-        key = tuple(one.value for one in references), record.value
-        if key not in self._known:
-            self._known[key] = self._hold_the_same(pair, references, record)
-        return self._known[key]
-
-    def _hold_the_same(
-        self, pair: JudgedPair, references: Sequence[RecordInfo], record: RecordInfo
-    ) -> bool:
-        values = [self._sides[0].index.values[one.value] for one in references
-                  if one.value is not None]  # fmt: skip
-        if record.value is None or len(values) < len(references):
-            return False
-        found = self._sides[1].index.values[record.value]
-        if any(one.content is not Content.FULL for one in (*values, found)):
-            return False
-        size = sum(one.size for one in values)
-        if max(size, found.size) > min(MOST_ELEMENTS, self._left):
-            return False
-        tolerance = pair.tolerance or self._default(pair, found)
-        is_one = len(values) == 1 and values[0].size == found.size
-        if is_one and disagreement(values[0].statistics, found.statistics, tolerance, size=size):
-            return False
-        self._left -= size + found.size
-        arrays = [self._sides[0].array(one) for one in references]
-        other = self._sides[1].array(record)
-        kinds = {kind_of_dtype(one.dtype) for one in (*arrays, other)}
-        return len(kinds) == 1 and hold_the_same(arrays, other, tolerance)
-
-    def _default(self, pair: JudgedPair, found: ValueInfo) -> Tolerance:
-        """Give the tolerance of a pair that was not measured, as the shapes differ."""
-        assert pair.reference is not None
-        assert pair.candidate is not None
-        known = found.statistics
-        largest = max(abs(known.minimum or 0.0), abs(known.maximum or 0.0))
-        is_gradient = pair.reference.address.role in _BACKWARD
-        basis = Basis(
-            dtypes=(pair.reference.dtype, pair.candidate.dtype),
-            sums=Sums(size=largest),
-            largest_gradient=largest if is_gradient else 0.0,
-        )
-        ends = pair.reference.address, pair.candidate.address
-        return self._policy.choose(*ends, basis).tolerance
+    notes = []
+    for reason in (REASON, NEARLY):
+        told = remarkable(pairs)
+        found = [pair.reference for _, pair in told if pair.reason == reason and pair.reference]
+        if found:
+            first = min(found, key=lambda end: end.order)
+            many = f"{len(found)} records hold" if len(found) > 1 else "1 record holds"
+            notes.append(f"{many} {reason}: first at {first.address}")
+    return tuple(notes)
 
 
 @dataclass(slots=True)
@@ -189,16 +110,18 @@ class _Way:
     calls: list[int]
     made: set[int] = field(default_factory=set)
     """Values that the calls gave."""
+    stops: list[int] = field(default_factory=list)
+    """Places of what diverged otherwise, where the way ended at that; earliest first."""
 
 
 class _Ways:
     """Follows moved values forward until something is made of them that is at its place again."""
 
-    def __init__(self, tree: CallTree, side: Side, moved: frozenset[int]) -> None:
+    def __init__(self, tree: CallTree, sides: tuple[Side, Side], moved: frozenset[int]) -> None:
         self._tree = tree
-        self._side = side
+        self._sides = sides
         self._moved = moved
-        self._known: dict[int, bool] = {}
+        self._reasons: dict[int, str] = {}
         self._first: dict[int, RecordInfo] = {}
         """The first record of each value."""
         self._judged: dict[int, int] = {}
@@ -217,15 +140,58 @@ class _Ways:
                     if pair.verdict is Verdict.MATCH or value not in self._judged:
                         self._judged[value] = place
 
-    def come_back(self, call: int) -> bool:
-        """Tell whether what a call inside the model was given or gives comes back to its place."""
-        if call not in self._known:
+    def reason(self, call: int) -> str:
+        """Say why what a call inside the model was given or gives at other places is right.
+
+        Returns:
+            ``REASON`` if it comes back to its place; ``NEARLY`` if what comes of it is off, but so
+            little that its order is right; empty if that is open.
+        """
+        around = next((one for one in self._tree.ancestors(call) if self._reasons.get(one)), None)
+        if around is not None:
+            return self._reasons[around]
+        if call not in self._reasons:
             way = _Way(start=self._tree.reference.calls[call].start, calls=[])
             answer = self._take(way, call)
             if answer is None:
                 answer = self._follow(way, call)
-            self._known.update(dict.fromkeys(way.calls, answer))
-        return self._known[call]
+            reason = REASON if answer else NEARLY if self._is_nearly_right(way) else ""
+            self._reasons.update(dict.fromkeys(way.calls, reason))
+        return self._reasons[call]
+
+    def _is_nearly_right(self, way: _Way) -> bool:
+        """Tell whether what differs first, put in the order of what is moved, is a little off."""
+        moved = {
+            place
+            for call in way.calls
+            for place in (
+                *self._tree.bad(call, *_FORWARD),
+                *self._tree.bad_inside(call, *_FORWARD),
+            )
+            if place in self._moved
+        }
+        for stop in way.stops[:FEW]:
+            before = [place for place in moved if self._tree.order(place) < self._tree.order(stop)]
+            for place in sorted(before, key=self._tree.order, reverse=True)[:FEW]:
+                given, made = self._arrays(place), self._arrays(stop)
+                order = None if given is None else row_order(*given)
+                if order is not None and made is not None and are_nearly(*made, order):
+                    return True
+        return False
+
+    def _arrays(self, place: int) -> tuple[Array, Array] | None:
+        """Read both sides of a pair as they were recorded, if each is one whole tensor."""
+        known, found = self._tree.records[place]
+        if found is None or len(known) != 1:
+            return None
+        arrays = []
+        for side, number in zip(self._sides, (known[0], found), strict=True):
+            record = side.index.records[number]
+            value = None if record.value is None else side.index.values[record.value]
+            if value is None or value.content is not Content.FULL or value.size > MOST_ELEMENTS:
+                return None
+            arrays.append(side.array(record))
+        return arrays[0], arrays[1]
 
     def _take(self, way: _Way, call: int) -> bool | None:
         """Go through a call.
@@ -237,7 +203,9 @@ class _Ways:
         way.calls.append(call)
         tree = self._tree
         bad = [*tree.bad(call, *_FORWARD), *tree.bad_inside(call, *_FORWARD)]
-        if not self._moved.issuperset(bad):
+        others = set(bad) - self._moved
+        if others:
+            way.stops += sorted(others, key=tree.order)
             return False
         given = self._given(call)
         way.made |= {record.value for record in given if record.value is not None}
@@ -290,7 +258,9 @@ class _Ways:
         """Tell whether one of some records agrees and says something, False if one diverged."""
         places = [self._judged.get(one.value) for one in records if one.value is not None]
         known = [place for place in places if place is not None and place not in self._moved]
-        if any(is_bad(self._tree.pairs[place]) for place in known):
+        bad = [place for place in known if is_bad(self._tree.pairs[place])]
+        if bad:
+            way.stops += bad
             return False
         told = {self._says_something(way, place) for place in known}
         return True if True in told else False if False in told else None
@@ -324,10 +294,10 @@ class _Ways:
         """Tell whether a value differs so little from an earlier one that it says nothing."""
         if prod(record.shape) != prod(given.shape) or pair.tolerance is None:
             return False
-        values = (self._side.index.values[one.value or 0] for one in (record, given))
+        values = (self._sides[0].index.values[one.value or 0] for one in (record, given))
         if any(one.content is not Content.FULL for one in values):
             return True
-        known, old = (self._side.array(one).reshape(-1) for one in (record, given))
+        known, old = (self._sides[0].array(one).reshape(-1) for one in (record, given))
         allowed = pair.tolerance.atol + pair.tolerance.rtol * np.abs(known)
         return bool((np.abs(known - old) <= SEEN * allowed).all())
 
@@ -340,7 +310,7 @@ def _is_clean_back(tree: CallTree, call: int, sought: frozenset[int]) -> bool:
     excused = [
         one
         for one in (call, *tree.ancestors(call))
-        if any(pair.reason == REASON for _, pair in tree.of_call(one, *_FORWARD))
+        if any(pair.reason.startswith(MOVED) for _, pair in tree.of_call(one, *_FORWARD))
     ]
     if not excused:
         return False

@@ -111,10 +111,23 @@ def test_what_comes_back_to_another_place_is_named_at_the_code_around(tmp_path: 
     assert moved(result) == []
 
 
-def test_a_fault_of_the_layer_itself_stays_a_divergence(tmp_path: Path) -> None:
+def test_a_fault_of_the_layer_itself_is_named_as_what_it_gives_is_nearly_right(
+    tmp_path: Path,
+) -> None:
     result = compared(tmp_path, order=ORDER, inner=1.1)
 
-    assert named(result)[0] in {"block", "block.layer"}
+    assert named(result) == ["block.layer"]
+    assert Role.INPUT in moved(result)
+    assert Role.OUTPUT not in moved(result)
+    assert any("nearly the same comes of them" in note for note in result.steps[0].notes)
+
+
+def test_a_layer_that_gives_something_else_altogether_says_nothing_of_the_order(
+    tmp_path: Path,
+) -> None:
+    result = compared(tmp_path, order=ORDER, inner=-2.0)
+
+    assert named(result) == ["block"]
     assert moved(result) == []
 
 
