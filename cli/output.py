@@ -12,7 +12,6 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
 from .joblog import defused, defused_json
-from .jsontext import json_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,6 +87,8 @@ def emit_json(data: object) -> None:
     Args:
         data: As ``write_json`` takes it.
     """
+    from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
+
     _emit(map(defused_json, json_pieces(data)))
 
 
@@ -112,6 +113,8 @@ def write_json(path: Path, data: object) -> None:
     Raises:
         ConfigError: The place cannot be written.
     """
+    from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
+
     _write(path, json_pieces(data))
 
 

@@ -5,8 +5,9 @@ A public name is loaded when it is first used: who only prints a dump needs noth
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile.lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .comparison import compare
@@ -48,18 +49,21 @@ __all__ = [
 
 _HOMES = {
     "CompareSettings": "settings",
+    "Comparison": "result",
+    "Coverage": "result",
+    "Divergence": "result",
+    "Endpoint": "result",
+    "JudgedPair": "result",
+    "Kind": "result",
+    "Metrics": "result",
     "Mode": "settings",
+    "NodeRow": "result",
+    "StepComparison": "result",
+    "Tolerance": "result",
     "ToleranceRule": "judging.tolerance",
+    "Verdict": "result",
     "compare": "comparison",
     "measure": "judging.metrics",
 }
-"""Where each name is, but for those of ``result``."""
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Load a public name when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = importlib.import_module(f"{__name__}.{_HOMES.get(name, 'result')}")
-    value = globals()[name] = getattr(home, name)
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -5,8 +5,9 @@ A public name is loaded when it is first used: who only states options needs nei
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .address import CALL_ROLES, Address, Phase, Role
@@ -160,10 +161,4 @@ _HOMES = {
     "write_floor": "floor",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Load a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

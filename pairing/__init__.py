@@ -5,8 +5,9 @@ A public name is loaded when it is first used: who needs the kind of a module pa
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile.lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .entry import pair
@@ -97,10 +98,4 @@ _HOMES = {
     "split_slot": "weights.optimizer_state",
 }
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Load a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

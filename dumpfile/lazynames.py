@@ -1,0 +1,38 @@
+"""Public names of a package that are loaded when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Give the ``__getattr__`` and ``__dir__`` of a package (PEP 562).
+
+    Whoever uses one name then pays for the modules behind it alone: options and help of a command
+    need neither numpy nor h5py.
+
+    Args:
+        package: Its name.
+        homes: The module of each public name, relative to the package.
+    """
+
+    def load(name: str) -> Any:  # noqa: ANN401
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return load, names
