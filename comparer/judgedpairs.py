@@ -71,6 +71,8 @@ class JudgedPairs(Sequence["JudgedPair"]):
         self._plain = plain
         """Let go with all that it refers to when all were made."""
         self._made = {} if made is None else made
+        self._listed: list[tuple[int, JudgedPair]] | None = None
+        """Those that are told, in order, once that was asked for."""
         self._all: tuple[JudgedPair, ...] | None = None
         """All, once they were made."""
 
@@ -115,7 +117,9 @@ class JudgedPairs(Sequence["JudgedPair"]):
 
     def remarkable(self) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of all that do not simply match, in order."""
-        return iter(sorted(self._told.items()))
+        if self._listed is None:
+            self._listed = sorted(self._told.items())
+        return iter(self._listed)
 
     def columns(self) -> Columns | None:
         """Give those that simply match, and the places that they lack; None once all are made."""

@@ -60,11 +60,22 @@ def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, .
         indexes: The reference's and the candidate's.
     """
     notes: dict[str, None] = {}
-    giving = [{one.call for one in index.records if one.role is Role.OUTPUT} for index in indexes]
-    for pair in pairing.calls:
-        sides = indexes[0].calls[pair.reference], indexes[1].calls[pair.candidate]
-        if sides[0].parent is not None or indexes[0].modules[sides[0].module].path:
-            continue
+    both = [
+        (indexes[0].calls[pair.reference], indexes[1].calls[pair.candidate])
+        for pair in pairing.calls
+    ]
+    whole = [
+        sides
+        for sides in both
+        if sides[0].parent is None and not indexes[0].modules[sides[0].module].path
+    ]
+    giving = [
+        {one.call for one in index.records if one.call in calls and one.role is Role.OUTPUT}
+        for index, calls in zip(
+            indexes, ({sides[at].id for sides in whole} for at in (0, 1)), strict=True
+        )
+    ]
+    for sides in whole:
         known, found = (_of_role(call, Role.OUTPUT) for call in sides)
         notes |= {
             f"the model's output{place} is {known[place]!r} on the reference, {found[place]!r} on "

@@ -180,11 +180,15 @@ def _names(index: Index, records: Sequence[RecordInfo]) -> list[str]:
 def _largest_gradients(index: Index) -> dict[bool, float]:
     """Find the largest absolute gradients: of weights (True) and of activations."""
     largest = {True: 0.0, False: 0.0}
+    gradient, roles, values = Role.WEIGHT_GRAD, GRADIENT_ROLES, index.values
+    held: dict[bool, set[int]] = {True: set(), False: set()}
     for record in index.records:
-        if record.role in GRADIENT_ROLES and record.value is not None:
-            found = index.values[record.value].statistics
-            if found.minimum is not None and found.maximum is not None:
-                size = max(abs(found.minimum), abs(found.maximum))
-                is_weight = record.role is Role.WEIGHT_GRAD
+        if record.role in roles and record.value is not None:
+            held[record.role is gradient].add(record.value)
+    for is_weight, found in held.items():
+        for place in found:
+            told = values[place].statistics
+            if told.minimum is not None and told.maximum is not None:
+                size = max(abs(told.minimum), abs(told.maximum))
                 largest[is_weight] = max(largest[is_weight], size)
     return largest

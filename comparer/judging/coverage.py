@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.result import Coverage, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from padiff.dumpfile import Index
 
@@ -29,8 +31,9 @@ def count_coverage(
     """
     told = list(remarkable(judgement.pairs))
     unjudged = {place for place, pair in told if pair.verdict not in JUDGED}
+    lacking = Verdict.MISSING
+    missing = [judgement.records[at] for at, pair in told if pair.verdict is lacking]
     judged = [both for place, both in enumerate(judgement.records) if place not in unjudged]
-    missing = [judgement.records[at] for at, pair in told if pair.verdict is Verdict.MISSING]
     return (
         _coverage(
             reference, *([one for known, _ in side for one in known] for side in (judged, missing))
@@ -41,7 +44,13 @@ def count_coverage(
     )
 
 
-def _coverage(index: Index, judged: Iterable[int], missing: Iterable[int]) -> Coverage:
+def _coverage(index: Index, judged: Sequence[int], missing: Sequence[int]) -> Coverage:
     """Count the values of records with and without a verdict."""
-    known, rest = ({index.records[place].value for place in side} for side in (judged, missing))
-    return Coverage(judged=len(known - {None}), total=len((known | rest) - {None}))
+    values = np.array([-1 if one.value is None else one.value for one in index.records], np.int64)
+    is_judged = np.zeros(len(index.values) + 1, np.bool_)  # the last one of records without value
+    is_judged[values[np.array(judged, np.int64)]] = True
+    is_any = is_judged.copy()
+    is_any[values[np.array(missing, np.int64)]] = True
+    return Coverage(
+        judged=int(np.count_nonzero(is_judged[:-1])), total=int(np.count_nonzero(is_any[:-1]))
+    )

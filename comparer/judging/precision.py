@@ -28,12 +28,11 @@ def model_dtype(index: Index) -> str:
     are float32, and half or more of the products are taken in a narrower dtype: that is then the
     model's.
     """
-    weights = [record for record in index.records if record.role is Role.WEIGHT]
+    weight, output = Role.WEIGHT, Role.OUTPUT
+    weights = [record for record in index.records if record.role is weight]
     matrices = {record.module for record in weights if len(record.shape) >= _MATRIX}
     products = [
-        record
-        for record in index.records
-        if record.role is Role.OUTPUT and record.module in matrices
+        record for record in index.records if record.role is output and record.module in matrices
     ]
     own, made = _floating(index, weights), _floating(index, products)
     if not own:

@@ -25,6 +25,7 @@ import numpy as np
 from padiff.dumpfile import Role, is_floating
 from padiff.pairing import kind_of
 
+from .numbered import numbered
 from .sums import SumColumns
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
 _ENTRY = {Role.OUTPUT: Role.INPUT, Role.GRAD_INPUT: Role.GRAD_OUTPUT}
 """What went in of what came out."""
+_ALONE = frozenset({Role.WEIGHT_GRAD, Role.LOSS})
+"""What is no product of one call."""
+_CODES = {role: code for code, role in enumerate(Role)}
 _MANY = 1 << 62
 """Sums below this fit 64 bits. Lengths in a dump from anyone may be larger."""
 CONTRACTIONS = (
@@ -59,14 +63,42 @@ class _Own(NamedTuple):
     terms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flow:
+class _Flow(NamedTuple):
     """What went through one call of a layer."""
 
     entry: RecordInfo
     """Its first floating input."""
     leaving: RecordInfo
     """Its first output, or the gradient of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The records of an index as columns; -1 where there is none."""
+
+    value: Array
+    call: Array
+    module: Array
+    role: Array
+    """By ``_CODES``."""
+    is_float: Array
+    """Whether it holds a value of a floating dtype."""
+
+    @classmethod
+    def of(cls, index: Index) -> _Table:
+        """Take all records of an index."""
+        records = index.records
+        names = [value.dtype for value in index.values]
+        floating = {name: is_floating(name) for name in set(names)}
+        is_float = np.array([*map(floating.__getitem__, names), False], np.bool_)
+        value = np.array([-1 if one.value is None else one.value for one in records], np.int64)
+        return cls(
+            value=value,
+            call=np.array([-1 if one.call is None else one.call for one in records], np.int64),
+            module=np.array([one.module for one in records], np.int64),
+            role=numbered([one.role for one in records], Role),
+            is_float=is_float[value],
+        )
 
 
 class Rounding:
@@ -87,11 +119,15 @@ class Rounding:
         self._given: dict[tuple[int, str], dict[Role, RecordInfo]] = defaultdict(dict)
         told = [value.statistics for value in index.values]
         self._largest_of = [max(abs(s.minimum or 0.0), abs(s.maximum or 0.0)) for s in told]
+        lengths = np.array([one.l2 or 0.0 for one in told], np.float64)
+        counts = np.array([value.size for value in index.values], np.float64)
+        self._rms_of = lengths / np.sqrt(np.maximum(counts, 1.0))
         parents = {module.parent for module in index.modules}
         self._is_layer = [module.id not in parents for module in index.modules]
         for call in index.calls:
             self._calls[call.module].append(call.id)
         self._behind = self._sort()
+        self._through = self._first[Role.INPUT], self._first[Role.GRAD_OUTPUT]
         self._orders, self._done, self._terms_done = self._add_up()
 
     def of(self, records: Sequence[RecordInfo]) -> list[Sums]:
@@ -112,7 +148,7 @@ class Rounding:
         size = self._behind[[record.value or 0 for record in records]]
         terms = self._terms_done[places].tolist()
         for at, record in enumerate(records):
-            if record.role is Role.WEIGHT_GRAD or record.role is Role.LOSS:
+            if record.role in _ALONE:
                 own = self._alone(record)
                 size[at] = own.size
                 terms[at] += own.terms
@@ -124,46 +160,53 @@ class Rounding:
         At least its largest element. An activation or a pooling passes on the error of what it was
         given, whatever its result is.
         """
-        index = self._index
-        is_float = [is_floating(value.dtype) for value in index.values]
-        held = [one for one in index.records if one.value is not None and is_float[one.value]]
-        for record in held:
-            if record.role is Role.WEIGHT and record.call is None and len(record.shape) >= _MATRIX:
+        index, table = self._index, _Table.of(self._index)
+        is_kept = table.is_float & (table.call < 0) & (table.role == _CODES[Role.WEIGHT])
+        for place in np.flatnonzero(is_kept).tolist():
+            record = index.records[place]
+            if len(record.shape) >= _MATRIX:
                 self._matrix.setdefault(record.module, record)
-        called = [record for record in held if record.call is not None]
+        is_called = table.is_float & (table.call >= 0)
         for role in (*_ENTRY, *_ENTRY.values()):
-            first = self._first[role] = [-1] * len(index.calls)
-            for record in reversed(called):
-                if record.role is role:
-                    first[record.call or 0] = record.id
-        roots = {call.id for call in index.calls if call.parent is None}
-        for record in called:
-            if record.call in roots:
-                self._given[record.call or 0, record.slot].setdefault(record.role, record)
-        of_layers = [record for record in called if self._is_layer[record.module]]
-        made = [one for one in of_layers if one.role is Role.OUTPUT or one.role is Role.GRAD_INPUT]
-        return np.fmax(self._passed_on(made), np.array(self._largest_of, np.float64))
+            at = np.flatnonzero(is_called & (table.role == _CODES[role]))
+            calls, firsts = np.unique(table.call[at], return_index=True)
+            first = np.full(len(index.calls), -1)
+            first[calls] = at[firsts]
+            self._first[role] = first.tolist()
+        is_root = np.array([call.parent is None for call in index.calls], np.bool_)
+        at = np.flatnonzero(is_called)
+        for place in at[is_root[table.call[at]]].tolist():
+            record = index.records[place]
+            self._given[record.call or 0, record.slot].setdefault(record.role, record)
+        is_made = (table.role == _CODES[Role.OUTPUT]) | (table.role == _CODES[Role.GRAD_INPUT])
+        at = np.flatnonzero(is_called & is_made)
+        at = at[np.array(self._is_layer, np.bool_)[table.module[at]]]
+        return np.fmax(self._passed_on(table, at), np.array(self._largest_of, np.float64))
 
-    def _passed_on(self, made: Sequence[RecordInfo]) -> Array:
+    def _passed_on(self, table: _Table, made: Array) -> Array:
         """Give for each value what the layers added up that it came through without a product.
 
         Args:
+            table: All records.
             made: What layers gave, in order; the first of a value made it.
         """
         count = len(self._index.values)
-        sizes, sources = [0.0] * count, [-1] * count
-        first = {record.value: record for record in reversed(made)}
-        inputs, gradients = self._first[Role.INPUT], self._first[Role.GRAD_OUTPUT]
-        for value, record in first.items():
-            place = (inputs if record.role is Role.OUTPUT else gradients)[record.call or 0]
-            if place < 0:
-                continue  # of what went in nothing is known
-            entry = self._index.records[place]
-            own = self._of_product(record, entry)
-            if self._passes_on[record.module]:
-                own, sources[value or 0] = max(own, self._largest(entry)), entry.value or 0
-            sizes[value or 0] = own
-        size, source = np.array(sizes), np.array(sources, np.int64)
+        values, firsts = np.unique(table.value[made], return_index=True)
+        made = made[firsts]
+        is_output = table.role[made] == _CODES[Role.OUTPUT]
+        inputs, gradients = (
+            np.array(self._first[role], np.int64) for role in (Role.INPUT, Role.GRAD_OUTPUT)
+        )
+        calls = table.call[made]
+        entry = np.where(is_output, inputs[calls], gradients[calls])
+        is_fed = entry >= 0  # of others it is not known what went in
+        values, made, entry = values[is_fed], made[is_fed], entry[is_fed]
+        own = self._of_products(made.tolist(), entry.tolist())
+        is_passed = np.array(self._passes_on, np.bool_)[table.module[made]]
+        given = table.value[entry]
+        own = np.where(is_passed, np.fmax(own, np.array(self._largest_of)[given]), own)
+        size, source = np.zeros(count), np.full(count, -1, np.int64)
+        size[values], source[values] = own, np.where(is_passed, given, -1)
         # Each round looks twice as far back; more rounds than bits are only needed by a cycle.
         for _ in range(count.bit_length()):
             at = np.flatnonzero(source >= 0)
@@ -212,14 +255,30 @@ class Rounding:
         width = self._width(self._index.records[output], matrix)
         return 0 if width is None else math.prod(matrix.shape) // width
 
-    def _of_product(self, record: RecordInfo, entry: RecordInfo) -> float:
-        """Take an output or input gradient as the product of a weight with what went in."""
-        matrix = self._matrix.get(record.module)
-        width = None if matrix is None else self._width(record, matrix)
-        if matrix is None or width is None:
-            return 0.0
-        size = math.sqrt(math.prod(matrix.shape) / width) * self._rms(entry) * self._rms(matrix)
-        return max(0.0, size)
+    def _of_products(self, made: Sequence[int], entries: Sequence[int]) -> Array:
+        """Take outputs or input gradients as the products of a weight with what went in.
+
+        Args:
+            made: Records of layers.
+            entries: Of each, the record of what went in.
+        """
+        records, factors = self._index.records, np.zeros(len(made))
+        values = np.zeros((2, len(made)), np.int64)
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+        for at, place in enumerate(made):
+            record = records[place]
+            matrix = self._matrix.get(record.module)
+            if matrix is None:
+                continue
+            key = record.shape, matrix.shape
+            if key not in known:
+                width = self._width(record, matrix)
+                known[key] = math.sqrt(math.prod(matrix.shape) / width) if width else 0.0
+            factors[at] = known[key]
+            values[:, at] = records[entries[at]].value or 0, matrix.value or 0
+        with np.errstate(all="ignore"):
+            sizes = factors * self._rms_of[values[0]] * self._rms_of[values[1]]
+        return np.where(factors == 0, 0.0, np.fmax(sizes, 0.0))
 
     def _width(self, record: RecordInfo, matrix: RecordInfo) -> int | None:
         key = record.shape, matrix.shape
@@ -260,15 +319,14 @@ class Rounding:
     def _flows(self, module: int) -> Iterator[_Flow]:
         if not self._is_layer[module]:
             return
-        records = self._index.records
+        records, (inputs, gradients) = self._index.records, self._through
         for call in self._calls[module]:
-            entry, leaving = (self._first[role][call] for role in (Role.INPUT, Role.GRAD_OUTPUT))
+            entry, leaving = inputs[call], gradients[call]
             if entry >= 0 and leaving >= 0:
-                yield _Flow(entry=records[entry], leaving=records[leaving])
+                yield _Flow(records[entry], records[leaving])
 
     def _rms(self, record: RecordInfo) -> float:
-        found = self._index.values[record.value or 0].statistics
-        return (found.l2 or 0.0) / math.sqrt(max(math.prod(record.shape), 1))
+        return float(self._rms_of[record.value or 0])
 
     def _largest(self, record: RecordInfo) -> float:
         return self._largest_of[record.value or 0]

@@ -151,10 +151,9 @@ def _open_ones(
     """Yield (place, pair, address) of the pairs whose verdict may change, in order."""
     records = pairing.records
     places = {place for place, _ in remarkable(judgement.pairs) if place < len(records)}
+    update, buffer = Phase.UPDATE, Role.BUFFER
     left = {
-        record.id
-        for record in reference.records
-        if record.phase is Phase.UPDATE or record.role is Role.BUFFER
+        record.id for record in reference.records if record.phase is update or record.role is buffer
     }
     if left:
         pairs = enumerate(records)
