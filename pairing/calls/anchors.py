@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -243,14 +244,20 @@ def _token(view: View, module: int) -> Token:
     # A leaf, or one whose weights parametrizations make.
     is_leaf = not view.children[module] or any(view.records[one].module != module for one in own)
     if own and is_leaf and view.kinds[module] not in OPAQUE:
-        shapes = [view.records[record].shape for record in own]
-        sized = [(prod(shape), shape) for shape in shapes]
-        main = max(sized)[1]
-        vectors = [size for size, shape in sized if size in shape and shape != main]
-        bias = vectors[0] if len(vectors) == 1 else 0
-        return view.kinds[module], tuple(sorted(size for size in main if size != 1)), bias
+        shapes = tuple([view.records[record].shape for record in own])
+        return view.kinds[module], *_sizes(shapes)
     total = sum(prod(record.shape) for record in distinct_weights(view, module))
     return view.kinds[module], (total,), 0
+
+
+@lru_cache(maxsize=4096)
+def _sizes(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], int]:
+    """Give the sizes of the main one of some weights, and the length of the only vector."""
+    sized = [(prod(shape), shape) for shape in shapes]
+    main = max(sized)[1]
+    vectors = [size for size, shape in sized if size in shape and shape != main]
+    bias = vectors[0] if len(vectors) == 1 else 0
+    return tuple(sorted(size for size in main if size != 1)), bias
 
 
 def _unique(keys: Sequence[Sequence[Hashable | None]]) -> tuple[Any, Any]:

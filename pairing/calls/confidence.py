@@ -7,6 +7,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
@@ -129,41 +130,51 @@ def _rate_all(
     Returns:
         The pairs, of leaves that are still to be weighed with a confidence of 1.
     """
-    views = weighing.views
-    found = [_rate(views, pair, modules, shares) for pair in modules]
-    told = []
-    for place, made in enumerate(found):
-        one, two = made.pair.reference, made.pair.candidate
-        if made.is_weighed:
-            continue
-        if are_proven(calls, (views[0].executed[one], views[1].executed[two]), evidence.proven):
-            continue
-        if weighing.are_told(one, two):
-            told.append(place)
+    found = _rated(weighing.views, modules, shares, calls, evidence)
+    told = [
+        place
+        for place, made in enumerate(found)
+        if not made.is_weighed and weighing.are_told(made.pair.reference, made.pair.candidate)
+    ]
     for place, made in zip(told, weighing.weighed([found[place] for place in told]), strict=True):
         found[place] = replace(made, is_confirmed=made.pair.confidence >= 1.0)
     return found
 
 
-def _rate(
+def _rated(
     views: tuple[View, View],
-    pair: tuple[int, int],
     modules: Matching,
     shares: dict[int, float],
-) -> Rated:
-    """Rate a container or what is certain; a leaf stays to be weighed."""
-    one, two = pair
+    calls: CallPairs,
+    evidence: OwnEvidence,
+) -> list[Rated]:
+    """Rate containers and what is certain; other leaves stay to be weighed."""
     reference, candidate = views
-    by = modules.by[one]
-    is_same_path = reference.modules[one].path == candidate.modules[two].path
-    is_certain = by is PairedBy.MAP or is_same_path
-    is_container = bool(reference.children[one] or candidate.children[two])
-    confidence = max(shares.get(one, 1.0), _PLACED) if is_container else 1.0
-    return Rated(
-        pair=ModulePair(reference=one, candidate=two, paired_by=by, confidence=confidence),
-        is_confirmed=is_certain,
-        is_weighed=is_container or is_certain,
+    pairs = list(modules)
+    by = [modules.by[one] for one, _ in pairs]
+    containers = [bool(reference.children[one] or candidate.children[two]) for one, two in pairs]
+    certain = [
+        why is PairedBy.MAP or reference.modules[one].path == candidate.modules[two].path
+        for why, (one, two) in zip(by, pairs, strict=True)
+    ]
+    for place, (one, two) in enumerate(pairs):
+        if not (containers[place] or certain[place]):
+            ran = reference.executed[one], candidate.executed[two]
+            certain[place] = are_proven(calls, ran, evidence.proven)
+    made = build_all(
+        ModulePair,
+        len(pairs),
+        reference=[one for one, _ in pairs],
+        candidate=[two for _, two in pairs],
+        paired_by=by,
+        confidence=[
+            max(shares.get(one, 1.0), _PLACED) if is_container else 1.0
+            for is_container, (one, _) in zip(containers, pairs, strict=True)
+        ],
     )
+    either = zip(containers, certain, strict=True)
+    weighed = [is_container or is_certain for is_container, is_certain in either]
+    return build_all(Rated, len(pairs), pair=made, is_confirmed=certain, is_weighed=weighed)
 
 
 def _shares(

@@ -37,9 +37,10 @@ def pair_joined(
     """
     found: list[RecordPair] = []
     for pair in weights:
+        if not pair.rule.steps:
+            continue
         record = candidate.records[pair.candidate]
-        is_weight = record.role is Role.WEIGHT and record.phase is Phase.FORWARD
-        if not is_weight or not pair.rule.steps:
+        if record.role is not Role.WEIGHT or record.phase is not Phase.FORWARD:
             continue
         first = _fusing(pair.rule)
         if first.verb not in {Verb.CONCAT, Verb.INTERLEAVE, Verb.ROWS, Verb.GROUPS} or first.axis:

@@ -54,6 +54,10 @@ def prove_free(
     free = tuple(
         [call for call in range(len(view.calls)) if _is_free(view, call)] for view in views
     )
+    if not pairs:  # nothing can be proven, however many there are on either side
+        return FreeProofs(
+            proven=frozenset(), rivals={}, calls=(frozenset(free[0]), frozenset(free[1]))
+        )
     proven = _alike(views, pairs, free)
     gaps = [_Gaps(view, side) for view, side in zip(views, anchors, strict=True)]
     for _ in range(_ROUNDS):

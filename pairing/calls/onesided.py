@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OPAQUE", "hidden_by_weights", "hidden_reason", "opaque_of", "stack_notes"]
 
+_WEIGHT, _FORWARD = Role.WEIGHT, Phase.FORWARD
+"""Looking up a member of an enumeration takes ten times as long as a name."""
 _MATRIX, _STACK = 2, 3
 """Axes of the weight of one layer, and of many layers of a kind stacked in one parameter."""
 
@@ -118,12 +120,13 @@ def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int,
     found: dict[int, str] = {}
     called: set[int] = set()
     inside = _inside_opaque(view), _inside_opaque(other)
+    is_turned = view.name is SideName.CANDIDATE
     for pair in weights:
         mine, theirs = pair.reference, (pair.candidate,)
-        if view.name is SideName.CANDIDATE:
+        if is_turned:
             mine, theirs = theirs, mine
         first = view.records[mine[0]]
-        if first.role is not Role.WEIGHT or first.phase is not Phase.FORWARD:
+        if first.role is not _WEIGHT or first.phase is not _FORWARD:
             continue
         second = other.records[theirs[0]]
         is_packed = inside[0][first.module] and not inside[1][second.module]
@@ -168,7 +171,7 @@ def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair])
     parts: dict[tuple[SideName, str], dict[int, str]] = {}
     for pair in weights:
         theirs = candidate.records[pair.candidate]
-        if theirs.role is not Role.WEIGHT or theirs.phase is not Phase.FORWARD:
+        if theirs.role is not _WEIGHT or theirs.phase is not _FORWARD:
             continue
         for mine in (reference.records[one] for one in pair.reference):
             if _STACK not in (len(mine.shape), len(theirs.shape)):
@@ -187,7 +190,7 @@ def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair])
 
 
 def _is_stack_of(stack: tuple[int, ...], layer: tuple[int, ...]) -> bool:
-    return (len(stack), len(layer)) == (_STACK, _MATRIX) and prod(stack) > prod(layer)
+    return len(stack) == _STACK and len(layer) == _MATRIX and prod(stack) > prod(layer)
 
 
 def _running(view: View, module: int) -> int:

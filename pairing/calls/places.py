@@ -8,6 +8,7 @@ only among siblings that it tells apart, so that wrappers and single members add
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from padiff.pairing.kinds import kind_of
@@ -66,8 +67,16 @@ def _key(
     module: ModuleInfo, owners: Set[int]
 ) -> tuple[tuple[int, str, str | None], tuple[int, str]] | None:
     """Group numbered siblings by stem, and modules with parameters also by kind."""
-    match = _NUMBER.fullmatch(module.path.rpartition(".")[2])
-    if match is None or module.parent is None:
+    numbered = None if module.parent is None else _numbered(module.path.rpartition(".")[2])
+    if numbered is None or module.parent is None:
         return None
+    stem, number = numbered
     kind = kind_of(module) if module.id in owners else ""
-    return (module.parent, match[1], kind), (int(match[2]), match[3])
+    return (module.parent, stem, kind), number
+
+
+@lru_cache(maxsize=65536)
+def _numbered(name: str) -> tuple[str, tuple[int, str]] | None:
+    """Give the stem of a name, and its number with what follows that; None without a number."""
+    match = _NUMBER.fullmatch(name)
+    return None if match is None else (match[1], (int(match[2]), match[3]))

@@ -126,10 +126,12 @@ def with_proofs(
     in_order = proven | (proofs.rivals.keys() - proofs.contradicted)
     found, limits = list(rated), {}
     for place, one in enumerate(rated):
-        ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
-        is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
-        if one.is_confirmed or not is_told:
+        if one.is_confirmed:
             continue
+        is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
+        if not is_told:
+            continue
+        ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
         if are_proven(calls, ran, proven):
             pair = one.pair
             if one.is_weighed:
@@ -147,6 +149,8 @@ def are_proven(
     calls: CallPairs, ran: tuple[Sequence[int], Sequence[int]], proven: Set[int]
 ) -> bool:
     """Tell whether all calls of two modules that have partners have each other, for sure."""
+    if len(ran[0]) == len(ran[1]) == 1:
+        return calls.ahead.get(ran[0][0]) == ran[1][0] and ran[0][0] in proven
     mine = {calls.ahead[call] for call in ran[0] if call in calls.ahead}
     theirs = {call for call in ran[1] if call in calls.back}
     return bool(mine) and mine == theirs and all(calls.back[call] in proven for call in mine)

@@ -197,16 +197,20 @@ def unmatched_records(
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     alone = [record for record in view.records if record.id not in paired]
     told: list[tuple[Absence, str]] = []
+    missing = Absence.MISSING
     for record in alone:
         known = explained.get(record.id)
         if known is not None:
             told.append((known.absence, known.reason))
             continue
         absence, reason = _explain(view, other, record, judged, partners)
+        if absence is not missing:
+            told.append((absence, reason))
+            continue
         is_inner = record.call is not None and view.parents[record.call] is not None
-        if absence is Absence.MISSING and is_inner and record.value in before:
+        if is_inner and record.value in before:
             absence, reason = Absence.SKIPPED, before[record.value]
-        elif absence is Absence.MISSING and is_inner and (where := parts.reason(record)):
+        elif is_inner and (where := parts.reason(record)):
             absence, reason = Absence.COVERED, where
         told.append((absence, reason))
     return build_all(

@@ -43,14 +43,17 @@ def _all_sketches(view: View, role: Role) -> Sketches:
     """Sketch all calls of a side, and at the end one of which nothing is known."""
     size = np.full(len(view.calls) + 1, -1, np.int64)
     numbers = np.full((len(view.calls) + 1, 3), np.nan)
-    for call in range(len(view.calls)):
-        main = view.main(call, role)
-        if main is None:
-            continue
-        size[call] = prod(main.shape)
-        statistics = _statistics(view, main)
-        if statistics is not None and statistics.l2 is not None:
-            numbers[call] = statistics.minimum, statistics.maximum, statistics.l2
+    mains = view.largest.get(role, ())
+    held = [(call, main) for call, main in enumerate(mains) if main is not None]
+    size[[call for call, _ in held]] = [prod(main.shape) for _, main in held]
+    told = [
+        (call, statistics)
+        for call, main in held
+        if (statistics := _statistics(view, main)) is not None and statistics.l2 is not None
+    ]
+    at = [call for call, _ in told]
+    for column, name in enumerate(("minimum", "maximum", "l2")):
+        numbers[at, column] = [getattr(statistics, name) for _, statistics in told]
     return Sketches(size=size, numbers=numbers)
 
 

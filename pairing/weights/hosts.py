@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["by_host", "owned_by"]
 
+_OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
+_UPDATE = Phase.UPDATE
+"""Looking up a member of an enumeration takes ten times as long as a name."""
 Named = tuple[str, RecordInfo]
 """A record by its name below a module."""
 _PARAMETRISED = "parametrizations"
@@ -32,8 +35,7 @@ def owned_by(index: Index) -> list[RecordInfo]:
     return [
         record
         for record in index.records
-        if (record.role is Role.WEIGHT or record.role is Role.BUFFER)
-        and record.phase is not Phase.UPDATE
+        if record.call is None and record.role in _OWNED and record.phase is not _UPDATE
     ]
 
 
@@ -64,10 +66,9 @@ class _Hosts:
     def __init__(self, modules: Sequence[ModuleInfo], forms: Sequence[Form | None]) -> None:
         self._modules = modules
         self._forms = forms
-        nested = {id(form): form.is_nested for form in forms if form is not None}
-        self._nested = {
-            number for number, form in enumerate(forms) if form is not None and nested[id(form)]
-        }
+        distinct = {id(form): form for form in forms if form is not None}
+        nested = {key for key, form in distinct.items() if form.is_nested}
+        self._nested = {number for number, form in enumerate(forms) if id(form) in nested}
         self._parametrised = {
             module.parent for module in modules if module.path.endswith(_PARAMETRISED)
         }
