@@ -60,7 +60,7 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Threads that measure large tensors; the result is the same. "
+        help="Processes that measure large tensors (from 4 GiB on); the result is the same. "
         f"[default: the processor's cores, at most {MOST_JOBS}]",
     ),
     click.option(

@@ -68,7 +68,7 @@ class CompareSettings:
     allow_missing: tuple[str, ...] = ()
     """Patterns of modules and weights that may lack a counterpart."""
     jobs: int = 1
-    """Threads that measure; the results are the same."""
+    """Processes that measure large tensors; the results are the same."""
     map_file: MapFile | None = None
     """What the user decided about which module is which."""
 
@@ -89,7 +89,7 @@ class CompareSettings:
         if not (math.isfinite(self.floor_factor) and self.floor_factor >= 0):
             raise ConfigError(f"the floor factor must be >= 0, found {self.floor_factor!r}")
         if self.jobs < 1:
-            raise ConfigError(f"the number of threads must be >= 1, found {self.jobs}")
+            raise ConfigError(f"the number of processes must be >= 1, found {self.jobs}")
         if self.min_coverage is not None and not 0 <= self.min_coverage <= 1:
             raise ConfigError(
                 f"the minimal coverage must be between 0 and 1, found {self.min_coverage!r}"

@@ -13,6 +13,7 @@ from h5py import h5f, h5p
 from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
+from .extent import Extent, FileId
 from .indexcodec import decode_index
 from .indexlike import WrittenIndex
 from .inflate import inflate
@@ -67,7 +68,7 @@ class StepFile:
             access.set_fclose_degree(h5f.CLOSE_STRONG)
             self._file = h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=access)
             with path.open("rb") as raw:
-                self._file_bytes = os.fstat(raw.fileno()).st_size
+                self._file_id = FileId.of(raw.fileno())
                 self._map = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
         except HDF5_ERRORS as error:
             self.close()
@@ -148,6 +149,26 @@ class StepFile:
                 hint="record with `--content full`",
             )
         return self._elements(value, value.size)
+
+    def extent(self, value: ValueInfo) -> Extent | None:
+        """Tell where a value's elements lie in the file; None where they have to be made first.
+
+        That is so if they are compressed, not aligned, booleans or not recorded in full. Whether
+        the file holds all of them was looked at.
+
+        Raises:
+            DumpFormatError: Their dataset is not in the file.
+        """
+        if value.content is not Content.FULL or value.dataset is None or value.dtype == "bool":
+            return None
+        whole = self._whole(value.dataset, value.dtype)
+        if whole is None or value.offset + value.size > whole.size:
+            return None
+        found = self._dataset(value.dataset, value.dtype)
+        start = (found.offset_bytes or 0) + value.offset * whole.itemsize
+        if start % whole.itemsize:
+            return None
+        return Extent(str(self._path), self._file_id, start, value.size, value.dtype)
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
         """Give the elements of values of one dtype and size as rows of a matrix, a copy.
@@ -264,7 +285,7 @@ class StepFile:
             return known[1]
         self._mapped()
         try:
-            found = find_dataset(self._file, path, dtype=dtype, file_bytes=self._file_bytes)
+            found = find_dataset(self._file, path, dtype=dtype, file_bytes=self._file_id.size_bytes)
         except DumpFormatError as error:
             raise DumpFormatError(f"{error.message} of {str(self._path)!r}") from error
         self._found[path] = (dtype, found)

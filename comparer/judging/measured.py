@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from padiff.dumpfile import numpy_dtype
 from padiff.pairing import rows_of
@@ -16,14 +13,16 @@ from padiff.pairing import rows_of
 from .absent import arrays_of
 from .blocks import Room, is_floating
 from .dtypebounds import EXACT
+from .largepairs import LargePair, LargePairs
 from .metrics import measure
 from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from padiff.comparer.result import Metrics, Tolerance
-    from padiff.dumpfile import RecordInfo
+    from padiff.dumpfile import RecordInfo, ValueInfo
+    from padiff.dumpfile.extent import Extent
     from padiff.pairing import Rule, Side
 
     from .blocks import Array
@@ -33,10 +32,16 @@ __all__ = ["Measurements", "Request", "is_small_form"]
 RELEASE_BYTES = 64 * 1024 * 1024
 BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""
-THREADED_FROM = 1 << 18
-"""Elements of a pair that is worth a thread."""
-AHEAD = 2
-"""Pairs for each thread that are read before their turn."""
+LARGE_FROM = 1 << 18
+"""Elements of a pair that another process may measure."""
+
+
+@runtime_checkable
+class _InFile(Protocol):
+    """A side whose elements lie in a file: an opened one."""
+
+    def extent(self, value: ValueInfo) -> Extent | None:
+        """Tell where a value's elements lie; None where they have to be made first."""
 
 
 @dataclass(slots=True)
@@ -101,12 +106,9 @@ class _Batches:
 
     def form_of(self, request: Request) -> tuple[int, str, str] | None:
         """Give size and dtypes of a small pair that needs no layout; None for all others."""
-        if len(request.references) != 1 or request.rule.steps or request.candidate_rule.steps:
+        values = _plain_values(request, self._sides)
+        if values is None:
             return None
-        known, found = request.references[0], request.record
-        if known.shape != found.shape or known.value is None or found.value is None:
-            return None
-        values = self._sides[0].index.values[known.value], self._sides[1].index.values[found.value]
         form = values[0].size, values[0].dtype, values[1].dtype
         return form if is_small_form(form) else None
 
@@ -154,6 +156,16 @@ class _Batches:
             )
 
 
+def _plain_values(request: Request, sides: tuple[Side, Side]) -> tuple[ValueInfo, ValueInfo] | None:
+    """Give both values of a pair that needs no layout; None for all others."""
+    if len(request.references) != 1 or request.rule.steps or request.candidate_rule.steps:
+        return None
+    known, found = request.references[0], request.record
+    if known.shape != found.shape or known.value is None or found.value is None:
+        return None
+    return sides[0].index.values[known.value], sides[1].index.values[found.value]
+
+
 @cache
 def is_small_form(form: tuple[int, str, str]) -> bool:
     """Tell by size and dtypes whether a pair is measured in a batch."""
@@ -180,14 +192,14 @@ class Measurements:
         self._mean = mean
         self._release = release
         self._read_bytes = 0
-        self._rooms = threading.local()
+        self._room = Room()
 
     def of(self, requests: Sequence[Request], *, jobs: int) -> list[Metrics]:
-        """Measure pairs; the results do not depend on the number of threads.
+        """Measure pairs; the results do not depend on the number of processes.
 
         Args:
             requests: The pairs.
-            jobs: How many threads, at least 1.
+            jobs: How many processes may measure, at least 1.
 
         Raises:
             DumpFormatError: Elements cannot be read.
@@ -204,38 +216,57 @@ class Measurements:
         found = self._all(distinct, jobs)
         return [found[place] for place in places]
 
-    def _all(self, requests: Collection[Request], jobs: int) -> list[Metrics]:
-        """Measure small pairs in batches, the others one by one or in threads."""
-        # Reading stays in this thread: HDF5 is not to be used by two at once. What it gives is
-        # mapped, so that the pages themselves are read where they are measured.
+    def _all(self, requests: Sequence[Request], jobs: int) -> list[Metrics]:
+        """Measure small pairs in batches, the others one by one, many large ones side by side."""
         done: dict[int, Metrics] = {}
-        batches = _Batches((self._reference, self._candidate), done, mean=self._mean)
-        waiting: deque[tuple[int, Future[Metrics]]] = deque()
-        with ThreadPoolExecutor(max_workers=jobs) as pool:
-            for place, request in enumerate(requests):
-                self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
-                form = batches.form_of(request)
-                if form is not None:
-                    batches.add(place, request, form)
-                    continue
-                arrays = self._read(request)
-                if is_small(*arrays):
-                    batches.add(place, request, arrays[0].size, arrays)
-                elif jobs == 1 or arrays[0].size < THREADED_FROM:
-                    done[place] = self._measure(request.tolerance, *arrays)
-                else:
-                    started = pool.submit(self._measure, request.tolerance, *arrays)
-                    waiting.append((place, started))
-                if len(waiting) > AHEAD * jobs:
-                    self._wait(done, *waiting.popleft())
-            batches.flush()
-            for place, started in waiting:
-                self._wait(done, place, started)
+        with LargePairs(self._large(requests) if jobs > 1 else (), jobs=jobs) as large:
+            here = [place for place in range(len(requests)) if place not in large.others]
+            self._here(requests, here, done)
+            done.update(large.results())
+        self._here(requests, sorted(large.others - done.keys()), done)
         return [done[place] for place in range(len(requests))]
 
-    @staticmethod
-    def _wait(done: dict[int, Metrics], place: int, started: Future[Metrics]) -> None:
-        done[place] = started.result()
+    def _here(
+        self, requests: Sequence[Request], places: Iterable[int], done: dict[int, Metrics]
+    ) -> None:
+        """Measure some of the pairs in this process."""
+        batches = _Batches((self._reference, self._candidate), done, mean=self._mean)
+        for place in places:
+            request = requests[place]
+            self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
+            form = batches.form_of(request)
+            if form is not None:
+                batches.add(place, request, form)
+                continue
+            arrays = self._read(request)
+            if is_small(*arrays):
+                batches.add(place, request, arrays[0].size, arrays)
+            else:
+                done[place] = self._measure(request.tolerance, *arrays)
+        batches.flush()
+
+    def _large(self, requests: Sequence[Request]) -> list[LargePair]:
+        """List the large pairs whose elements can be mapped as they are."""
+        reference, candidate = self._reference, self._candidate
+        found: list[LargePair] = []
+        if not (isinstance(reference, _InFile) and isinstance(candidate, _InFile)):
+            return found
+        for place, request in enumerate(requests):
+            values = _plain_values(request, (self._reference, self._candidate))
+            if values is None or values[0].size < LARGE_FROM:
+                continue
+            extents = reference.extent(values[0]), candidate.extent(values[1])
+            if extents[0] is not None and extents[1] is not None:
+                pair = LargePair(
+                    place=place,
+                    reference=extents[0],
+                    candidate=extents[1],
+                    shape=request.record.shape,
+                    tolerance=request.tolerance,
+                    mean=self._mean,
+                )
+                found.append(pair)
+        return found
 
     def _read(self, request: Request) -> tuple[Array, Array]:
         arrays = arrays_of(request.references, self._reference)
@@ -245,11 +276,8 @@ class Measurements:
         return request.rule.apply(arrays, found.shape), found
 
     def _measure(self, tolerance: Tolerance, expected: Array, found: Array) -> Metrics:
-        room: Room | None = getattr(self._rooms, "room", None)
-        if room is None:
-            room = self._rooms.room = Room()
         return measure(
-            expected, found, tolerance, mean=self._mean, release=self._release, room=room
+            expected, found, tolerance, mean=self._mean, release=self._release, room=self._room
         )
 
     def _account(self, size_bytes: int) -> None:

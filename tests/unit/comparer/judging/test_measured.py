@@ -1,7 +1,8 @@
-"""Pairs are measured each once, in any number of threads."""
+"""Pairs are measured each once, in any number of processes."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,17 +10,25 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import CompareSettings, Tolerance, compare, measure
+from padiff.comparer.judging import largepairs
 from padiff.comparer.judging.blocks import RELEASE_BYTES
-from padiff.comparer.judging.measured import THREADED_FROM
+from padiff.comparer.judging.largepairs import LargePair, LargePairs
+from padiff.comparer.judging.measured import LARGE_FROM
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 Array = npt.NDArray[Any]
 LAYERS = 7
+ONE_PAIR = """
+import sys
+from padiff.comparer.judging.worker import work
+work([sys.stdin.readline()], sys.stdout)
+"""
 
 
 def written(path: Path, change: float) -> Path:
@@ -27,7 +36,7 @@ def written(path: Path, change: float) -> Path:
     built = DumpBuilder().module("", "Net")
     arrays = []
     for number in range(LAYERS):
-        size = THREADED_FROM + number if number % 3 else 100
+        size = LARGE_FROM + number if number % 3 else 100
         arrays.append(random.standard_normal(size).astype(np.float32) * np.float32(1 + change))
         built.module(f"m{number}", "Layer")
     built.enter("", inputs=[np.ones(3, np.float32)])
@@ -36,17 +45,84 @@ def written(path: Path, change: float) -> Path:
     return built.leave(outputs=[arrays[-1]]).write(path)
 
 
-def test_threads_change_nothing(tmp_path: Path) -> None:
-    paths = written(tmp_path / "known", 0.0), written(tmp_path / "found", 1e-3)
+def both_written(tmp_path: Path) -> tuple[Path, Path]:
+    return written(tmp_path / "known", 0.0), written(tmp_path / "found", 1e-3)
 
-    one, three = (to_json(compare(*paths, CompareSettings(jobs=jobs))) for jobs in (1, 3))
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let processes start however small the pairs are, and note how many pairs they get."""
+    counts: list[int] = []
+    start = LargePairs._start
+
+    def noted(large: LargePairs, share: Sequence[LargePair]) -> None:
+        counts.append(len(share))
+        start(large, share)
+
+    monkeypatch.setattr(largepairs, "WORTH_BYTES", 0)
+    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
+    monkeypatch.setattr(LargePairs, "_start", noted)
+    return counts
+
+
+def compared(paths: tuple[Path, Path], jobs: int) -> dict[str, Any]:
+    return to_json(compare(*paths, CompareSettings(jobs=jobs)))
+
+
+def test_processes_change_nothing(tmp_path: Path, started: list[int]) -> None:
+    paths = both_written(tmp_path)
+
+    one, three = compared(paths, 1), compared(paths, 3)
 
     assert one == three
     assert one["verdict"] == "diverged"
+    assert len(started) == 2
 
 
-def test_less_than_one_thread_is_refused() -> None:
-    with pytest.raises(ConfigError, match="threads"):
+def test_few_bytes_are_not_worth_a_process(
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(largepairs, "WORTH_BYTES", 1 << 30)
+
+    compared(both_written(tmp_path), 3)
+
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "raise SystemExit(3)",
+        "import os; os.kill(os.getpid(), 9)",
+        "import sys; sys.stdin.read(); print('[0, {', end='')",
+        ONE_PAIR,
+    ],
+    ids=["ends at once", "killed", "cut off in a line", "does one pair only"],
+)
+def test_what_a_process_does_not_give_back_is_measured_here(
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    paths = both_written(tmp_path)
+    one = compared(paths, 1)
+    monkeypatch.setattr(largepairs, "WORKER", ("-c", does))
+
+    assert compared(paths, 2) == one
+    assert len(started) == 1
+
+
+def test_no_process_at_all_leaves_everything_here(
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = both_written(tmp_path)
+    one = compared(paths, 1)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+
+    assert compared(paths, 2) == one
+    assert len(started) == 1
+
+
+def test_less_than_one_process_is_refused() -> None:
+    with pytest.raises(ConfigError, match="processes"):
         CompareSettings(jobs=0)
 
 

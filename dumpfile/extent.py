@@ -1,0 +1,87 @@
+"""Where elements lie in a file, so that another process can map them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .dtypes import numpy_dtype
+from .errors import DumpFormatError
+from .plainfile import check_plain_file
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Extent", "FileId", "MappedFiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileId:
+    """What tells a file from one that was put in its place."""
+
+    device: int
+    inode: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, handle: int) -> Self:
+        """Give that of an open file."""
+        found = os.fstat(handle)
+        return cls(found.st_dev, found.st_ino, found.st_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Elements that lie in a file one behind the other."""
+
+    path: str
+    file: FileId
+    start: int
+    """Bytes before the first of them."""
+    size: int
+    """Number of elements, at least 1."""
+    dtype: str
+    """Name of their dtype."""
+
+    @property
+    def nbytes(self) -> int:
+        """Give how many bytes they take."""
+        return self.size * numpy_dtype(self.dtype).itemsize
+
+
+@dataclass(slots=True)
+class MappedFiles:
+    """Maps each file once, and gives elements of it without a copy."""
+
+    _maps: dict[str, mmap.mmap] = field(default_factory=dict)
+
+    def array(self, extent: Extent) -> npt.NDArray[Any]:
+        """Give the elements, read-only, in one dimension.
+
+        Raises:
+            DumpFormatError: The file is not the one that was meant.
+            OSError: It cannot be read.
+        """
+        held = self._maps.get(extent.path)
+        if held is None:
+            path = Path(extent.path)
+            check_plain_file(path)
+            with path.open("rb") as file:
+                if FileId.of(file.fileno()) != extent.file:
+                    raise DumpFormatError(f"cannot read {extent.path!r}: it was replaced")
+                held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps[extent.path] = held
+        dtype = numpy_dtype(extent.dtype)
+        return np.frombuffer(held, dtype=dtype, count=extent.size, offset=extent.start)
+
+    def release_pages(self) -> None:
+        """Let the system take back the memory of all that was read; arrays stay valid."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for held in self._maps.values():
+                held.madvise(mmap.MADV_DONTNEED)

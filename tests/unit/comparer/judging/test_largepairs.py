@@ -1,0 +1,154 @@
+"""Large pairs go to other processes and come back as they were measured."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from padiff.comparer import Tolerance, measure
+from padiff.comparer.judging import largepairs
+from padiff.comparer.judging.largepairs import (
+    LargePair,
+    LargePairs,
+    metrics_of_line,
+    pair_of_line,
+)
+from padiff.comparer.judging.worker import work
+from padiff.dumpfile import DumpFormatError
+from padiff.dumpfile.extent import Extent, FileId, MappedFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Array = npt.NDArray[Any]
+TOLERANCE = Tolerance(atol=1e-3, rtol=1e-2)
+
+
+def extent_of(path: Path, array: Array) -> Extent:
+    """Write an array behind some bytes, and give its place."""
+    path.write_bytes(b"12345678" + array.tobytes())
+    with path.open("rb") as file:
+        return Extent(str(path), FileId.of(file.fileno()), 8, array.size, str(array.dtype))
+
+
+def pair_of(tmp_path: Path, place: int, known: Array, found: Array) -> LargePair:
+    return LargePair(
+        place=place,
+        reference=extent_of(tmp_path / f"known{place}", known),
+        candidate=extent_of(tmp_path / f"found{place}", found),
+        shape=known.shape,
+        tolerance=TOLERANCE,
+        mean=True,
+    )
+
+
+def arrays(values: list[float]) -> tuple[Array, Array]:
+    known = np.linspace(0.0, 1.0, 6, dtype=np.float32).reshape(2, 3)
+    found = known.copy()
+    found.reshape(-1)[: len(values)] = values
+    return known, found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [0.5], [math.nan, math.inf], [0.0, 1e-30]],
+    ids=["equal", "infinite relatively", "nan and inf", "tiny"],
+)
+def test_a_worker_gives_what_measuring_gives(tmp_path: Path, values: list[float]) -> None:
+    known, found = arrays(values)
+    pair = pair_of(tmp_path, 7, known, found)
+    written = io.StringIO()
+
+    work([pair.line() + "\n"], written)
+
+    assert pair_of_line(pair.line()) == pair
+    place, metrics = metrics_of_line(written.getvalue())
+    assert place == 7
+    assert repr(metrics) == repr(measure(known, found, TOLERANCE, mean=True))
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes however little there is to do."""
+    monkeypatch.setattr(largepairs, "WORTH_BYTES", 0)
+    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_other_processes_measure_their_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('code of the folder we are in')")
+    monkeypatch.chdir(tmp_path)
+    both = arrays([0.5])
+    pairs = [pair_of(tmp_path, place, *both) for place in range(5)]
+
+    with LargePairs(pairs, jobs=2) as large:
+        found = dict(large.results())
+
+    expected = measure(*both, TOLERANCE, mean=True)
+    assert found == dict.fromkeys(large.others, expected)
+    assert len(found) == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_processes_end_with_whoever_started_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(largepairs, "WORKER", ("-c", "import time; time.sleep(600)"))
+    pairs = [pair_of(tmp_path, place, *arrays([])) for place in range(2)]
+
+    with LargePairs(pairs, jobs=2) as large:
+        running = [process for process, _ in large._running]
+
+    assert [process.returncode for process in running] == [-9]
+
+
+@pytest.mark.parametrize(("jobs", "loads"), [(1, [21]), (2, [11, 10]), (3, [7, 7, 7]), (9, None)])
+def test_shares_have_about_as_many_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, loads: list[int] | None
+) -> None:
+    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
+    pairs = []
+    for place in range(6):
+        array = np.zeros(place + 1, np.float32)
+        pairs.append(pair_of(tmp_path, place, array, array))
+
+    shares = largepairs._shares(pairs, jobs)
+
+    assert sorted(pair.place for share in shares for pair in share) == list(range(6))
+    found = [sum(pair.nbytes for pair in share) // 8 for share in shares]
+    assert sorted(found, reverse=True) == (loads or [6, 5, 4, 3, 2, 1, 0, 0, 0])
+
+
+def test_this_process_has_a_head_start(tmp_path: Path) -> None:
+    pairs = [pair_of(tmp_path, place, *arrays([])) for place in range(3)]
+
+    assert [len(share) for share in largepairs._shares(pairs, 2)] == [3, 0]
+
+
+def test_a_file_that_was_replaced_is_not_read(tmp_path: Path) -> None:
+    array = np.ones(4, np.float32)
+    extent = extent_of(tmp_path / "known", array)
+    assert MappedFiles().array(extent).tolist() == [1.0] * 4
+
+    (tmp_path / "known").unlink()
+    (tmp_path / "held").write_bytes(b"")  # takes the number of the file that was there
+    extent_of(tmp_path / "known", array)
+
+    with pytest.raises(DumpFormatError, match="replaced"):
+        MappedFiles().array(extent)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    extent = extent_of(tmp_path / "known", np.ones(4, np.float32))
+    (tmp_path / "known").rename(tmp_path / "moved")
+    (tmp_path / "known").symlink_to(tmp_path / "moved")
+
+    with pytest.raises(DumpFormatError):
+        MappedFiles().array(extent)
