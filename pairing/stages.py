@@ -12,6 +12,7 @@ from .calls.makers import weight_makers
 from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
 from .calls.proof import Proofs
+from .calls.wholes import pair_wholes
 from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
@@ -53,12 +54,14 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
     )
     calls, partners, proofs = _aligned(views, mapped.pairs)
     owned = pair_owned(views[0], views[1], partners, map_file)
+    is_wider = pair_wholes(views, calls, owned.pairs)
     hidden = (
         hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
         hidden_by_weights(views[1], views[0], calls.back, owned.pairs),
     )
     if any(hidden):
         pair_around(*views, calls, hidden)
+    if any(hidden) or is_wider:
         partners, proofs = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
     owned = with_copies(views, calls, owned)
     folds = find_folds(views, calls, owned)

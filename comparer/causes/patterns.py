@@ -283,7 +283,7 @@ def _behind(axis: AxisProfile) -> str:
     """Say what leaves the beginning of a sequence as it is."""
     if axis.name == "token" and axis.mismatched[0] == 1:  # it has but itself to look at
         return "a mask, positions, or anything in the scores of a causal attention"
-    return "a mask or positions"
+    return "a mask, positions, or what is carried from token to token"
 
 
 def frame(agree: Array) -> Cause | None:

@@ -32,6 +32,10 @@ class Matching:
         self.by[reference] = by
         return True
 
+    def drop(self, reference: int) -> None:
+        """Take a pair out."""
+        del self.back[self.ahead.pop(reference)], self.by[reference]
+
     def has(self, reference: int, candidate: int) -> bool:
         """Tell whether the two are partners."""
         return self.ahead.get(reference) == candidate

@@ -15,6 +15,7 @@ from .entry_pairs import EntryPairs, bare_matrices
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
+from .lone import pair_lone
 from .moved import pair_moved
 from .nearest import Nearest
 from .spectral import with_vectors_apart
@@ -104,6 +105,8 @@ def plan_by_search(
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
+    lone = pair_lone(sides, search.pairs, search.scopes(), pairs)
+    pairs += lone.pairs
     pairs = turned_alike(sides, _with_tied(sides, pairs))
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
@@ -116,7 +119,7 @@ def plan_by_search(
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
         ),
-        choices=(*fused.choices, *turn_choices(sides[1], open_rules)),
+        choices=(*fused.choices, *lone.choices, *turn_choices(sides[1], open_rules)),
     )
 
 

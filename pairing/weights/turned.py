@@ -24,6 +24,7 @@ __all__ = ["turn_choices", "turned_alike"]
 Holder = tuple[str, str]
 """Class, and the name of a parameter in it."""
 _MATRIX = 2
+_TOLD = 0.7
 _NUMBER = re.compile(r"\d+")
 
 
@@ -63,7 +64,7 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
 def turned_alike(
     sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
 ) -> list[WeightPair]:
-    """Lay square matrices of two classes of users' own as the others of these classes lie.
+    """Lay square matrices of users' own classes as others lie that have this name there.
 
     Args:
         sides: Both sides.
@@ -81,9 +82,15 @@ def turned_alike(
         rules = lain.get(_of(tables, pair), set()) if pair.note == SQUARE else set()
         rule = next(iter(rules)) if len(rules) == 1 else None
         is_told = rule in {pair.rule, *(one.rule for one in pair.alternatives)}
-        told = replace(pair, rule=rule or pair.rule, alternatives=(), note="")
-        found.append(told if is_told and not pair.is_ambiguous else pair)
+        sure = max(pair.confidence, _TOLD)
+        told = replace(pair, rule=rule or pair.rule, confidence=sure, alternatives=(), note="")
+        found.append(told if is_told and _is_own_doubt(pair) else pair)
     return found
+
+
+def _is_own_doubt(pair: WeightPair) -> bool:
+    """Tell whether nothing but its rule is open."""
+    return all(other.reference == pair.reference for other in pair.alternatives)
 
 
 def _holders(side: Inventory) -> dict[int, Holder]:

@@ -113,6 +113,8 @@ class WeightChoice:
     """The likeliest first; the plan has the first one's pairs."""
     name: str
     """The same for like layers: their names without numbers."""
+    is_exchange: bool = False
+    """Whether each is made of one, and only which of which is open."""
 
     @property
     def candidates(self) -> frozenset[int]:
@@ -122,7 +124,7 @@ class WeightChoice:
     @property
     def is_fused(self) -> bool:
         """Tell whether parts are joined or taken: then what comes out is laid out alike."""
-        return len(self.candidates) > 1 or len(self.references) > 1
+        return not self.is_exchange and (len(self.candidates) > 1 or len(self.references) > 1)
 
     def is_like(self, other: WeightChoice) -> bool:
         """Tell whether another choice is that of like layers, between the same ways."""

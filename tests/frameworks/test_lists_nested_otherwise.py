@@ -1,4 +1,4 @@
-"""Blocks in one nested list against a list for each kind, and splines beside what they scale."""
+"""Lists and classes that are cut otherwise: blocks, splines with what scales them, recurrences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from padiff.comparer import CompareSettings, compare
+from padiff.dumper import record
 from tests.support.carrying import carried
 
 if TYPE_CHECKING:
@@ -137,10 +139,69 @@ class _Apart(nn.Module):
     def __init__(self, into: int, out: int) -> None:
         super().__init__()
         self.base, self.spline = nn.Linear(into, out, bias=False), _Curve(into, out)
+        self.activation: nn.Module = nn.SiLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.base(functional.silu(x)) + self.spline(x)
+        found: torch.Tensor = self.base(self.activation(x)) + self.spline(x)
         return found
+
+
+class _Mixing(nn.Module):
+    """As RWKV's authors do: mixtures and decays beside the layers of a block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decay, self.first = (nn.Parameter(torch.empty(WIDTH)) for _ in range(2))
+        self.time_mix_k = nn.Parameter(torch.empty(1, 1, WIDTH))
+        self.time_mix_v = nn.Parameter(torch.empty(1, 1, WIDTH))
+        self.key, self.value = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        key, value = self.key(x * self.time_mix_k), self.value(x * self.time_mix_v)
+        return _carried_on(key[0], value[0], self.decay, self.first) + x
+
+
+class _Recurrence(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.u, self.w = (nn.Parameter(torch.empty(WIDTH)) for _ in range(2))
+
+    def forward(self, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return _carried_on(key, value, self.w, self.u)
+
+
+class _MixingApart(nn.Module):
+    """The recurrence is a class of its own, and names are short."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mk, self.mv = (nn.Parameter(torch.empty(WIDTH)) for _ in range(2))
+        self.k, self.v = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2))
+        self.wkv = _Recurrence()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.wkv(self.k(x * self.mk), self.v(x * self.mv)) + x
+        return made
+
+
+def _carried_on(
+    key: torch.Tensor, value: torch.Tensor, decay: torch.Tensor, first: torch.Tensor
+) -> torch.Tensor:
+    found, state = [], torch.zeros(WIDTH)
+    for one, two in zip(key, value, strict=True):
+        found.append(state + torch.sigmoid(one + first) * two)
+        state = torch.sigmoid(decay) * state + torch.sigmoid(one) * two
+    return torch.stack(found)
+
+
+def test_vectors_that_names_do_not_tell_are_told_by_a_run(tmp_path: Path) -> None:
+    one = nn.Sequential(*(_Mixing() for _ in range(2)))
+    two = nn.Sequential(*(_MixingApart() for _ in range(2)))
+
+    plan, error = carried(tmp_path, one, two, X, mean=0.0, seed=1)
+
+    assert error < 1e-5
+    assert any("u = first, w = decay" in note for note in plan.notes)
 
 
 def test_like_networks_of_two_lists_find_their_blocks(tmp_path: Path) -> None:
@@ -163,3 +224,33 @@ def test_splines_and_the_matrix_beside_them_are_told_by_words_and_runs(tmp_path:
     _, error = carried(tmp_path, one, two, X, mean=0.0, seed=1)
 
     assert error < 1e-5
+
+
+def test_a_fault_is_named_at_the_container_of_what_the_other_side_has_in_one_class(
+    tmp_path: Path,
+) -> None:
+    one, two = (nn.Sequential(*(net(5, 5) for _ in range(3))) for net in (_Spline, _Apart))
+    numbers = torch.Generator().manual_seed(1)
+    for mine, theirs in zip(one.children(), two.children(), strict=True):
+        assert isinstance(mine, _Spline)
+        assert isinstance(theirs, _Apart)
+        for parameter in mine.parameters():
+            nn.init.normal_(parameter, 0.0, 0.5, generator=numbers)
+        theirs.base.weight.data.copy_(mine.base_weight)
+        theirs.spline.coef.data.copy_(mine.spline_weight)
+        theirs.spline.scale.data.copy_(mine.spline_scaler)
+    faulty = list(two.children())[1]
+    assert isinstance(faulty, _Apart)
+    faulty.activation = nn.GELU()
+    for name, model in (("one", one), ("two", two)):
+        with record(model, name=name, out=tmp_path):
+            model(X[:, :5]).square().mean().backward()
+
+    result = compare(tmp_path / "one", tmp_path / "two", CompareSettings(atol=1e-5))
+
+    named = {
+        (origin.pair.reference.address.module, origin.pair.candidate.address.module)
+        for origin in result.origins
+        if origin.pair.reference and origin.pair.candidate
+    }
+    assert named == {("1", "1")}
