@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.bulk import collector_paused
 
 from .joblog import defused
 from .output import emit, emit_as_it_is, emit_json, write_json, write_text
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.report.json_report import ReportParts
     from padiff.comparer.report.reading import Report
-    from padiff.dumpfile import JSON
 
 __all__ = ["Format", "Wanted", "file_options"]
 
@@ -36,7 +34,7 @@ _FILES = {
     "csv": "a table with a row for each record.",
 }
 _OF_RECORDS = frozenset({"junit", "markdown", "csv"})
-"""Documents that look at each record; the page does, too, and at all that is around."""
+"""Documents that look at each record; the page and JSON do, too, each for itself."""
 _OF_ORIGINS = frozenset({"sarif", "github"})
 """Documents that do not."""
 
@@ -92,21 +90,21 @@ class Wanted:
         """Write all files, then stdout.
 
         Args:
-            make: Makes JSON of the result, which all but the text is written from; long lists may
-                be iterators, and are left alone where no document needs them.
+            make: Makes JSON of the result, which all but the text is written from, anew for each
+                reader; long lists may be iterators, and are left alone where nobody needs them.
             text: Draws the report for a terminal; None where there is none.
             quiet: Whether stdout gets only what was asked for by name.
         """
-        data, report = self._read(make)
+        report = self._read(make)
         for name, path in self.files.items():
             if name == "json":
-                write_json(path, data or make())
+                write_json(path, make())
             else:
-                write_text(path, _render(name, data, report))
+                write_text(path, _page(make()) if name == "html" else _render(name, report))
         if self.format is Format.JSON:
-            emit_json(data or make())
-        elif self.format is Format.MARKDOWN and report is not None:
-            emit(_render("markdown", data, report))
+            emit_json(make())
+        elif self.format is Format.MARKDOWN:
+            emit(_render("markdown", report))
         elif text is not None and not quiet:
             emit_as_it_is(self._guarded(defused(text())))
         if self.github and report is not None:
@@ -114,17 +112,19 @@ class Wanted:
 
             emit_as_it_is(to_github(report))
 
-    def _read(self, make: Callable[[], ReportParts]) -> tuple[dict[str, JSON], Report | None]:
-        """Give the whole JSON if the page needs it, and the report that others need."""
+    def _read(self, make: Callable[[], ReportParts]) -> Report | None:
+        """Give the report that is read from JSON, if a document other than the page needs it."""
         documents = {*self.files, str(self.format), *(["github"] if self.github else [])}
-        data = _with_lists(make(), is_whole=True) if self.has_page else {}
         if not documents & (_OF_RECORDS | _OF_ORIGINS):
-            return data, None
+            return None
         from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- few need it
 
-        if documents & _OF_RECORDS:
-            return data, read_report(data or make())
-        return data, read_report(data or _with_lists(make(), is_whole=False))
+        parts = make()
+        if not documents & _OF_RECORDS:
+            parts = {
+                name: [] if isinstance(part, Iterator) else part for name, part in parts.items()
+            }
+        return read_report(parts)
 
     def _guarded(self, text: str) -> str:
         """Keep GitHub from taking a name in the report for a command."""
@@ -148,15 +148,6 @@ def file_options(command: _Command) -> _Command:
     )(command)
 
 
-@collector_paused()
-def _with_lists(parts: ReportParts, *, is_whole: bool) -> dict[str, JSON]:
-    """Make the long lists of a report, or leave them empty."""
-    return {
-        name: (list(part) if is_whole else []) if isinstance(part, Iterator) else part
-        for name, part in parts.items()
-    }
-
-
 def _check_places(files: Mapping[str, Path]) -> None:
     """Refuse places before the long work, not after it."""
     for name, path in files.items():
@@ -169,12 +160,14 @@ def _check_places(files: Mapping[str, Path]) -> None:
         raise ConfigError("two reports would be written to the same file")
 
 
-def _render(name: str, data: dict[str, JSON], report: Report | None) -> str:
-    """Make one document; only its own module is loaded."""
-    if name == "html":
-        from padiff.comparer.report.html import to_html  # noqa: PLC0415 -- needs jinja2
+def _page(parts: ReportParts) -> str:
+    from padiff.comparer.report.html import to_html  # noqa: PLC0415 -- needs jinja2
 
-        return to_html(data)
+    return to_html(parts)
+
+
+def _render(name: str, report: Report | None) -> str:
+    """Make one document; only its own module is loaded."""
     if report is None:
         raise TypeError("no report was read")
     return _RENDERERS[name](report)

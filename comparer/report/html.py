@@ -14,11 +14,13 @@ from padiff.dumpfile.bulk import collector_paused
 
 from .escape import printable
 from .numbers import count, share
-from .page_data import page_data
+from .page_data import MANY, page_data
 from .reading import read_report
 from .wording import evidence, has_steps, measured, step_of, when
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from jinja2 import Environment
 
     from padiff.dumpfile import JSON
@@ -38,19 +40,20 @@ _BAD = ("diverged", "incomparable", "missing")
 
 
 @collector_paused()
-def to_html(data: dict[str, JSON]) -> str:
+def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
     """Give the page for a report.
 
     It loads nothing, and its policy lets it run only its own script. All text of the dumps is
     escaped by the template, or set as text by the script.
 
     Args:
-        data: The result as JSON, as ``to_json`` gives it or a file holds it.
+        data: The result as JSON, as ``to_json`` gives it or a file holds it, or its parts, of
+            which one record is there at a time.
 
     Raises:
         ConfigError: The data are no report, or Jinja2 is not installed.
     """
-    report = read_report(data)
+    report = read_report(data, with_statistics=True, many=MANY)
     origins = list(report.origins) or ([report.first] if report.first is not None else [])
     bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
     script = "\n".join(map(_resource, _SCRIPTS))
@@ -149,7 +152,9 @@ def _shown(text: str) -> str:
     return shown if len(shown) <= _CELL else f"{shown[:_CELL]}... ({len(shown)} characters)"
 
 
-def _embedded(report: Report, data: dict[str, JSON], origins: list[Finding]) -> str:
+def _embedded(
+    report: Report, data: Mapping[str, JSON | Iterator[JSON]], origins: list[Finding]
+) -> str:
     """Give the data as JSON that can stand inside a script element."""
     text = json.dumps(
         page_data(report, data, origins), allow_nan=False, ensure_ascii=True, separators=(",", ":")

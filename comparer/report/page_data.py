@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from .fields import Fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from padiff.dumpfile import JSON
 
     from .reading import Finding, Line, Place, Report
 
-__all__ = ["page_data"]
+__all__ = ["MANY", "page_data"]
 
 _METRICS = (
     *("max_abs", "max_rel", "mean_abs", "relative_l2", "cosine", "mismatched", "size"),
@@ -20,7 +22,7 @@ _METRICS = (
     *("inf_reference", "inf_candidate", "nonfinite_mismatched"),
 )
 _STATISTICS = ("minimum", "maximum", "mean", "l2", "nan", "posinf", "neginf", "zeros")
-_MANY = 50_000
+MANY = 50_000
 """Records from which on those that agree have no statistics on the page."""
 _DIGITS = 9
 
@@ -43,12 +45,14 @@ class _Strings:
         return found
 
 
-def page_data(report: Report, data: dict[str, JSON], origins: list[Finding]) -> dict[str, JSON]:
+def page_data(
+    report: Report, data: Mapping[str, JSON | Iterator[JSON]], origins: list[Finding]
+) -> dict[str, JSON]:
     """Give the tables.
 
     Args:
-        report: The report, read.
-        data: The same as JSON; trees, statistics and details are taken from it.
+        report: The report, read with the statistics that the page wants.
+        data: The same as JSON; trees and details are taken from it.
         origins: The divergences that the page shows, which the tables refer to.
     """
     top = Fields(data, "report")
@@ -57,12 +61,7 @@ def page_data(report: Report, data: dict[str, JSON], origins: list[Finding]) -> 
     numbers = {
         (step.integer("step"), step.integer("rank")): place for place, step in enumerate(steps)
     }
-    raw = (*top.inners("pairs"), *_alone(top.inner("unmatched")))
-    is_brief = len(report.lines) > _MANY
-    records = [
-        _record(line, fields, numbers, strings, is_brief=is_brief)
-        for line, fields in zip(report.lines, raw, strict=True)
-    ]
+    records = [_record(line, numbers, strings) for line in report.lines]
     details = top.maybe("details")
     return {
         "records": list(records),
@@ -77,24 +76,11 @@ def page_data(report: Report, data: dict[str, JSON], origins: list[Finding]) -> 
     }
 
 
-def _alone(unmatched: Fields) -> tuple[Fields, ...]:
-    return (*unmatched.inners("reference"), *unmatched.inners("candidate"))
-
-
-def _record(
-    line: Line,
-    fields: Fields,
-    numbers: dict[tuple[int, int], int],
-    strings: _Strings,
-    *,
-    is_brief: bool,
-) -> list[JSON]:
-    is_pair = line.reference is not None and line.candidate is not None
-    plain = is_brief and line.verdict == "match"
-    ends: list[JSON] = []
-    for name, place in (("reference", line.reference), ("candidate", line.candidate)):
-        source = fields.inner(name) if is_pair and place is not None else fields
-        ends.append(None if place is None else _end(place, source, strings, is_brief=plain))
+def _record(line: Line, numbers: dict[tuple[int, int], int], strings: _Strings) -> list[JSON]:
+    ends: list[JSON] = [
+        None if place is None else _end(place, strings)
+        for place in (line.reference, line.candidate)
+    ]
     texts = ("covered" if line.covered else line.verdict, line.kind, line.reason)
     metrics: list[JSON] = [
         # A cosine is shown by its distance from 1.
@@ -116,11 +102,10 @@ def _record(
     ]
 
 
-def _end(place: Place, fields: Fields, strings: _Strings, *, is_brief: bool) -> list[JSON]:
-    statistics = None if is_brief else fields.maybe("statistics")
+def _end(place: Place, strings: _Strings) -> list[JSON]:
     found: JSON = None
-    if statistics is not None:
-        found = [_short(statistics.number(name)) for name in _STATISTICS]
+    if place.statistics:
+        found = [_short(place.statistics.get(name)) for name in _STATISTICS]
     return [
         strings.place(place.module),
         strings.place(place.class_name),

@@ -6,7 +6,7 @@ after the comparison and without the dumps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
@@ -15,11 +15,9 @@ from padiff.dumpfile.bulk import collector_paused
 from .fields import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from padiff.dumpfile import JSON
-
-    from .json_report import ReportParts
 
 __all__ = ["SCHEMA", "Finding", "Line", "Place", "Report", "SourcePlace", "read_report"]
 
@@ -49,6 +47,8 @@ class Place:
     order: int
     dtype: str
     shape: tuple[int, ...]
+    statistics: Mapping[str, float | None] = field(default_factory=dict, compare=False)
+    """Empty where there are none, or nobody asked for them."""
 
     @property
     def owner(self) -> str:
@@ -133,8 +133,18 @@ class Report:
 
 
 @collector_paused()
-def read_report(data: JSON | ReportParts) -> Report:
+def read_report(
+    data: JSON | Mapping[str, JSON | Iterator[JSON]],
+    *,
+    with_statistics: bool = False,
+    many: int = 0,
+) -> Report:
     """Check and take over a parsed report, or its parts; of their iterators only the pairs.
+
+    Args:
+        data: What was parsed, or the parts of a report.
+        with_statistics: Whether records keep the statistics of their elements.
+        many: Of more records than this, those that match keep none.
 
     Raises:
         ConfigError: It is no padiff report, or one of another schema.
@@ -144,8 +154,14 @@ def read_report(data: JSON | ReportParts) -> Report:
     if schema != SCHEMA:
         raise ConfigError(f"cannot read the report: expected schema {SCHEMA!r}, found {schema!r}")
     first = top.maybe("first_divergence")
-    coverage, counts = top.inner("coverage"), top.inner("counts")
-    alone = top.inner("unmatched")
+    coverage, alone, found = top.inner("coverage"), top.inner("unmatched"), top.inner("counts")
+    counts = {name: found.integer(name) for name in found.names}
+    is_brief = sum(counts.values()) > many
+
+    def told(verdict: str) -> bool:
+        """Tell of a record whether it keeps statistics."""
+        return with_statistics and not (is_brief and verdict == "match")
+
     return Report(
         verdict=top.text("verdict"),
         reasons=top.texts("reasons"),
@@ -154,14 +170,14 @@ def read_report(data: JSON | ReportParts) -> Report:
         padiff_version=top.inner("reference").text("padiff_version"),
         judged=coverage.integer("judged"),
         total=coverage.integer("total"),
-        counts={name: counts.integer(name) for name in counts.names},
+        counts=counts,
         inherited=top.integer("inherited"),
         origins=tuple(map(_finding, top.inners("origins"))),
         first=None if first is None else _finding(first),
         lines=(
-            *map(_pair, top.each("pairs")),
-            *(_alone(entry, is_reference=True) for entry in alone.each("reference")),
-            *(_alone(entry, is_reference=False) for entry in alone.each("candidate")),
+            *(_pair(entry, told) for entry in top.each("pairs")),
+            *(_alone(entry, told, is_reference=True) for entry in alone.each("reference")),
+            *(_alone(entry, told, is_reference=False) for entry in alone.each("candidate")),
         ),
         notes=top.texts("notes"),
     )
@@ -173,7 +189,7 @@ def _dump(fields: Fields) -> str:
     return " ".join(filter(None, (fields.text(word) for word in words)))
 
 
-def _place(fields: Fields | None) -> Place | None:
+def _place(fields: Fields | None, *, with_statistics: bool = False) -> Place | None:
     if fields is None:
         return None
     return Place(
@@ -188,14 +204,17 @@ def _place(fields: Fields | None) -> Place | None:
         order=fields.integer("order"),
         dtype=fields.text("dtype"),
         shape=fields.integers("shape"),
+        statistics=_numbers(fields.maybe("statistics")) if with_statistics else {},
     )
 
 
-def _pair(fields: Fields) -> Line:
+def _pair(fields: Fields, told: Callable[[str], bool]) -> Line:
+    verdict = fields.text("verdict")
+    is_told = told(verdict)
     return Line(
-        reference=_place(fields.maybe("reference")),
-        candidate=_place(fields.maybe("candidate")),
-        verdict=fields.text("verdict"),
+        reference=_place(fields.maybe("reference"), with_statistics=is_told),
+        candidate=_place(fields.maybe("candidate"), with_statistics=is_told),
+        verdict=verdict,
         kind=fields.maybe_text("kind"),
         reason=fields.text("reason"),
         fatal=fields.flag("fatal"),
@@ -209,12 +228,13 @@ def _pair(fields: Fields) -> Line:
     )
 
 
-def _alone(fields: Fields, *, is_reference: bool) -> Line:
-    place = _place(fields)
+def _alone(fields: Fields, told: Callable[[str], bool], *, is_reference: bool) -> Line:
+    verdict = fields.text("verdict")
+    place = _place(fields, with_statistics=told(verdict))
     return Line(
         reference=place if is_reference else None,
         candidate=None if is_reference else place,
-        verdict=fields.text("verdict"),
+        verdict=verdict,
         kind=None,
         reason=fields.text("reason"),
         fatal=fields.flag("fatal"),

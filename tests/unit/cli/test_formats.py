@@ -59,8 +59,10 @@ def test_what_names_origins_alone_makes_no_record(
     assert "::error" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["junit", "markdown", "csv"])
-def test_what_looks_at_records_makes_no_tree_and_keeps_no_json(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["junit", "markdown", "csv", "html"])
+def test_what_looks_at_records_keeps_no_json_and_only_the_page_has_the_tree(
+    name: str, tmp_path: Path
+) -> None:
     result = compare(*tiny_pair(tmp_path, eps=0.5), CompareSettings())
     made: list[weakref.ref[Entry]] = []
     alive: list[int] = []
@@ -75,10 +77,10 @@ def test_what_looks_at_records_makes_no_tree_and_keeps_no_json(name: str, tmp_pa
             del held
 
     def make() -> ReportParts:
-        parts = _refusing(report_parts(result))
-        whole = report_parts(result)["pairs"]
+        parts = report_parts(result)
+        whole = parts["pairs"]
         assert isinstance(whole, Iterator)
-        return {**parts, "pairs": pairs(whole)}
+        return {**(parts if name == "html" else _refusing(parts)), "pairs": pairs(whole)}
 
     Wanted(files={name: tmp_path / "found"}).write(make, None)
 
