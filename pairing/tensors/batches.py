@@ -142,16 +142,21 @@ def with_batches(
 
 
 def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence[int]) -> bool:
-    """Tell whether a module ran a whole number of times for each run of the other, on parts."""
+    """Tell whether a module ran a whole number of times for each run of the other, on parts.
+
+    Once where a part alone is used: a head looks at the last token only, or at all.
+    """
     if not wholes or len(parts) % len(wholes):
         return False
     count = len(parts) // len(wholes)
-    if not 1 < count <= MOST_CALLS:
+    if not 1 <= count <= MOST_CALLS:
         return False
     whole = big.main(wholes[0], Role.OUTPUT)
     part = small.main(parts[0], Role.OUTPUT)
     if whole is None or part is None:
         return False
+    if count == 1:
+        return _count(whole.shape, part.shape) > 1 and bool(_forms(whole.shape, part.shape, 1))
     is_all = len(wholes) == 1 or _count(whole.shape, part.shape) == count
     return is_all and bool(_forms(whole.shape, part.shape, count))
 
@@ -176,12 +181,13 @@ def _groups(
     for wholes, parts in runs:
         count = len(parts) // len(wholes)
         for at, whole in enumerate(wholes):
-            found = None
+            found = _of_one(big, small, whole, parts[at]) if count == 1 else None
             for own in (parts[at :: len(wholes)], parts[at * count : (at + 1) * count]):
-                found = found or _by_elements(big, small, whole, tuple(own))
-            if found is None:
+                if found is None and count > 1:
+                    found = _by_elements(big, small, whole, tuple(own))
+            if found is None and count > 1:
                 left.append((whole, tuple(parts[at :: len(wholes)])))
-            else:
+            elif found is not None:
                 usual[count, found.form, found.numbers] += 1
                 yield found
     for whole, own in left:
@@ -207,8 +213,36 @@ def _by_elements(big: View, small: View, whole: int, parts: tuple[int, ...]) -> 
                 if number in {-1, *numbers}:
                     break
                 numbers.append(number)
-            if len(numbers) == len(parts):
-                return _Group(whole, parts, form, tuple(numbers))
+            if len(numbers) < len(parts):
+                continue
+            return _Group(whole, parts, form, tuple(numbers))
+    return None
+
+
+def _of_one(big: View, small: View, whole: int, part: int) -> _Group | None:
+    """Find the part of a whole that a call has, where nothing comes of all others.
+
+    Which that is the gradient alone tells, where there is one: a part that is another one on the
+    other side then shows.
+    """
+    made, own = big.main(whole, Role.OUTPUT), small.main(part, Role.OUTPUT)
+    if made is None or own is None:
+        return None
+    gradients = [
+        record
+        for record in big.select(whole, Role.GRAD_OUTPUT)
+        if record.value is not None and record.shape == made.shape
+    ]
+    if not gradients:
+        return _by_elements(big, small, whole, (part,))
+    if big.values[gradients[0].value or 0].content is not Content.FULL:
+        return None
+    filled = big.side.array(gradients[0]) != 0
+    for form in _forms(made.shape, own.shape, 1):
+        others = tuple(axis for axis in range(filled.ndim) if axis != form.axis)
+        (used,) = np.nonzero(filled.any(axis=others))
+        if len(used) == 1:
+            return _Group(whole, (part,), form, (int(used[0]),))
     return None
 
 
@@ -266,6 +300,8 @@ def _split(
     if len({one.shape for one in parts}) != 1 or not group.form.is_of(whole.shape, shape, count):
         return
     note = f"{count} calls on one side for one on the other, each for a part of the batch"
+    if count == 1:
+        note = "one side computes more than is used; the part that the other has"
     total = _count(whole.shape, shape)
     if is_turned:
         ordered = sorted(zip(group.numbers, parts, strict=True), key=lambda one: one[0])

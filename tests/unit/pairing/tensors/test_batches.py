@@ -112,3 +112,38 @@ def test_as_many_calls_on_both_sides_are_paired_one_by_one() -> None:
     sides = net(PARTS), net(PARTS)
 
     assert rules(paired(*sides), sides) == ["identity"] * 3
+
+
+def one_of(gradient: Array | None) -> tuple[DumpBuilder, DumpBuilder]:
+    """Run the layers on all three, and on the second alone."""
+    sides = net([np.stack(PARTS, 1)]), net([PARTS[1]])
+    if gradient is not None:
+        sides[0].record("one", Role.GRAD_OUTPUT, gradient)
+    return sides
+
+
+def used(*parts: int) -> Array:
+    gradient = np.zeros((2, 3, 4, 5), np.float32)
+    gradient[:, list(parts)] = 1
+    return gradient
+
+
+@pytest.mark.parametrize(
+    ("gradient", "rule"),
+    [(None, 1), (used(1), 1), (used(2), 2)],
+    ids=["by its elements", "by its gradient", "by a gradient that tells of another"],
+)
+def test_one_part_alone_is_cut_out_where_nothing_comes_of_the_others(
+    gradient: Array | None, rule: int
+) -> None:
+    sides = one_of(gradient)
+
+    found = rules(paired(*sides), sides)
+
+    assert found == [f"reshape 2 3 4 5 | permute 1 0 2 3 | take {rule}"]
+
+
+def test_a_part_is_not_cut_out_where_more_is_used() -> None:
+    sides = one_of(used(0, 1))
+
+    assert not any("take" in rule for rule in rules(paired(*sides), sides))
