@@ -60,18 +60,23 @@ class Sides:
     budget: Budget = field(default_factory=Budget)
     """Asked before a tensor is read."""
     _places: dict[int | tuple[int, int], int] = field(default_factory=dict, repr=False)
-    """Of the pairs that do not simply match, by what they hold; filled when it is asked for."""
+    """Of pairs, by what they hold."""
 
     def position(self, pair: JudgedPair) -> int | None:
-        """Find a diverged pair among all, or the one at another address that it was judged by."""
-        if not self._places:
-            for place, other in remarkable(self.tree.pairs):
+        """Find the pair of a divergence among all, or the one at another address it was judged by.
+
+        Nearly all are among those that do not simply match; a few agree and are to blame.
+        """
+        ends = id(pair.reference), id(pair.candidate)
+        for looked_at in (remarkable, enumerate):
+            if ends in self._places:
+                break
+            for place, other in looked_at(self.tree.pairs):
                 self._places.setdefault((id(other.reference), id(other.candidate)), place)
                 if other.metrics is not None:
                     self._places.setdefault(id(other.metrics), place)
-        found = self._places.get((id(pair.reference), id(pair.candidate)))
         judged = None if pair.metrics is None else self._places.get(id(pair.metrics))
-        return judged if found is None else found
+        return self._places.get(ends, judged)
 
     def contrast(self, position: int) -> Contrast | None:
         """Read a judged pair, the reference in the candidate's layout; None if it cannot be."""
