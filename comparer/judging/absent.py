@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Index, RecordInfo, Role
+from padiff.pairing.rule import Rule
+from padiff.pairing.steps import PICKING, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.pairing import Rule, Side
+    from padiff.pairing import Side
 
 __all__ = ["PARTLY_ABSENT", "arrays_of", "is_partly_absent", "judge_absent"]
 
@@ -84,9 +86,12 @@ def arrays_of(references: Sequence[RecordInfo], side: Side) -> list[Array]:
 
 def _is_zero_part(references: Sequence[RecordInfo], rule: Rule, side: Side) -> bool:
     """Tell whether the rule takes a part of zeros out of a stack."""
-    if len(references) != 1 or len(references[0].shape) != _STACK:
+    # What is absent has no shape that the part could be laid out in.
+    steps = tuple(step for step in rule.steps if step.verb is not Verb.RESHAPE or step.numbers)
+    is_part = any(step.verb in PICKING for step in steps)
+    if not is_part or len(references) != 1 or len(references[0].shape) != _STACK:
         return False
-    return not np.any(rule.apply([side.array(references[0])]))
+    return not np.any(Rule(steps).apply([side.array(references[0])]))
 
 
 def _are_zero(index: Index, records: Sequence[RecordInfo]) -> bool:

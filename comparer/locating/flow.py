@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .calltree import CallTree
 
-__all__ = ["amplification", "growth", "nonfinite_producers", "only_passes_on"]
+__all__ = ["amplification", "follows_bad", "growth", "nonfinite_producers", "only_passes_on"]
 
 DRIFT = 10.0
 """Up to this growth of the relative error within one call, it is passed on rather than made."""
@@ -97,3 +97,15 @@ def _records(tree: CallTree, index: Index, call: int, role: Role, side: int) -> 
 
 def _is_judged(verdict: Verdict) -> bool:
     return verdict in {Verdict.MATCH, Verdict.DIVERGED}
+
+
+def follows_bad(tree: CallTree, call: int) -> bool:
+    """Tell whether a call beside this one diverged before, so that it may have been given that.
+
+    Asked of calls whose inputs nothing judges: they are handed what the code around made.
+    """
+    parent = tree.reference.calls[call].parent
+    if parent is None or not any(tree.of_call(call, Role.INPUT)):
+        return False
+    before = (other for other in tree.children.get(parent, ()) if other < call)
+    return any(tree.bad(other, Role.OUTPUT) for other in before)

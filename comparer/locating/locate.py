@@ -23,7 +23,7 @@ from .between import cut, feeders, glue, other_classes
 from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
-from .flow import amplification, growth, nonfinite_producers, only_passes_on
+from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
 from .handed import handed_pair
 from .locate_update import find_updates
 from .sharing import relative_error
@@ -102,7 +102,7 @@ def _find_forward(tree: CallTree) -> Faults:
         explained = earliest(first_origin[child] for child in inside)
         is_origin = below is not None and not inputs and (explained is None or explained > below)
         if is_origin and not _has_judged_input(tree, call.id):
-            is_origin = not only_passes_on(tree, call.id)
+            is_origin = not (only_passes_on(tree, call.id) or follows_bad(tree, call.id))
         if is_origin and below is not None:
             origins[call.id] = below
         first_bad[call.id] = earliest([below, *inputs])

@@ -157,12 +157,32 @@ def _outputs(
         sources = [times[number] for times in ran]
         if call in calls.back or any(source in calls.ahead for source in sources):
             continue
+        yield from _inputs(reference, sources, candidate, call, pair)
         for role in _ROLES:
             mine = [reference.select(source, role) for source in sources]
             theirs = candidate.select(call, role)
             if len(theirs) == 1 and all(len(records) == 1 for records in mine):
                 made = _pair([records[0] for records in mine], theirs[0], pair)
                 yield from () if made is None else (made,)
+
+
+def _inputs(
+    reference: View, sources: Sequence[int], candidate: View, call: int, pair: RecordPair
+) -> Iterator[RecordPair]:
+    """Pair what a fused layer and the split ones are given, where that is one value."""
+    given = [reference.select(source, Role.INPUT) for source in sources]
+    theirs = candidate.select(call, Role.INPUT)
+    if any(len(records) != 1 for records in (*given, theirs)):
+        return
+    mine = [records[0] for records in given]
+    is_one = len({record.value for record in mine}) == 1 and mine[0].value is not None
+    if is_one and theirs[0].value is not None and mine[0].shape == theirs[0].shape:
+        yield RecordPair(
+            reference=(mine[0].id,),
+            candidate=theirs[0].id,
+            paired_by=pair.paired_by,
+            note="as the weights are fused",
+        )
 
 
 def _pair(mine: Sequence[RecordInfo], theirs: RecordInfo, pair: RecordPair) -> RecordPair | None:

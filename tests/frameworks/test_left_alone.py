@@ -1,0 +1,145 @@
+"""Faults beside what only one side has: gradients, containers, fused layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import paddle
+import pytest
+import torch
+from torch import nn
+
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.dumper import record
+from padiff.dumper.weights.weights import assign_weight
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WIDTH = 6
+X = torch.tensor(np.random.default_rng(4).standard_normal((2, WIDTH, 9)), dtype=torch.float32)
+
+
+class _Gated(nn.Module):
+    """Two convolutions under weight_norm, one of which only looks at a condition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        norm = nn.utils.parametrizations.weight_norm
+        self.main, self.cond = (norm(nn.Conv1d(WIDTH, WIDTH, 1)) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = torch.tanh(self.main(x) + self.cond(x))
+        return made
+
+
+class _GatedOfPaddle(paddle.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        norm = paddle.nn.utils.weight_norm
+        self.main, self.cond = (norm(paddle.nn.Conv1D(WIDTH, WIDTH, 1)) for _ in range(2))
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        return paddle.tanh(self.main(x))
+
+
+def test_gradients_of_a_layer_that_is_never_called_are_missing_and_no_error(tmp_path: Path) -> None:
+    """The lengths of the rows have three axes in torch and one in Paddle."""
+    reference, candidate = _Gated(), _GatedOfPaddle()
+    assign_weight(reference, candidate)
+    with record(reference, name="one", out=tmp_path):
+        reference(X).square().mean().backward()
+    with record(candidate, name="two", out=tmp_path):
+        candidate(paddle.to_tensor(X.numpy())).square().mean().backward()
+
+    result = compare(tmp_path / "one", tmp_path / "two", CompareSettings(atol=1e-5))
+
+    assert result.verdict is Verdict.DIVERGED
+    assert [_place(result)] == [""]
+
+
+class _Looking(nn.Module):
+    """Keys and values of a normalised context, in one layer or in two."""
+
+    def __init__(self, *, is_fused: bool, skips: bool = False) -> None:
+        super().__init__()
+        self.norm, self.query = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        if is_fused:
+            self.kv = nn.Linear(WIDTH, 2 * WIDTH)
+        else:
+            self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        self.is_fused, self.skips = is_fused, skips
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.mT
+        context = x * 0.5 if self.skips else self.norm(x) * 0.5
+        if self.is_fused:
+            key, value = self.kv(context).chunk(2, -1)
+        else:
+            key, value = self.key(context), self.value(context)
+        made: torch.Tensor = (self.query(x) @ key.mT).softmax(-1) @ value
+        return made
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_code_before_a_fused_layer_is_not_blamed_on_it(tmp_path: Path, *, turned: bool) -> None:
+    torch.manual_seed(0)
+    one, two = _Looking(is_fused=not turned), _Looking(is_fused=turned, skips=True)
+    fused, split = (two, one) if turned else (one, two)
+    for name in ("weight", "bias"):
+        parts = [getattr(layer, name).data for layer in (split.key, split.value)]
+        getattr(fused.kv, name).data.copy_(torch.cat(parts))
+    split.query.load_state_dict(fused.query.state_dict())
+
+    assert _place(_compared(tmp_path, one, two)) == ""
+
+
+class _Tail(nn.Module):
+    """The end is a list of layers on one side, of which the first has no partner."""
+
+    def __init__(self, *, is_other: bool) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(3))
+        norm = nn.utils.parametrizations.weight_norm
+        ends = norm(nn.Conv1d(WIDTH, WIDTH, 1)), norm(nn.Conv1d(WIDTH, 2, 1))
+        if is_other:
+            self.first, self.second = ends
+        else:
+            self.last = nn.Sequential(nn.ReLU(), ends[0], nn.ReLU(), ends[1])
+        self.is_other = is_other
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros_like(x)
+        for place, block in enumerate(self.blocks.children()):
+            made = block(x + 1.0 if self.is_other and place == 1 else x).tanh()
+            total = total + made
+            x = x + made
+        if self.is_other:
+            found: torch.Tensor = self.second(torch.relu(self.first(torch.relu(total * 0.5))))
+            return found
+        return self.last(total * 0.5)  # type: ignore[no-any-return]
+
+
+def test_a_container_of_one_side_is_no_further_origin(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    one, two = (_Tail(is_other=is_other) for is_other in (False, True))
+    two.blocks.load_state_dict(one.blocks.state_dict())
+    two.first.load_state_dict(one.last[1].state_dict())
+    two.second.load_state_dict(one.last[3].state_dict())
+
+    result = _compared(tmp_path, one, two)
+
+    assert len(result.origins) == 1
+
+
+def _compared(tmp_path: Path, one: nn.Module, two: nn.Module) -> Comparison:
+    for name, model in (("one", one), ("two", two)):
+        with record(model, name=name, out=tmp_path):
+            model(X.clone().requires_grad_()).square().mean().backward()
+    return compare(tmp_path / "one", tmp_path / "two", CompareSettings(atol=1e-5))
+
+
+def _place(result: Comparison) -> str | None:
+    found = result.origins[0].pair.reference
+    return None if found is None else found.address.module
