@@ -17,6 +17,7 @@ from .budget import USED_UP, Budget
 from .cause import LIKELY, Cause, CauseName
 from .causesides import Sides
 from .losscauses import loss_causes
+from .movedcauses import is_another_order, is_telling, made_of_moved
 from .optimizeroptions import option_causes
 from .ordercauses import norm_order
 from .patterns import factor, reordered
@@ -115,6 +116,8 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         )
         own = _own_record(divergence, sides, position, is_inner=inner is not None)
         causes = Search(sides, position, contrast, own).run()
+        if inner is not None and is_another_order(causes):
+            position, own, causes = _of_moved(divergence, sides, position, own, causes)
         causes += _weight_causes(divergence, sides)
     if inner is not None and inner != shown:
         inside = divergence.pair.reference.address.module
@@ -130,6 +133,36 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         causes=tuple(causes),
         profile=profiles,
     )
+
+
+def _of_moved(
+    divergence: Divergence,
+    sides: Sides,
+    position: int,
+    own: RecordInfo | None,
+    causes: list[Cause],
+) -> tuple[int, RecordInfo | None, list[Cause]]:
+    """Look at what was made of values in another order, which says more if it is no order.
+
+    Args:
+        divergence: The origin.
+        sides: Both sides.
+        position: Of the pair that is in another order.
+        own: The record that it was judged for, if that is another.
+        causes: What is known of it.
+
+    Returns:
+        The same of what was made of it, if its numbers say what is wrong with that.
+    """
+    end = divergence.pair.reference
+    later = None if end is None or end.call is None else made_of_moved(sides, end.call, position)
+    contrast = None if later is None else sides.contrast(later)
+    if later is None or contrast is None:
+        return position, own, causes
+    is_inner = sides.tree.pairs[later].reference is not divergence.pair.reference
+    found_own = _own_record(divergence, sides, later, is_inner=is_inner)
+    found = Search(sides, later, contrast, found_own).run()
+    return (later, found_own, found) if is_telling(found) else (position, own, causes)
 
 
 def _explained_update(

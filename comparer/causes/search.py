@@ -103,7 +103,10 @@ class Search:
         for group in (self._of_layer, self._of_inputs, self._of_part, self._of_whole):
             found = [cause for cause in group() if cause is not None]
             if found:
-                is_order = all(cause.name is CauseName.PERMUTED for cause in found)
+                # where elements lie in any other order says nothing of what was done to them
+                is_order = all(
+                    cause.name is CauseName.PERMUTED and cause.numbers for cause in found
+                )
                 return [*found, *self._places()] if is_order else found
         rounding = lower_precision(sides)
         return self._places() or ([] if rounding is None else [rounding])

@@ -27,6 +27,7 @@ __all__ = [
     "first_inside",
     "glue",
     "made_by",
+    "made_inside",
     "name_of",
     "other_classes",
     "outermost",
@@ -174,13 +175,18 @@ def first_inside(tree: CallTree, call: int) -> int | None:
     Returns:
         The place of its pair; None if the call has no calls inside or a call inside made it.
     """
+    bad = made_inside(tree, call)
+    return bad[0] if bad and is_bad(tree.pairs[bad[0]]) else None
+
+
+def made_inside(tree: CallTree, call: int) -> list[int]:
+    """Give the places of what the code of a call made and diverged, earliest first.
+
+    For calls inside or to return; nothing if the call has no calls inside.
+    """
     if call not in tree.reference_flow.inside:
-        return None
-    bad = [*_bad_inputs(tree, call), *tree.bad(call, Role.OUTPUT)]
-    if not bad:
-        return None
-    place = min(bad, key=tree.order)
-    return place if is_bad(tree.pairs[place]) else None
+        return []
+    return sorted([*_bad_inputs(tree, call), *tree.bad(call, Role.OUTPUT)], key=tree.order)
 
 
 def _bad_inputs(tree: CallTree, call: int) -> Iterator[int]:
