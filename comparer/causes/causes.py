@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "remarked"]
 
-LOOKING = 1 << 18
-"""Work, as of so many elements, to find out what there is around an origin, however small it is."""
+LOOKING = 1 << 20
+"""Work to find out what there is around an origin, however small it is: it takes some 4 ms."""
 FIRST_WORDS = (ARGUMENT, "attribute ", "known difference", "makes nan", "no gradient ")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0

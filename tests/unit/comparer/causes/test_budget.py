@@ -10,6 +10,7 @@ import pytest
 
 from padiff.comparer import CompareSettings, compare, comparison
 from padiff.comparer.causes.budget import MOST_AT_ONCE, USED_UP, Budget
+from padiff.comparer.causes.causes import LOOKING
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.html import to_html
 from padiff.comparer.report.json_report import to_json
@@ -127,7 +128,7 @@ def test_attentions_are_all_explained_and_forms_are_tried_on_a_part_first(
     assert not any(many.cut)
     assert many.budget.refusals == 0
     # more than a hundred forms are tried, each of which would take all scores
-    assert one.budget.spent < (1 << 18) + 40 * ALL_SCORES
+    assert one.budget.spent < LOOKING + 40 * ALL_SCORES
     assert many.budget.spent == pytest.approx(6 * one.budget.spent, rel=0.05)
 
 
@@ -145,7 +146,10 @@ def test_the_first_origins_are_explained_and_the_others_say_that_they_were_not(
 
 
 def test_the_same_dumps_get_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [attentions(3, tmp_path / name, monkeypatch, Budget(1 << 19)) for name in ("one", "two")]
+    runs = [
+        attentions(3, tmp_path / name, monkeypatch, Budget(LOOKING * 5 // 2))
+        for name in ("one", "two")
+    ]
 
     assert runs[0].budget.spent == runs[1].budget.spent
     assert [one.evidence for one in runs[0].origins] == [one.evidence for one in runs[1].origins]
