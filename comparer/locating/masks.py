@@ -39,6 +39,8 @@ def skip_masks(
 ) -> Judgement:
     """Skip diverged masks inside the model, if a call that takes or makes them gives the same.
 
+    Of nothing but zeros one that takes them must.
+
     Args:
         judgement: All verdicts.
         reference: The reference's index.
@@ -64,12 +66,21 @@ def skip_masks(
             takers[record.value].add(record.call)
     pairs = list(judgement.pairs)
     for values, group in groups.items():
-        if agree.isdisjoint(takers[values[0]]):
+        taking = _taking(pairs, group)
+        is_idle = _is_idle(reference, values[0]) or _is_idle(candidate, values[1])
+        # Zeros may be a state that is not carried on: what makes it agrees all the same.
+        if agree.isdisjoint(taking if is_idle and taking else takers[values[0]]):
             continue
         for place in group:
             skipped = replace(pairs[place], verdict=Verdict.SKIPPED, fatal=False, reason=REASON)
             pairs[place] = skipped
     return replace(judgement, pairs=tuple(pairs))
+
+
+def _taking(pairs: Sequence[JudgedPair], places: Iterable[int]) -> set[int | None]:
+    """Give the reference's calls that take what some pairs judge."""
+    ends = [end for place in places if (end := pairs[place].reference) is not None]
+    return {end.call for end in ends if end.address.role is Role.INPUT}
 
 
 def mask_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
@@ -101,10 +112,17 @@ def _is_mask(index: Index, value: int | None) -> bool:
     found = index.values[value]
     if not is_floating(found.dtype):
         return True
-    statistics = found.statistics
-    least, most = statistics.minimum, statistics.maximum
-    is_idle = least == most == 0
-    return bool(statistics.neginf) or is_idle or (least is not None and least <= MASKED)
+    least = found.statistics.minimum
+    is_masking = bool(found.statistics.neginf) or (least is not None and least <= MASKED)
+    return is_masking or _is_idle(index, value)
+
+
+def _is_idle(index: Index, value: int | None) -> bool:
+    """Tell whether it holds nothing but zeros."""
+    if value is None:
+        return False
+    statistics = index.values[value].statistics
+    return statistics.minimum == statistics.maximum == 0
 
 
 def _calls_that_agree(judgement: Judgement, masks: Iterable[int]) -> set[int | None]:

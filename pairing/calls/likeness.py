@@ -42,6 +42,8 @@ class CallLikeness:
         self._hands_on = _of_both(views, _hands_on, np.bool_)
         outputs = [sketches_of(view, range(len(view.calls)), Role.OUTPUT) for view in views]
         self._outputs = outputs[0], outputs[1]
+        inputs = [sketches_of(view, range(len(view.calls)), Role.INPUT) for view in views]
+        self._inputs = inputs[0], inputs[1]
         modules = reference.modules, candidate.modules
         self._classes = WordTable(*([words_of(one.class_name) for one in side] for side in modules))
         self._paths = WordTable(*([words_of(one.path) for one in side] for side in modules))
@@ -68,9 +70,13 @@ class CallLikeness:
         return score
 
     def containers(self, rows: Places, columns: Places) -> Floats:
-        """Score containers of the same content; always above 0."""
+        """Score containers of the same content; always above 0.
+
+        A fault inside changes what a container gives, not what it is given.
+        """
         kinds = self._kinds[0][rows], self._kinds[1][columns]
         score = 0.2 + self._near(rows, columns) + 0.3 * self.is_same_size(rows, columns)
+        score += self._is_given(rows, columns)
         score += 1.0 * ((kinds[0] == kinds[1]) & (kinds[0] >= 0))
         score += self._said(self._classes, rows, columns)
         return np.asarray(score + self._said(self._paths, rows, columns))
@@ -86,6 +92,12 @@ class CallLikeness:
     def _near(self, rows: Places, columns: Places) -> Floats:
         near = closeness(self._outputs[0], rows, self._outputs[1], columns)
         return np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE)
+
+    def _is_given(self, rows: Places, columns: Places) -> Floats:
+        """Say how near the largest inputs are, as far as that is no chance."""
+        near = closeness(self._inputs[0], rows, self._inputs[1], columns)
+        is_same_size = self._inputs[0].size[rows] == self._inputs[1].size[columns]
+        return np.where(is_same_size, np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE), 0.0)
 
 
 def _hands_on(view: View) -> list[bool]:

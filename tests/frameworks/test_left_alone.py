@@ -133,6 +133,36 @@ def test_a_container_of_one_side_is_no_further_origin(tmp_path: Path) -> None:
     assert len(result.origins) == 1
 
 
+class _Coupling(nn.Module):
+    """Half of the channels tells what is made of the other; its network is a list or not."""
+
+    def __init__(self, *, is_flat: bool, offset: float = 2.0) -> None:
+        super().__init__()
+        layers = nn.Conv1d(WIDTH // 2, WIDTH, 1), nn.Conv1d(WIDTH, WIDTH, 1)
+        if is_flat:
+            self.one, self.two = layers
+        else:
+            self.net = nn.Sequential(layers[0], nn.ReLU(), layers[1])
+        self.is_flat, self.offset = is_flat, offset
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept, moved = x.chunk(2, 1)
+        made = self.two(torch.relu(self.one(kept))) if self.is_flat else self.net(kept)
+        scale, shift = made.chunk(2, 1)
+        return torch.cat([kept, (moved + shift) * torch.sigmoid(scale + self.offset)], 1)
+
+
+def test_a_fault_in_code_is_named_at_the_container_that_is_given_the_same(tmp_path: Path) -> None:
+    """Not at the list inside, which holds the same layers."""
+    torch.manual_seed(0)
+    one = nn.Sequential(*(_Coupling(is_flat=False) for _ in range(2)))
+    two = nn.Sequential(_Coupling(is_flat=True), _Coupling(is_flat=True, offset=0.0))
+    for mine, theirs in zip(one.parameters(), two.parameters(), strict=True):
+        theirs.data.copy_(mine)
+
+    assert _place(_compared(tmp_path, one, two)) == "1"
+
+
 def _compared(tmp_path: Path, one: nn.Module, two: nn.Module) -> Comparison:
     for name, model in (("one", one), ("two", two)):
         with record(model, name=name, out=tmp_path):

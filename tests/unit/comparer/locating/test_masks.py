@@ -127,3 +127,27 @@ def test_a_fault_in_the_only_call_that_takes_a_mask_is_named_not_what_makes_the_
     assert [one.pair.reference.address.module for one in result.origins if one.pair.reference] == [
         "second"
     ]
+
+
+def test_a_state_of_zeros_that_was_not_carried_on_is_no_mask(tmp_path: Path) -> None:
+    """What makes the state agrees; the call that should take it does not."""
+    known, found = tmp_path / "known", tmp_path / "found"
+    for path in (known, found):
+        made = np.matmul(X, normal(8, 8, seed=3)).astype(np.float32)
+        state = np.zeros_like(made) if path is found else made
+        last = (X + state).astype(np.float32)
+        built = DumpBuilder().module("", "Net")
+        for name in ("encoder", "cell"):
+            built.module(name, "Cell").tensor(name, "weight", normal(8, 8, seed=3))
+        built.enter("", inputs=[X])
+        if path is found:
+            built.module("wrap", "Identity").call("wrap", inputs=[X], outputs=[X])
+        built.call("encoder", inputs=[X], outputs=[made])
+        built.call("cell", inputs=[X, state], outputs=[last]).leave(outputs=[last])
+        built.write(path)
+
+    result = compare(known, found, CompareSettings())
+
+    assert [one.pair.reference.address.module for one in result.origins if one.pair.reference] == [
+        ""
+    ]
