@@ -22,13 +22,15 @@ from .contrast import Contrast, unit_roundoff
 from .layercauses import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from padiff.comparer.judging.blocks import Array
     from padiff.comparer.locating.calltree import CallTree
     from padiff.comparer.result import JudgedPair
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
+
+    _Walk = Callable[[Sequence[JudgedPair]], Iterable[tuple[int, JudgedPair]]]
 
 __all__ = ["Sides", "Two"]
 
@@ -61,6 +63,8 @@ class Sides:
     """Asked before a tensor is read."""
     _places: dict[int | tuple[int, int], int] = field(default_factory=dict, repr=False)
     """Of pairs, by what they hold."""
+    _unseen: list[_Walk] = field(default_factory=lambda: [remarkable, enumerate], repr=False)
+    """Walks through pairs that were not taken yet: each takes long."""
 
     def position(self, pair: JudgedPair) -> int | None:
         """Find the pair of a divergence among all, or the one at another address it was judged by.
@@ -68,10 +72,8 @@ class Sides:
         Nearly all are among those that do not simply match; a few agree and are to blame.
         """
         ends = id(pair.reference), id(pair.candidate)
-        for looked_at in (remarkable, enumerate):
-            if ends in self._places:
-                break
-            for place, other in looked_at(self.tree.pairs):
+        while ends not in self._places and self._unseen:
+            for place, other in self._unseen.pop(0)(self.tree.pairs):
                 self._places.setdefault((id(other.reference), id(other.candidate)), place)
                 if other.metrics is not None:
                     self._places.setdefault(id(other.metrics), place)

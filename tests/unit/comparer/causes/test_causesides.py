@@ -78,3 +78,14 @@ def test_its_own_place_goes_before_that_of_the_same_numbers() -> None:
 
 def test_what_is_nowhere_has_no_place() -> None:
     assert sides(Plain()).position(pair(endpoint("d"), endpoint("d"))) is None
+
+
+def test_all_pairs_are_gone_through_once_however_many_are_elsewhere() -> None:
+    plain = Plain()
+    both = sides(plain)
+    elsewhere = [endpoint(name) for name in "defg"]
+
+    found = [both.position(replace(BAD, reference=one, candidate=one)) for one in elsewhere]
+
+    assert found == [1] * 4
+    assert sorted(plain.asked) == [0, 2]
