@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -87,6 +88,8 @@ _COMMANDS = {
 
 _WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
 """Those that run code or read files that can take the interpreter down."""
+_OWN_CODE = frozenset({"judge", "report", "compare", "show", "check", "pack", "accept"})
+"""Those that run no code of anybody else, whose objects might want to be told of the end."""
 _HELP = frozenset({"-h", "--help"})
 
 
@@ -156,9 +159,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, see the module's table. Never raises, whatever a command does.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:
-        _open_streams()
-    if arguments is None and words and words[0] in _WATCHED and not _HELP & set(words):
+    if arguments is not None:
+        return _guarded(words, None)
+    _open_streams()
+    code = _watched(words)
+    if words and words[0] in _OWN_CODE:
+        gc.freeze()  # lest the interpreter walk all objects several times before it ends
+    return code
+
+
+def _watched(words: list[str]) -> int:
+    """Run one command, in a process that is watched where it could take the interpreter down."""
+    if words and words[0] in _WATCHED and not _HELP & set(words):
         from .crash import tell  # noqa: PLC0415 -- keeps `padiff --help` fast
         from .watcher import can_watch, watched  # noqa: PLC0415
 

@@ -40,7 +40,7 @@ class LayerFlow:
     """The layers of one side: their sizes, what they take and make, and what ran before."""
 
     def __init__(self, view: View, layers: Sequence[int]) -> None:
-        self._view = view
+        self._values = view.values  # and not the view, which keeps this: a cycle
         self.ancestors = ancestors_of(view, layers)
         self.tokens: list[Token] = [token_of(view, call) for call in layers]
         self.sizes = [prod(token[1]) for token in self.tokens]
@@ -68,7 +68,7 @@ class LayerFlow:
     def is_signed(self, rank: int) -> bool | None:
         """Tell whether a layer makes negative elements; None where that is not known."""
         made = self._made[rank]
-        low = None if made is None else self._view.values[made].statistics.minimum
+        low = None if made is None else self._values[made].statistics.minimum
         return None if low is None else low < 0
 
 

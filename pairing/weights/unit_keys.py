@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 
 from padiff.pairing.result import SideName
@@ -161,29 +162,40 @@ class Contents:
 
     def __init__(self, key: Key, sides: tuple[Inventory, Inventory]) -> None:
         """Take what tells contents apart, and both sides with all their units."""
-        self._key = key
-        self._sides = sides
-        self._shared: frozenset[Hashable] | None = None
+        self._shared = _Shared(key, sides)
         self._made: dict[Key, Key] = {}
 
     def of(self, key: Key) -> Key:
         """Ask for the same content too, where both sides hold it; one and the same for a key."""
         if key not in self._made:
-            self._made[key] = self._with_content(key)
+            self._made[key] = _with_content(key, self._shared)
         return self._made[key]
 
-    def _with_content(self, key: Key) -> Key:
-        def with_content(inventory: Inventory, unit: Unit) -> Hashable | None:
-            base = key(inventory, unit)
-            if base is None:
-                return None
-            if self._shared is None:
-                held = [{self._key(side, one) for one in side.units} for side in self._sides]
-                self._shared = frozenset(held[0] & held[1])
-            content = self._key(inventory, unit)
-            return base, content if content in self._shared else None
 
-        return remembered(with_content)
+class _Shared:
+    """The contents that both sides hold, once that is asked."""
+
+    def __init__(self, key: Key, sides: tuple[Inventory, Inventory]) -> None:
+        self.key = key
+        self._sides = sides
+
+    @cached_property
+    def all(self) -> frozenset[Hashable]:
+        held = [{self.key(side, one) for one in side.units} for side in self._sides]
+        return frozenset(held[0] & held[1])
+
+
+def _with_content(key: Key, shared: _Shared) -> Key:
+    """Ask for the same content too. No part of ``Contents``, which a cycle would keep alive."""
+
+    def with_content(inventory: Inventory, unit: Unit) -> Hashable | None:
+        base = key(inventory, unit)
+        if base is None:
+            return None
+        content = shared.key(inventory, unit)
+        return base, content if content in shared.all else None
+
+    return remembered(with_content)
 
 
 class Paths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -244,3 +245,23 @@ def test_help_names_every_command_and_imports_none() -> None:
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("padiff ")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_last"), [(["report", "--version"], True), (["weights", "--nothing"], False)]
+)
+def test_before_the_process_ends_its_objects_are_not_walked_again(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], *, is_last: bool
+) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.setenv("PADIFF_WATCH", "0")
+
+    main(words)
+
+    assert not frozen, "a caller's process goes on"
+
+    monkeypatch.setattr(sys, "argv", ["padiff", *words])
+    main()
+
+    assert bool(frozen) is is_last
