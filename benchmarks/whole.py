@@ -96,6 +96,10 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
     write_small(folder / "small", blocks, noise=0.0)
     write_small(folder / "small close", blocks, noise=2e-7)
     write_small(folder / "small port", blocks, noise=2e-7, is_port=True)
+    write_small(folder / "one", 1, noise=0.0)
+    for name, is_port in (("one close", False), ("one port", True)):
+        write_small(folder / name, 1, noise=2e-7, is_port=is_port)
+        _command(folder / "one", folder / name)  # compiles what an installed package has compiled
     for name, noise in (("flat", 0.0), ("flat close", 2e-7)):
         _write(folder / name, records // 5, 256, noise=noise)
     for label, names, count in (
@@ -124,13 +128,14 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
 
 def _command(reference: Path, candidate: Path) -> float:
     """Give the processor time of the whole command, the report included."""
-    words = [str(reference), str(candidate)]
+    command = [sys.executable, "-m", "padiff.cli", "compare", str(reference), str(candidate)]
+    installed = {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(reference.parent / "pyc"),
+    }
+    environment = os.environ | installed
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "padiff.cli", "compare", *words],
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
