@@ -38,7 +38,8 @@ def hold_the_same(known: Sequence[Array], found: Array, tolerance: Tolerance) ->
         found: Of any shape; real.
         tolerance: When two elements agree.
     """
-    whole = np.concatenate([np.asarray(one).ravel() for one in known])
+    flat = [np.asarray(one).ravel() for one in known]
+    whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
     sides = [np.sort(_floats(one), axis=None) for one in (whole, found)]
     if sides[0].size != sides[1].size:
         sides = [one[one != 0] for one in sides]

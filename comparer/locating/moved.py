@@ -112,6 +112,8 @@ class _Way:
     """Values that the calls gave."""
     stops: list[int] = field(default_factory=list)
     """Places of what diverged otherwise, where the way ended at that; earliest first."""
+    out: int | None = None
+    """A call around that the way comes out of, and of which it is known what comes of it."""
 
 
 class _Ways:
@@ -155,7 +157,11 @@ class _Ways:
             answer = self._take(way, call)
             if answer is None:
                 answer = self._follow(way, call)
-            reason = REASON if answer else NEARLY if self._is_nearly_right(way) else ""
+            reason = REASON if answer else ""
+            if way.out is not None:
+                reason = self._reasons[way.out]
+            elif not answer and self._is_nearly_right(way):
+                reason = NEARLY
             self._reasons.update(dict.fromkeys(way.calls, reason))
         return self._reasons[call]
 
@@ -231,6 +237,9 @@ class _Ways:
                     answer = self._take(way, later)
                 if answer is not None:
                     return answer
+            if around in self._reasons:
+                way.out = around
+                return False
             answer = self._take(way, around)
             if answer is not None:
                 return answer

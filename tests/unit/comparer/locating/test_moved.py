@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.comparer.locating.calltree import CallTree
 from padiff.dumpfile import Role
 from tests.support.dumps import DumpBuilder
 from tests.support.layer_pairs import normal
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 Array = npt.NDArray[Any]
 TOKENS, MATRIX, GRADIENT = normal(6, 8, seed=1), normal(8, 8, seed=2), normal(6, 8, seed=3)
@@ -156,3 +159,45 @@ def test_gradients_stay_diverged_where_that_of_a_weight_is_off(tmp_path: Path) -
 
     assert result.verdict is Verdict.DIVERGED
     assert set(moved(result)) == {Role.INPUT, Role.OUTPUT}
+
+
+def row(path: Path, count: int, order: Array) -> Path:
+    """Write blocks one after the other, whose values never come back to their places."""
+    built = DumpBuilder().module("", "Net")
+    for number in range(count):
+        built.module(f"{number}", "Block").module(f"{number}.layer", "Linear")
+        built.tensor(f"{number}.layer", "weight", MATRIX + np.float32(number))
+    given = TOKENS[order]
+    built.enter("", inputs=[TOKENS])
+    for number in range(count):
+        made = np.tanh(given @ MATRIX + np.float32(number / count))
+        after = (made + given).astype(np.float32)
+        built.enter(f"{number}", inputs=[given])
+        built.call(f"{number}.layer", inputs=[given], outputs=[made])
+        built.leave(outputs=[after])
+        given = after
+    return built.leave(outputs=[given]).write(path)
+
+
+def test_the_work_grows_with_the_calls_and_not_with_their_square(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+    plain = CallTree.bad_inside
+
+    def counted(tree: CallTree, call: int, *roles: Role) -> list[int]:
+        nonlocal looked
+        looked += 1
+        return plain(tree, call, *roles)
+
+    monkeypatch.setattr(CallTree, "bad_inside", counted)
+    work = []
+    for count in (20, 40):
+        looked = 0
+        known = row(tmp_path / f"known{count}", count, KEPT)
+        result = compare(known, row(tmp_path / f"found{count}", count, ORDER), CompareSettings())
+        assert named(result) == [""]
+        work.append(looked)
+
+    assert work[0] > 0
+    assert work[1] <= 2.2 * work[0]
