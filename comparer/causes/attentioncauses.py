@@ -60,7 +60,7 @@ def attention(
         packed: The weights of projections that are no calls.
     """
     looked_at = sum(array.size for _, array in ingredients)  # for masks and rotations
-    if len(sides.reference.shape) != SEQUENCE or not sides.budget.grants(looked_at):
+    if len(sides.reference.shape) != SEQUENCE or not sides.budget.grants(looked_at // 4):
         return None
     found = candidates(sides.reference.shape, ingredients, layer, packed)
     trials = [_Trial.of(sides, heads) for heads in found if _scores(heads) <= MOST_SCORES]

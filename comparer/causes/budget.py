@@ -14,8 +14,8 @@ USED_UP = "not all causes were looked for: it would take more work than one comp
 """What is said where somebody went without."""
 
 MOST_WORK = 3 << 28
-"""Elements that are gone through in one comparison, at 5 to 30 ns each."""
-MOST_AT_ONCE = 1 << 27
+"""Elements that are gone through in one comparison: an exponential of each, or four sums."""
+MOST_AT_ONCE = MOST_WORK // 2
 """Of these for one divergence, so that the first one leaves something for the others."""
 
 Way = TypeVar("Way")

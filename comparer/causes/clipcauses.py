@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["clip"]
 
 MOST_WEIGHTS = 32
-PASSES = 8
-"""Times that the gradients are gone through."""
+PASSES = 2
+"""Work for each of their elements."""
 CLOSE = 1e-3
 """Relative spread of a ratio that is one number."""
 

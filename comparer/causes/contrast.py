@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .budget import Way
 
-__all__ = ["EXPLAINED", "MOST_LEFT", "Contrast", "little", "unit_roundoff"]
+__all__ = ["EXPLAINED", "MOST_LEFT", "NEAR", "SOME", "Contrast", "little", "unit_roundoff"]
 
 EXPLAINED = 0.02
 """Share of the error, in L2, that may be left over by an explanation, besides rounding."""
@@ -30,7 +30,7 @@ LITTLE, COARSE_UNITS = 2e-3, 16.0
 and unit roundoffs of a coarse dtype, whatever the error."""
 SOME = 1 << 12
 """Elements, nearly, that a first look is at."""
-_NEAR = 1 + 1e-9
+NEAR = 1 + 1e-9
 """Rounding of two sums over the same elements."""
 _UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _COARSEST = 2.0**-4
@@ -120,9 +120,13 @@ class Contrast:
 
     def some(self, array: Array) -> Array:
         """Give the elements of a tensor of the same shape at which functions are tried first."""
-        step = max(1, self.size // SOME) | 1  # odd, so that it meets all columns of a matrix
-        result: Array = array.reshape(-1)[::step] if self.size > SOME else array.reshape(-1)
+        result: Array = array.reshape(-1)[:: self.step]
         return result
+
+    @property
+    def step(self) -> int:
+        """Give the distance between these; odd, so that they are in all columns of a matrix."""
+        return self.size // SOME | 1
 
     def may_be(self, made: Array, side: Array) -> bool:
         """Tell from some elements whether something computed may be one of the sides.
@@ -133,7 +137,7 @@ class Contrast:
             made: What was computed of ``some`` elements.
             side: ``reference`` or ``candidate``.
         """
-        return float(np.linalg.norm(made - self.some(side))) <= self.limit * _NEAR
+        return float(np.linalg.norm(made - self.some(side))) <= self.limit * NEAR
 
     def is_side(self, made: Array, side: Array) -> bool:
         """Tell whether something computed is one of the sides, ``reference`` or ``candidate``."""

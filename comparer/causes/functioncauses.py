@@ -219,7 +219,7 @@ def _softmax_along(sides: Contrast, side: Array, source: Array) -> str | None:
 
 def _may_be_softmax(sides: Contrast, side: Array) -> bool:
     """Tell whether a side is no farther from all shares, or all logarithms of them, than may be."""
-    if not sides.budget.grants(SOFTMAX * sides.size):
+    if not sides.budget.grants(sides.size):
         return False
     above = float(np.linalg.norm(np.maximum(side, 0).ravel()))
     beyond = float(np.linalg.norm((side - np.clip(side, 0, 1)).ravel()))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["branch"]
 
-PASSES = 6
-"""Times that the elements are gone through for each gradient."""
+PASSES = 2
+"""Work for each element to try one gradient."""
 
 
 def branch(sides: Contrast, gradients: Sequence[tuple[str, Array]]) -> Cause | None:

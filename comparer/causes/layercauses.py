@@ -30,8 +30,8 @@ __all__ = [
 
 ENOUGH = 16
 """Elements from which a share of zeros means something."""
-PASSES = 4
-"""Times that the elements are gone through to try one thing."""
+PASSES = 2
+"""Work for each element to try one thing."""
 PRODUCTS = 16
 """Products of a matrix that take as long as going through an element."""
 LEAST_TOKENS = 4

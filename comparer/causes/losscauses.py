@@ -29,8 +29,8 @@ CLOSE = 1e-4
 IGNORED = -100
 """The label that both frameworks leave out by default."""
 MOST_ELEMENTS = 1 << 24
-PASSES = 16
-"""Times that outputs are gone through for one reading of the labels."""
+PASSES = 8
+"""Work for each element of an output, for one reading of the labels."""
 SMOOTH = 0.5
 """Largest label smoothing that anybody uses."""
 DIGITS = 3

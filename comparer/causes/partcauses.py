@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
+from .contrast import NEAR
 from .functioncauses import FUNCTIONS, rounded
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ __all__ = ["exchanged", "halves", "other_rows", "pooled", "unscaled"]
 
 MOST_SOURCES = 4
 """Tensors that may be in the sum, the last ones."""
-MOST_SAMPLES = 4096
-"""Elements on which functions are tried before they are verified on all."""
-WORK = 8
-"""Times that the elements are gone through where one term of a sum is tried."""
+WORK = 2
+"""Work for each element to try one term of a sum."""
 MOST_AXES = 4
 MOST_FIRST = 4
 """Rows of a table that positions may begin at: 0, or 2 as in BART."""
@@ -79,8 +78,7 @@ def _term(sides: Contrast, name: str, array: Array, rest: Array) -> Cause | None
 
 
 def _function(sides: Contrast, name: str, array: Array, rest: Array) -> Cause | None:
-    step = max(1, rest.size // MOST_SAMPLES)
-    some, wanted = array.ravel()[::step], rest.ravel()[::step]
+    some, wanted = sides.some(array), sides.some(rest)
     made = {word: apply(some) for word, apply in FUNCTIONS.items()}
     far = {
         (right, wrong): float(np.linalg.norm(two - one - wanted))
@@ -89,6 +87,8 @@ def _function(sides: Contrast, name: str, array: Array, rest: Array) -> Cause | 
         if right != wrong
     }
     right, wrong = min(far, key=far.__getitem__)
+    if far[right, wrong] > sides.limit * NEAR or not sides.budget.grants(sides.size):
+        return None
     explained = sides.reference + FUNCTIONS[wrong](array) - FUNCTIONS[right](array)
     if not sides.fits(explained):
         return None
@@ -118,6 +118,8 @@ def unscaled(
                 for axis in {1, rest.ndim - 1}:
                     if rest.ndim < 2 or rest.shape[axis] != scale.size:  # noqa: PLR2004
                         continue
+                    if not _may_be_scaled(sides, array, scale, axis):
+                        continue
                     if not sides.budget.grants(WORK * sides.size):
                         return None
                     spread = scale.reshape([-1 if one == axis else 1 for one in range(rest.ndim)])
@@ -134,6 +136,17 @@ def unscaled(
                                 numbers={"weight": vector, "source": name},
                             )
     return None
+
+
+def _may_be_scaled(sides: Contrast, array: Array, scale: Array, axis: int) -> bool:
+    """Tell from some elements whether a tensor may be scaled along an axis on one side only."""
+    some, reference = sides.some(array), sides.some(sides.reference)
+    if not sides.budget.grants(some.size):
+        return False
+    behind = int(np.prod(array.shape[axis + 1 :]))
+    factors = scale.ravel()[np.arange(0, sides.size, sides.step) // behind % scale.size]
+    more = some - factors * some
+    return any(sides.may_be(reference + sign * more, sides.candidate) for sign in (1, -1))
 
 
 def halves(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> list[tuple[str, Array]]:

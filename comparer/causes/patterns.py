@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .cause import Cause, CauseName
-from .contrast import EXPLAINED, little
+from .contrast import EXPLAINED, NEAR, little
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,8 @@ FEW_PER_ENTRY = 4
 """Elements that each entry of a vector must explain to mean something."""
 WIDE = 4
 """Indices from which an axis can be seen to have moved."""
+SORTING = 16
+"""Work for each element to sort both sides."""
 LARGEST_ROOT = 100_000
 SAME, SAME_UNITS = 1e-5, 4.0
 """How far elements in another order may be from the same ones, relative in L2: what rounding did
@@ -208,8 +210,13 @@ def reordered(sides: Contrast) -> Cause | None:
                 text=f"equal after reversing axis {axis} ({sides.axes[axis]})",
                 numbers={"axis": axis},
             )
+    noise = SAME + SAME_UNITS * sides.unit
+    sizes = np.linalg.norm(reference.ravel()), np.linalg.norm(candidate.ravel())
+    most = min(EXPLAINED * sides.error, noise * float(sizes[0])) * NEAR
+    if abs(sizes[1] - sizes[0]) > most or not sides.budget.grants(SORTING * sides.size):
+        return None  # in whatever order, they are as far apart as their lengths at least
     known, found = np.sort(reference, axis=None), np.sort(candidate, axis=None)
-    left, noise = np.linalg.norm(found - known), SAME + SAME_UNITS * sides.unit
+    left = np.linalg.norm(found - known)
     # unrelated samples of one distribution are about 1 / sqrt(size) apart once they are sorted
     is_telling = noise * np.sqrt(known.size) < 1 and left <= EXPLAINED * sides.error
     if known.size > 2 and is_telling and left <= noise * np.linalg.norm(known):  # noqa: PLR2004

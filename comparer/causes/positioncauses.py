@@ -21,8 +21,8 @@ __all__ = ["other_positions"]
 
 MOST_SOURCES = 4
 """Tensors that positions may be added to, the last ones."""
-WORK = 12
-"""Times that the elements are gone through for each tensor."""
+WORK = 4
+"""Work for each element of a tensor."""
 MOST_MOVED = 4
 """Positions by which a table may be off."""
 SEQUENCE = 3

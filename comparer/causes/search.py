@@ -59,8 +59,8 @@ NOISE = 4.0
 question is in which places an error lies."""
 BESIDE = 1e-3
 """Share of the largest error that counts as agreement there."""
-PASSES = 32
-"""Times that the elements are gone through to look at the error as a whole, or where it is."""
+WHOLE, PLACES = 8, 6
+"""Work for each element to look at the error as a whole, and where it is."""
 MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
@@ -114,7 +114,7 @@ class Search:
     def _places(self) -> list[Cause]:
         """Look where the error is: all that is more than rounding, whatever the tolerance."""
         sides = self._contrast
-        if not sides.budget.grants(PASSES * sides.size):
+        if not sides.budget.grants(PLACES * sides.size):
             return []
         noise = NOISE * sides.unit
         size = float(np.sqrt(np.mean(sides.reference**2)))
@@ -232,7 +232,7 @@ class Search:
     def _of_whole(self) -> Iterable[Cause | None]:
         """Look for one change of all elements."""
         sides, layer = self._contrast, self._layer
-        if not sides.budget.grants(PASSES * sides.size):
+        if not sides.budget.grants(WHOLE * sides.size):
             return
         is_state = self._record.role not in CALL_ROLES
         whole = factor(sides) or offset(sides)

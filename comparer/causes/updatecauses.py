@@ -33,8 +33,8 @@ LEFT = 0.02
 """Share of a movement, in L2, that an explanation may leave over, besides rounding."""
 ROUNDING = 4 * 2.0**-24
 """Rounding of a weight when the update is added to it, relative to the weight: float32's."""
-PASSES = 12
-"""Times that a weight's elements are gone through to try one thing."""
+PASSES = 4
+"""Work for each element of a weight to try one thing."""
 FEW = 4
 """Elements that a fit needs."""
 OTHER = 1e-3

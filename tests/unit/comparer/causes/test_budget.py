@@ -11,6 +11,7 @@ import pytest
 from padiff.comparer import CompareSettings, compare, comparison
 from padiff.comparer.causes.budget import MOST_AT_ONCE, USED_UP, Budget
 from padiff.comparer.causes.causes import LOOKING
+from padiff.comparer.causes.causesides import MOST_ELEMENTS
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.html import to_html
 from padiff.comparer.report.json_report import to_json
@@ -168,6 +169,25 @@ def test_every_format_that_names_causes_says_that_some_were_not_looked_for(
     assert USED_UP in str(to_sarif(report))
     assert USED_UP in str(data["origins"])
     assert USED_UP not in to_csv(report)  # a row for each record, without causes
+
+
+def test_the_largest_tensor_that_is_read_is_looked_at_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, source = normal(8, 64, 96, seed=1), normal(2, 3)
+    paths = []
+    for side, wrong in (("a", 0.0), ("b", 1e-2)):
+        built = DumpBuilder().module("", "Net").module("m", "Layer").enter("", inputs=[source])
+        found = made + np.float32(wrong) * normal(*made.shape, seed=2)
+        built.call("m", inputs=[source], outputs=[found])
+        paths.append(built.leave(outputs=[source]).write(tmp_path / side))
+    budget = Budget()
+    monkeypatch.setattr(comparison, "Budget", lambda: budget)
+
+    origin = compare(paths[0], paths[1], CompareSettings()).origins[0]
+
+    assert not origin.causes  # so that all was tried
+    assert (budget.spent - LOOKING) / made.size < (MOST_AT_ONCE - LOOKING) / MOST_ELEMENTS
 
 
 def test_a_budget_is_for_one_comparison(tmp_path: Path) -> None:
