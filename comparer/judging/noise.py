@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ConfigError, DumpFormatError, read_floor
+from padiff.dumpfile import ConfigError, DumpFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,6 +114,8 @@ def _rows(floor: Floor | None, dump: Dump, place: tuple[int, int]) -> Floors | N
 
 
 def _wanted(dump: Dump, name: str) -> Floor:
+    from padiff.dumpfile import read_floor  # noqa: PLC0415 -- options need but the names above
+
     floor = read_floor(dump.path)
     if floor is None:
         raise ConfigError(
