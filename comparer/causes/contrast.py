@@ -140,8 +140,16 @@ class Contrast:
         return float(np.linalg.norm(made - self.some(side))) <= self.limit * NEAR
 
     def is_side(self, made: Array, side: Array) -> bool:
-        """Tell whether something computed is one of the sides, ``reference`` or ``candidate``."""
-        return self.is_reference(made) if side is self.reference else self.fits(made)
+        """Tell whether something computed is one of the sides, ``reference`` or ``candidate``.
+
+        What is left over is little of that side, too: where the other side is much larger, the
+        error is, and next to that anything is like anything small.
+        """
+        is_it = self.is_reference(made) if side is self.reference else self.fits(made)
+        share = max(EXPLAINED, COARSE_UNITS * self.unit)
+        return is_it and bool(
+            np.linalg.norm((made - side).ravel()) <= share * np.linalg.norm(side.ravel())
+        )
 
     def left(self, explained: Array) -> float:
         """Give the share of the error, in L2, that an explanation of the candidate leaves over.

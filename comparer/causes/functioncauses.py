@@ -145,7 +145,10 @@ def gated(sides: Contrast, sources: Sequence[tuple[str, Array]]) -> Cause | None
         sides: What diverged.
         sources: What was at hand, by name, the likeliest last.
     """
-    same = [one for one in sources if one[1].shape == sides.reference.shape]
+    same = [
+        one for one in sources
+        if one[1].shape == sides.reference.shape and np.ptp(one[1])
+    ]  # fmt: skip
     near = same[:1] + same[1:][-MOST_GATES:]
     for place, (name, gate) in enumerate(near):
         for other, (factor_name, factor) in enumerate(near):

@@ -72,22 +72,27 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
     known = outermost(tree.reference_flow, known, call)
     found = outermost(tree.candidate_flow, found, tree.partner_call.get(call))
     sides = (("reference", tree.reference_flow, known), ("candidate", tree.candidate_flow, found))
+    calls = (call, tree.partner_call.get(call))
     feeds = [flow.feed(record) for _, flow, record in sides]
     lines = []
     for position, (name, flow, record) in enumerate(sides):
         mine, other = feeds[position], feeds[1 - position]
         if mine.made in _GLUE and (other.made not in _GLUE or position == 0):
             where = "" if other.made in _GLUE else f"on the {name} "
-            lines.append(f"{where}{_name(flow, record, call)} is {describe_feed(flow, mine)}")
+            lines.append(
+                f"{where}{_name(flow, record, calls[position])} is {describe_feed(flow, mine)}"
+            )
         elif mine.made not in _GLUE and other.made in _GLUE:
             lines.append(f"on the {name} it is {describe_feed(flow, mine)}, unchanged")
     return tuple(sorted(lines, key=lambda line: line.endswith("unchanged")))
 
 
-def _name(flow: Flow, record: RecordInfo, call: int) -> str:
-    """Name a tensor of a call, or of one inside it."""
-    if record.call == call or record.call is None:
+def _name(flow: Flow, record: RecordInfo, call: int | None) -> str:
+    """Name a tensor of a call of its side, or of one inside it; of no call, by its whole path."""
+    if record.call is None or record.call == call:
         return f"{record.role}{record.slot}"
+    if call is None:
+        return name_of(flow.index, record)
     around = flow.index.modules[flow.index.calls[call].module]
     return name_of(flow.index, record, inside=around.path)
 

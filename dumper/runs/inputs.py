@@ -110,7 +110,7 @@ def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
     first = len(inputs.positional)
     free = forward.names[first:]
     is_known = forward.takes_any or not set(forward.names).isdisjoint(inputs.keywords)
-    if is_known or len(inputs.keywords) > len(free):
+    if is_known or not 0 < len(inputs.keywords) <= len(free):
         return inputs
     named = dict(zip(free, inputs.keywords.values(), strict=False))
     return Inputs(positional=inputs.positional, keywords=named)

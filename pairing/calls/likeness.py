@@ -60,7 +60,9 @@ class CallLikeness:
         if not is_possible.any():
             return score
         near, classes = self._near(rows, columns), self._said(self._classes, rows, columns)
-        is_possible &= is_same_kind | (near > 0) | (classes > 0)
+        # Where nothing comes out, as spikes that are all 0, the same goes in.
+        is_given = self._is_given(rows, columns) > 0
+        is_possible &= is_same_kind | (near > 0) | (classes > 0) | is_given
         # A dropout that is not active is no activation, though it gives what that gives.
         is_same_job = self._hands_on[0][rows] == self._hands_on[1][columns]
         is_possible &= is_same_kind | is_same_job | (classes >= 1)

@@ -182,12 +182,26 @@ class _Judge:
         if values[0] is None or values[1] is None:
             return pair
         found = self._repetition(values[0], values[1])
+        if found is None and one is values[0] and 1 in {prod(one.shape), prod(two.shape)}:
+            return self._settle_single(pair, one, two)
         if found is None:
             return self._settle_part(pair, values[0], values[1])
         if one is values[0]:
             return replace(pair, rule=found.values, note=f"repeated: {found.values}")
         rule, other = found.gradients
         return replace(pair, rule=rule, candidate_rule=other, note="gradient of a repeated value")
+
+    def _settle_single(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
+        """Repeat a single number, as a state begins with 0, if the other side has it everywhere."""
+        found = [view.values[record.value or 0].statistics
+                 for view, record in zip(self._views, (one, two), strict=True)]  # fmt: skip
+        least, most = found[0].minimum, found[0].maximum
+        if least is None or not least == most == found[1].minimum == found[1].maximum:
+            return pair
+        steps = ["take 0"] * len(one.shape)
+        ones = " ".join("1" * len(two.shape))
+        steps += [f"reshape {ones}", "expand"] if ones else []
+        return replace(pair, rule=Rule.parse(" | ".join(steps)), note="one number everywhere")
 
     def _settle_part(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
         """Take the part of a tensor that counts, where the other side makes no more."""

@@ -246,6 +246,8 @@ def _explain(
         return Absence.MISSING, f"no counterpart of {path + record.slot!r} on the {there}"
     if record.value is None:
         return Absence.SKIPPED, "it holds no tensor"
+    if record.role in CALL_ROLES and 0 in record.shape:
+        return Absence.SKIPPED, "it holds no element"
     is_root = view.calls[record.call].parent is None
     if record.value in judged and not (is_root and record.role is Role.OUTPUT):
         return Absence.COVERED, f"value judged at {view.name_of(judged[record.value])}"
@@ -253,6 +255,8 @@ def _explain(
     known = hidden_reason(view, record.call, partners.of, other) or partners.hidden.get(record.call)
     if partner is not None and not is_root and _is_none(other, partner, record):
         known = f"None on the {there}"
+    elif partner is not None and not is_root and _is_empty(other, partner, record):
+        known = f"without elements on the {there}"
     if known is not None:
         return Absence.SKIPPED, known
     path = view.path(record.call) or "(root)"
@@ -270,6 +274,12 @@ def _is_none(other: View, call: int, record: RecordInfo) -> bool:
     literals = other.calls[call].literals
     place = f"{forward}{record.slot}"
     return place in literals and literals[place] is None
+
+
+def _is_empty(other: View, call: int, record: RecordInfo) -> bool:
+    """Tell whether the other side's call has a tensor without elements there: a state to begin."""
+    found = other.select(call, record.role)
+    return any(one.slot == record.slot and 0 in one.shape for one in found)
 
 
 def _is_near(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -> bool:

@@ -95,6 +95,7 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
     if prod(one.shape) != prod(two.shape):
         is_output = one.role in {Role.OUTPUT, Role.GRAD_OUTPUT}
         is_like = may_repeat(one.shape, two.shape) or may_be_part(one.shape, two.shape)
+        is_like = is_like or 1 in {prod(one.shape), prod(two.shape)}
         return WEAKEST if is_equal_slot and (is_output or is_like) else 0.0
     score = 1.0 + 0.5 * (one.shape == two.shape)
     if is_equal_slot:

@@ -163,6 +163,95 @@ def test_a_fault_in_code_is_named_at_the_container_that_is_given_the_same(tmp_pa
     assert _place(_compared(tmp_path, one, two)) == "1"
 
 
+class _Network(nn.Module):
+    """The activation is a module, or a function."""
+
+    def __init__(self, *, is_module: bool, approximate: str = "none") -> None:
+        super().__init__()
+        self.up, self.down = nn.Conv1d(WIDTH, WIDTH, 1), nn.Conv1d(WIDTH, WIDTH, 1)
+        self.act = nn.GELU() if is_module else None
+        self.approximate = approximate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.up(x)
+        if self.act is None:
+            made = nn.functional.gelu(made, approximate=self.approximate)
+        else:
+            made = self.act(made)
+        found: torch.Tensor = x + self.down(made)
+        return found
+
+
+def test_code_of_the_side_with_fewer_calls_is_described_by_its_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    one = nn.Sequential(*(_Network(is_module=True) for _ in range(6)))
+    two = nn.Sequential(*(_Network(is_module=False) for _ in range(6)))
+    two.load_state_dict(one.state_dict())
+    list(two.children())[5].approximate = "tanh"  # type: ignore[assignment]
+    _compared(tmp_path, one, two)
+
+    result = compare(tmp_path / "one", tmp_path / "two", CompareSettings(atol=1e-7))
+
+    assert _place(result) == "5"
+    assert any("gelu by tanh" in line for line in result.origins[0].evidence)
+
+
+class _Spiking(nn.Module):
+    """A neuron whose state begins without elements, as one number, or as zeros."""
+
+    def __init__(self, *, begin: tuple[int, ...], name: str, decay: float = 0.9) -> None:
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, 4)
+        self.cells = nn.ModuleDict({name: _Cell(decay) if name == "lif" else _Leaky(decay)})
+        self.begin, self.name = begin, name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state, found = x.new_zeros(self.begin), []
+        for step in range(5):
+            spikes, state = self.cells[self.name](self.fc(x[..., step]), state)
+            found.append(spikes + state)
+        return torch.stack(found)
+
+
+class _Cell(nn.Module):
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        state = x if state.numel() == 0 else self.decay * state + x
+        return (state > 100.0).to(x.dtype), state
+
+
+class _Leaky(_Cell):
+    """Under another name."""
+
+
+@pytest.mark.parametrize("begin", [(0,), (), (2, 4)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_states_that_begin_otherwise_are_no_divergence(
+    tmp_path: Path, *, begin: tuple[int, ...], turned: bool
+) -> None:
+    """No spike comes out: what goes in tells which neuron is which."""
+    torch.manual_seed(0)
+    one, two = _Spiking(begin=begin, name="lif"), _Spiking(begin=(2, 4), name="n")
+    two.load_state_dict(one.state_dict())
+    pair = (two, one) if turned else (one, two)
+
+    result = _compared(tmp_path, *pair)
+
+    assert result.verdict is Verdict.MATCH, result.reasons
+
+
+def test_a_neuron_with_another_decay_is_named(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    one = _Spiking(begin=(0,), name="lif")
+    two = _Spiking(begin=(2, 4), name="n", decay=0.95)
+    two.load_state_dict(one.state_dict())
+
+    assert _place(_compared(tmp_path, one, two)) == "cells.lif"
+
+
 def _compared(tmp_path: Path, one: nn.Module, two: nn.Module) -> Comparison:
     for name, model in (("one", one), ("two", two)):
         with record(model, name=name, out=tmp_path):

@@ -98,3 +98,12 @@ def test_what_the_candidate_made_earlier_is_known(tmp_path: Path) -> None:
 
     assert names(result) == ["combination"]
     assert "the reference is first output, the candidate other output" in result.causes[0].text
+
+
+def test_next_to_a_large_difference_not_anything_is_a_function(tmp_path: Path) -> None:
+    """Pictures that are divided by 255 are no sigmoids of those that are not."""
+    pixels = np.round(np.abs(TOKENS) * 80).astype(np.float32)
+
+    result = origin(pixels / np.float32(255), pixels, tmp_path, source=pixels)
+
+    assert not any("sigmoid" in line for line in result.evidence)

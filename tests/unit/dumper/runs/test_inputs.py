@@ -176,3 +176,9 @@ def test_names_go_behind_what_has_a_position_and_any_name_may_be_taken() -> None
 
     assert renamed(inputs, named("a", "b")).keywords == {"b": 1}
     assert renamed(inputs, ANYTHING) is inputs
+
+
+def test_where_nothing_has_a_name_nothing_is_said() -> None:
+    inputs = Inputs(positional=(IDS,))
+
+    assert renamed(inputs, named("a")) is inputs
