@@ -118,10 +118,23 @@ def test_judging_again_is_comparing_again(
     for pair, judged in zip(again.pairs, measured, strict=True):
         if judged.reference and judged.reference.address.role not in GRADIENT_ROLES:
             assert pair.outcome is not Outcome.UNDECIDED
-        if pair.outcome is not Outcome.UNDECIDED:
+        if pair.outcome is not Outcome.UNDECIDED and judged.verdict is not Verdict.SKIPPED:
             assert pair.agrees is (judged.verdict is not Verdict.DIVERGED)
-    if again.reasons or not again.undecided:
+    rests_on_others = any(judged.verdict is Verdict.SKIPPED for judged in measured)
+    if not rests_on_others and (again.reasons or not again.undecided):
         assert bool(again.reasons) is (wanted.verdict is Verdict.DIVERGED)
+
+
+def test_what_another_record_excuses_counts_as_diverged_again() -> None:
+    none, off = np.zeros(2, np.float32), np.array([0, 0.375], np.float32)
+    before = CompareSettings(rules=(ToleranceRule(pattern="fc", atol=0.25, role=Role.OUTPUT),))
+
+    again, wanted = both((none, none, off, none), before, 1.0, None)
+
+    judged = wanted.steps[0].pairs[3]
+    assert judged.verdict is Verdict.SKIPPED
+    assert "handed on" in judged.reason
+    assert [pair.outcome for pair in again.pairs[:2]] == [Outcome.DIVERGED, Outcome.MATCH]
 
 
 @settings(BUSY, max_examples=150)
