@@ -20,7 +20,7 @@ from .unit_keys import nearest
 from .weight_plan import Alternative, WeightChoice, WeightPair, WeightWay
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from .inventory import Entry, Inventory, UnitPair
 
@@ -48,7 +48,7 @@ class Lone:
 def pair_lone(
     sides: tuple[Inventory, Inventory],
     units: Sequence[UnitPair],
-    scopes: tuple[Mapping[int, int], Mapping[int, int]],
+    scopes: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]],
     pairs: Iterable[WeightPair],
 ) -> Lone:
     """Pair what is left of one size in classes or containers that are partners.
@@ -56,10 +56,12 @@ def pair_lone(
     Args:
         sides: Both sides.
         units: The paired classes.
-        scopes: A common number of each two modules that are partners around something paired.
+        scopes: Gives a common number of each two modules that are partners around something paired.
         pairs: The parameters that are paired already.
     """
     known = list(pairs)
+    if not all(_any_left(*both) for both in zip(sides, _taken(known), strict=True)):
+        return Lone(pairs=(), choices=())
     found: list[WeightPair] = []
     choices: list[WeightChoice] = []
     classes = (
@@ -73,20 +75,32 @@ def pair_lone(
             if not unit.is_laid_out
             if (scope := table.get(unit.module.id, nearest(side, unit, table))) is not None
         }
-        for side, table in zip(sides, scopes, strict=True)
+        for side, table in zip(sides, scopes(), strict=True)
     ]
     for tables in (classes, around):
-        paired = [*known, *found]
-        taken = (
-            {record for pair in paired for record in pair.reference},
-            {pair.candidate for pair in paired},
-        )
+        taken = _taken([*known, *found])
         ours, theirs = (_left(*both) for both in zip(sides, tables, taken, strict=True))
         for place in sorted(ours.keys() & theirs.keys()):
             made, choice = _between(ours[place], theirs[place])
             found += made
             choices += choice
     return Lone(pairs=tuple(found), choices=tuple(choices))
+
+
+def _taken(pairs: Sequence[WeightPair]) -> tuple[set[int], set[int]]:
+    return {record for pair in pairs for record in pair.reference}, {
+        pair.candidate for pair in pairs
+    }
+
+
+def _any_left(side: Inventory, taken: Container[int]) -> bool:
+    """Tell whether anything of users' own classes has no partner."""
+    return any(
+        entry.record.id not in taken and not entry.is_buffer
+        for unit in side.units
+        if not unit.is_laid_out
+        for entry in unit.entries
+    )
 
 
 def _left(side: Inventory, table: Mapping[int, int], taken: Container[int]) -> _Places:

@@ -10,6 +10,7 @@ from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
 
+from .buffers import buffer_notes
 from .class_rule import registered_classes, unused_rules
 from .entry_pairs import EntryPairs, bare_matrices
 from .equal import plan_equal
@@ -105,7 +106,7 @@ def plan_by_search(
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
-    lone = pair_lone(sides, search.pairs, search.scopes(), pairs)
+    lone = pair_lone(sides, search.pairs, search.scopes, pairs)
     pairs += lone.pairs
     pairs = turned_alike(sides, _with_tied(sides, pairs))
     joined = {record for choice in fused.choices for record in choice.candidates}
@@ -118,6 +119,7 @@ def plan_by_search(
             *fused.notes,
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
+            *buffer_notes(sides, pairs),
         ),
         choices=(*fused.choices, *lone.choices, *turn_choices(sides[1], open_rules)),
     )
