@@ -103,13 +103,16 @@ class Search:
         for group in (self._of_layer, self._of_inputs, self._of_part, self._of_whole):
             found = [cause for cause in group() if cause is not None]
             if found:
-                # where elements lie in any other order says nothing of what was done to them
-                is_order = all(
-                    cause.name is CauseName.PERMUTED and cause.numbers for cause in found
-                )
-                return [*found, *self._places()] if is_order else found
+                is_order = all(cause.name is CauseName.PERMUTED for cause in found)
+                return [*found, *self._places_of(found)] if is_order else found
         rounding = lower_precision(sides)
         return self._places() or ([] if rounding is None else [rounding])
+
+    def _places_of(self, orders: Sequence[Cause]) -> list[Cause]:
+        """Look where another order is; where any other one begins or ends is no mask."""
+        is_known = all(cause.numbers for cause in orders)
+        ends = {CauseName.HEAD, CauseName.TAIL}
+        return [cause for cause in self._places() if is_known or cause.name not in ends]
 
     def _places(self) -> list[Cause]:
         """Look where the error is: all that is more than rounding, whatever the tolerance."""

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.layer_pairs import TOKENS, Array, changed, names, normal, origin
+from tests.support.layer_pairs import IMAGE, TOKENS, Array, changed, names, normal, origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,3 +55,13 @@ def test_the_profile_says_where(tmp_path: Path) -> None:
     assert [axis.name for axis in result.profile] == ["batch", "token", "feature"]
     assert [axis.mismatched for axis in result.profile] == [(0, 1), (2, 3, 4, 5), (3,)]
     assert result.profile[1].max_abs[:2] == (0.0, 0.0)
+
+
+def test_where_elements_lie_in_another_order_is_said(tmp_path: Path) -> None:
+    found = IMAGE.copy()
+    found[:, 1] = np.random.default_rng(7).permutation(found[:, 1].ravel()).reshape(2, 9, 9)
+
+    causes = [cause.text for cause in origin(IMAGE, found, tmp_path).causes]
+
+    assert causes[0] == "the same elements in another order"
+    assert causes[1].startswith("only in channel 1 of 4")
