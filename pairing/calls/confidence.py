@@ -19,7 +19,7 @@ from .rivals import RatedSide
 from .weighing import Weighing
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from padiff.pairing.view import View
     from padiff.pairing.weights.matching import Matching
@@ -72,33 +72,39 @@ def rate_calls(
     calls: CallPairs,
     modules: Iterable[ModulePair],
     proofs: Proofs,
-) -> Iterator[CallPair]:
+) -> list[CallPair]:
     """Say how sure each pair of calls is.
 
     As sure as the modules are, and certain where the call itself is proven. One instance that runs
     three times has only one partner among three instances: there outputs decide, or the user.
     """
     known = {(pair.reference, pair.candidate): pair for pair in modules}
-    for one, two in calls:
-        modules_ = reference.calls[one].module, candidate.calls[two].module
-        pair = known.get(modules_)
-        others: tuple[int, ...] = ()
-        if calls.by[one] is PairedBy.MAP or one in proofs.proven:
-            sure = 1.0
-        else:
-            sure = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
-            if one in proofs.rivals and calls.by[one] is not PairedBy.NAME:
-                sure = min(sure, IN_ORDER)  # one of several calls, and nothing says which
-            others = tuple(call for call in proofs.rivals.get(one, ()) if call != two)
-            if sure < 1.0 and not others and pair is not None:
-                others = _same_turn(candidate, two, pair.alternatives)
-        yield CallPair(
-            reference=one,
-            candidate=two,
-            paired_by=calls.by[one],
-            confidence=sure,
-            alternatives=() if sure >= 1.0 else others,
-        )
+    pairs = list(calls)
+    by = [calls.by[one] for one, _ in pairs]
+    sure = [1.0] * len(pairs)
+    others: list[tuple[int, ...]] = [()] * len(pairs)
+    for place, (one, two) in enumerate(pairs):
+        if one in proofs.proven or by[place] is PairedBy.MAP:
+            continue
+        pair = known.get((reference.calls[one].module, candidate.calls[two].module))
+        share = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
+        if one in proofs.rivals and by[place] is not PairedBy.NAME:
+            share = min(share, IN_ORDER)  # one of several calls, and nothing says which
+        sure[place] = share
+        if share < 1.0:
+            rivals = tuple(call for call in proofs.rivals.get(one, ()) if call != two)
+            if not rivals and pair is not None:
+                rivals = _same_turn(candidate, two, pair.alternatives)
+            others[place] = rivals
+    return build_all(
+        CallPair,
+        len(pairs),
+        reference=[one for one, _ in pairs],
+        candidate=[two for _, two in pairs],
+        paired_by=by,
+        confidence=sure,
+        alternatives=others,
+    )
 
 
 def _by_outputs(reference: View, one: int, candidate: View, two: int) -> float:

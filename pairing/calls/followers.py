@@ -5,7 +5,7 @@ Gradients, the weight after the update, and what the optimizer keeps for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -69,11 +69,19 @@ def follow(
         known = tuple(partner for partner in partners if partner is not None)
         if len(known) != len(sources):
             continue
-        if _has_layout(reference, candidate, pair, (known, follower)):
-            yield replace(pair, reference=known, candidate=follower)
-        elif len(known) == 1 and _has_equal_size(reference, candidate, (known, follower)):
-            # One number for the whole weight.
-            yield replace(pair, reference=known, candidate=follower, rule=IDENTITY)
+        rule = pair.rule
+        if not _has_layout(reference, candidate, pair, (known, follower)):
+            if len(known) != 1 or not _has_equal_size(reference, candidate, (known, follower)):
+                continue
+            rule = IDENTITY  # one number for the whole weight
+        yield RecordPair(
+            reference=known,
+            candidate=follower,
+            paired_by=pair.paired_by,
+            rule=rule,
+            candidate_rule=pair.candidate_rule,
+            note=pair.note,
+        )
 
 
 def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from padiff.dumpfile import Role
 from padiff.pairing.names import words_of
-from padiff.pairing.tensors.sketch import closeness, sketches_of
+from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 from padiff.pairing.wordtable import WordTable
 
 if TYPE_CHECKING:
@@ -42,11 +43,15 @@ class CallLikeness:
         self._hands_on = _of_both(views, _hands_on, np.bool_)
         outputs = [sketches_of(view, range(len(view.calls)), Role.OUTPUT) for view in views]
         self._outputs = outputs[0], outputs[1]
-        inputs = [sketches_of(view, range(len(view.calls)), Role.INPUT) for view in views]
-        self._inputs = inputs[0], inputs[1]
         modules = reference.modules, candidate.modules
         self._classes = WordTable(*([words_of(one.class_name) for one in side] for side in modules))
         self._paths = WordTable(*([words_of(one.path) for one in side] for side in modules))
+
+    @cached_property
+    def _inputs(self) -> tuple[Sketches, Sketches]:
+        """What calls are given, once that is asked."""
+        one, two = (sketches_of(view, range(len(view.calls)), Role.INPUT) for view in self.views)
+        return one, two
 
     def free(self, rows: Places, columns: Places) -> Floats:
         """Score calls without parameters; above 0 they may be partners."""

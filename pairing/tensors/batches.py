@@ -132,6 +132,8 @@ def with_batches(
                 open_.append(runs)
         for group in _groups(big, small, open_):
             made += _records(big, small, group, is_turned=is_turned)
+    if not made:
+        return list(pairs)
     taken = {one for pair in made for one in pair.reference}, {pair.candidate for pair in made}
     kept = [
         pair
@@ -156,6 +158,8 @@ def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence
     if whole is None or part is None:
         return False
     if count == 1:
+        if whole.shape == part.shape:
+            return False
         return _count(whole.shape, part.shape) > 1 and bool(_forms(whole.shape, part.shape, 1))
     is_all = len(wholes) == 1 or _count(whole.shape, part.shape) == count
     return is_all and bool(_forms(whole.shape, part.shape, count))

@@ -75,11 +75,8 @@ def pair_strays(reference: View, candidate: View, pairs: Sequence[RecordPair]) -
 
 def _strays(view: View, judged: Container[int | None], *, is_backward: bool) -> list[_Stray]:
     """List the distinct floating values without a pair by their minimum; constants tell nothing."""
-    open_ = {
-        value.id
-        for value, is_telling in zip(view.values, view.telling, strict=True)
-        if is_telling and value.id not in judged and "float" in value.dtype
-    }
+    left = [value for value in range(len(view.values)) if value not in judged]
+    open_ = {one for one in left if view.telling[one] and "float" in view.values[one].dtype}
     found: dict[int, _Stray] = {}
     for record in view.records if open_ else ():
         value = record.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.followers import follow, followers_of, one_sided
 from padiff.pairing.result import Absence, ModulePair, RecordPair, SideName, UnmatchedRecord
 
@@ -44,9 +45,9 @@ def pair_owned(
     plan = plan_weights(reference.side, candidate.side, modules=modules, map_file=map_file)
     sides = followers_of(reference), followers_of(candidate)
     pairs: list[RecordPair] = []
-    for found in plan.pairs:
-        made = _pair(found)
-        pairs += [made, *follow(reference, candidate, sides, made)]
+    for made in _pairs(plan.pairs):
+        pairs.append(made)
+        pairs += follow(reference, candidate, sides, made)
     alone: list[UnmatchedRecord] = []
     for one in plan.alone:
         followers = sides[one.side is SideName.CANDIDATE].get(one.record).values()
@@ -61,12 +62,17 @@ def pair_owned(
     return Owned(pairs=tuple(pairs), alone=tuple(alone), notes=plan.notes)
 
 
-def _pair(found: WeightPair) -> RecordPair:
-    note = "ambiguous" if found.is_ambiguous else ""
-    return RecordPair(
-        reference=found.reference,
-        candidate=found.candidate,
-        paired_by=found.paired_by,
-        rule=found.rule,
-        note=": ".join(filter(None, (note, found.note))),
+def _pairs(found: Sequence[WeightPair]) -> list[RecordPair]:
+    """Make the pairs of a plan pairs of records."""
+    return build_all(
+        RecordPair,
+        len(found),
+        reference=[one.reference for one in found],
+        candidate=[one.candidate for one in found],
+        paired_by=[one.paired_by for one in found],
+        rule=[one.rule for one in found],
+        note=[
+            ": ".join(filter(None, ("ambiguous", one.note))) if one.is_ambiguous else one.note
+            for one in found
+        ],
     )
