@@ -42,7 +42,10 @@ class Content(StrEnum):
     @property
     def rank(self) -> int:
         """Give how much there is of a value, in order."""
-        return tuple(Content).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {content: rank for rank, content in enumerate(Content)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
