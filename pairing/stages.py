@@ -70,9 +70,7 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
     found = pair_call_records(views[0], views[1], calls, ends)
     found = with_batches(views[0], views[1], partners, calls, found)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
-    found += pair_joined(views[0], views[1], calls, owned.pairs)
-    found += pair_packed(views[0], views[1], calls, owned.pairs)
-    found += pair_strays(views[0], views[1], found)
+    found += _joined_or_stray(views, calls, owned.pairs, found)
     records = [*found, *pair_root_records(*views), *owned.pairs]
     ignored = ignored_records(views, mapped)
     records, dropped = without_ignored(views, records, ignored)
@@ -95,6 +93,17 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
         same_structure=is_same_structure(*views),
         notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks))),
     )
+
+
+def _joined_or_stray(
+    views: tuple[View, View],
+    calls: CallPairs,
+    weights: Sequence[RecordPair],
+    found: Sequence[RecordPair],
+) -> list[RecordPair]:
+    """Pair what several calls make together, and then what no partner of its call was found for."""
+    made = [*pair_joined(*views, calls, weights), *pair_packed(*views, calls, weights)]
+    return [*made, *pair_strays(*views, [*found, *made])]
 
 
 def _aligned(

@@ -2,7 +2,7 @@
 
 Threads would gain little: each of some twenty calls of numpy in a block takes 5 to 40 us and then
 waits for the interpreter, which another thread holds, and waking up takes 40 us again. On two
-cores, two threads measured 1.0 to 1.3 times as much as one, and two processes 1.9 times.
+cores, two threads measured 0.9 to 1.2 times as much as one, and two processes 1.9 times.
 
 What a process does not give back, for whatever reason, is measured by whoever asked for it: errors
 come up there.
