@@ -1,8 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-PACKAGES := cli comparer dumper dumpfile pairing
-CODE := api $(PACKAGES) tests benchmarks examples
+CODE := api cli comparer dumper dumpfile pairing program tests benchmarks examples
 PYTHON ?= python3
 VENV ?= .venv/dev
 BIN := $(VENV)/bin
@@ -11,7 +10,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint cons
 TESTS ?= tests
 JOBS ?= auto
 
-.PHONY: help demo test pairs slow check format lint links types arch cov bench localisation golden changelog build clean
+.PHONY: help demo test pairs slow check format lint types arch cov bench localisation golden changelog build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -52,17 +51,11 @@ lint: $(VENV)/.ready  ## check style
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 
-# mypy and import-linter name modules after folders, so show them the folders under padiff/.
-links:
-	mkdir -p build/types/padiff
-	for p in $(PACKAGES); do ln -sfn ../../../$$p build/types/padiff/$$p; done
-	for f in api/*.py api/py.typed; do ln -sfn ../../../$$f build/types/padiff/$$(basename $$f); done
+types: $(VENV)/.ready  ## check types
+	$(BIN)/mypy
 
-types: $(VENV)/.ready links  ## check types
-	$(BIN)/mypy | sed 's|^build/types/padiff/||'
-
-arch: $(VENV)/.ready links  ## check the import contracts
-	PYTHONPATH=build/types $(BIN)/lint-imports
+arch: $(VENV)/.ready  ## check the import contracts
+	PYTHONPATH=src $(BIN)/lint-imports
 
 cov: $(VENV)/.ready  ## measure test coverage
 	$(BIN)/coverage erase
@@ -87,4 +80,4 @@ build: $(VENV)/.ready  ## build wheel and sdist into dist/
 	$(BIN)/python -m build
 
 clean:  ## remove everything that make made, environments included
-	rm -rf build dist *.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv padiff_dump
+	rm -rf build dist src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv padiff_dump

@@ -9,7 +9,7 @@ out=${DEMO_OUT:-padiff_dump}
 environment() {  # environment NAME PACKAGE...
   local folder=.venv/demo-$1
   shift
-  if [ ! -e "$folder/.ready" ]; then
+  if [ ! "$folder/.ready" -nt pyproject.toml ]; then
     echo "setting up $folder" >&2
     "$PYTHON" -m venv "$folder"
     for package in "$@" --editable=.; do

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("cli", "comparer", "dumper", "dumpfile", "pairing")
+FOLDERS = ("cli", "comparer", "dumper", "dumpfile", "pairing", "program")
 
 BLOCKED_IMPORTS = """
 import importlib, sys

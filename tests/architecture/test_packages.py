@@ -1,46 +1,94 @@
-"""The unusual packaging: folder ``X`` is package ``padiff.X``, ``api`` is ``padiff``."""
+"""The unusual packaging: folder ``X`` is package ``padiff.X``, ``api`` is ``padiff``, by links."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
-import tomllib
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("cli", "comparer", "dumper", "dumpfile", "pairing")
+LINKS = ROOT / "src" / "padiff"
+NOT_PACKED = {"api", "benchmarks", "tests"}
+FOLDERS = sorted({init.parent.name for init in ROOT.glob("*/__init__.py")} - NOT_PACKED)
 
 
-def packages_in_folders() -> set[str]:
-    found = {"padiff"}
-    for folder in FOLDERS:
-        for init in (ROOT / folder).rglob("__init__.py"):
-            found.add("padiff." + ".".join(init.parent.relative_to(ROOT).parts))
-    return found
+def expected_links() -> dict[str, str]:
+    """Return what has to be linked below ``src/padiff``, with the targets of the links."""
+    files = [path.name for path in (ROOT / "api").iterdir() if path.is_file()]
+    return {
+        **{name: f"../../api/{name}" for name in files},
+        **{name: f"../../{name}" for name in FOLDERS},
+    }
 
 
-def test_every_folder_with_code_is_a_declared_package() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+def test_every_package_and_every_file_of_the_api_has_its_link() -> None:
+    assert len(FOLDERS) > 4
 
-    assert set(declared["packages"]) == packages_in_folders()
-    assert {path for path in declared["package-dir"].values() if path != "api"} == set(FOLDERS)
+    found = {
+        path.name: str(path.readlink()) if path.is_symlink() else "no link"
+        for path in LINKS.iterdir()
+        if path.name != "__pycache__"
+    }
+
+    assert found == expected_links()
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    folders = {file.parent for name in FOLDERS for file in (ROOT / name).rglob("*.py")}
+
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
 def test_there_is_no_folder_that_would_shadow_the_package() -> None:
     assert not (ROOT / "padiff").exists()
 
 
+def test_the_editable_install_is_found_from_above_a_clone_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "padiff" / "dumper").mkdir(parents=True)
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import padiff; print(callable(padiff.record))"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_a_type_checker_in_another_project_finds_the_types(tmp_path: Path) -> None:
+    script = tmp_path / "port.py"
+    script.write_text("import padiff\n\nreveal_type(padiff.record)\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", script.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "padiff.dumper.recording.recorder.Recorder" in done.stdout
+
+
+def build_wheel(source: Path, out: Path) -> zipfile.ZipFile:
+    """Build a wheel of a source folder or archive."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
+    subprocess.run([*command, "--wheel-dir", str(out), str(source)], check=True)
+    return zipfile.ZipFile(next(out.glob("*.whl")))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    out = tmp_path_factory.mktemp("wheel")
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # setuptools would pack what it left
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
-    subprocess.run([*command, "--wheel-dir", str(out), str(ROOT)], check=True)
-    return zipfile.ZipFile(next(out.glob("*.whl")))
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 def test_wheel_holds_every_source_file_and_nothing_else(wheel: zipfile.ZipFile) -> None:
@@ -52,9 +100,25 @@ def test_wheel_holds_every_source_file_and_nothing_else(wheel: zipfile.ZipFile) 
     assert (page / "uPlot.LICENSE.txt").is_file()
     expected |= {f"padiff/{path.relative_to(ROOT).as_posix()}" for path in page.iterdir()}
 
-    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    packed = sorted(name for name in wheel.namelist() if ".dist-info/" not in name)
 
-    assert packed == expected
+    assert packed == sorted(expected)
+
+
+def test_source_archive_holds_no_links_and_makes_the_same_wheel(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    archive = next(tmp_path.glob("*.tar.gz"))
+
+    again = build_wheel(archive, tmp_path / "wheel")
+
+    with tarfile.open(archive) as members:
+        assert [item.name for item in members if item.issym() or item.islnk()] == []
+    assert {item.filename: item.CRC for item in again.infolist() if ".py" in item.filename} == {
+        item.filename: item.CRC for item in wheel.infolist() if ".py" in item.filename
+    }
 
 
 def test_wheel_requires_no_framework(wheel: zipfile.ZipFile) -> None:
