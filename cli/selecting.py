@@ -25,7 +25,8 @@ _OPTIONS = (
         "phases",
         type=click.Choice([str(phase) for phase in Phase]),
         multiple=True,
-        help="Only this phase; may repeat.",
+        help="Report only this phase; may repeat. Earlier phases are still judged, so that what "
+        "merely follows from them is not blamed.",
     ),
     click.option(
         "--include",

@@ -38,7 +38,7 @@ from .locating.moved import excuse_moved
 from .locating.repeated import excuse_repeated
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
-from .narrow import narrow
+from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
 from .remarks import name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, StepComparison, Verdict
@@ -254,14 +254,21 @@ def _compare_files(
         located = explain(located, tree, known, found, told, run.budget)
         located = explain_weight_gradients(located, tree, (known, found), before, run.budget)
         located = add_call_facts(located, known, found)
-    return _result_of_step(known, found, pairing, judgement, located)
+    return _result_of_step(known, found, pairing, judgement, located, settings.phases)
 
 
 def _result_of_step(
-    known: StepFile, found: StepFile, pairing: Pairing, judgement: Judgement, located: Located
+    known: StepFile,
+    found: StepFile,
+    pairing: Pairing,
+    judgement: Judgement,
+    whole: Located,
+    phases: Sequence[Phase] | None,
 ) -> _StepResult:
     """Put together what was found of a step; what reports alone need is made when they do."""
     sides = known.index, found.index
+    judgement, located, earlier = reported(judgement, whole, phases)
+    told = replace(located, divergences=whole.divergences)
     coverages = count_coverage(judgement, *sides)
     tree = TreeRows(partial(merge_trees, pairing, *sides, located.pairs, located.divergences))
     if located.divergences:
@@ -275,7 +282,7 @@ def _result_of_step(
         coverage_reference=coverages[0],
         coverage_candidate=coverages[1],
         same_structure=pairing.same_structure,
-        notes=notes_of_step(known, found, pairing, located),
+        notes=(*earlier, *notes_of_step(known, found, pairing, told)),
         pairing=_later(paired_modules, located, pairing, *sides),
         calls=_later(paired_calls, located, pairing, *sides),
         records=judgement.records,

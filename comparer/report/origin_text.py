@@ -103,7 +103,7 @@ def _when(found: Divergence, comparison: Comparison) -> str:
     if end is not None and len(comparison.steps) > 1:
         words.append(f"step {end.address.step}, rank {end.address.rank}")
     if found.kind is Kind.INHERITED:
-        words.append("inherited: what it came from was not recorded")
+        words.append("inherited: its origin is not in this report")
     return ", ".join(words)
 
 

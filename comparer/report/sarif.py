@@ -21,7 +21,7 @@ _LIMIT = 4000
 """Characters of a message."""
 _RULES = {
     "padiff/origin": "A module whose inputs agree computes something else than the reference.",
-    "padiff/divergence": "A module diverged; what it came from was not recorded.",
+    "padiff/divergence": "A module diverged; its origin is not in this report.",
     "padiff/verdict": "The comparison as a whole diverged.",
 }
 
