@@ -76,8 +76,8 @@ def _processes(folder: Path, *, rounds: int) -> Iterator[Figure]:
 def _sparse(folder: Path, *, mebibytes: int) -> Iterator[Figure]:
     """Compare two large dumps whose elements are holes in their files."""
     tensors = mebibytes * _MIB // _SPARSE_BYTES
-    for digest in (1, 2):
-        write_sparse(folder / f"sparse {digest}", tensors, _SPARSE_BYTES // 4, digest=digest)
+    for seed in (1, 2):
+        write_sparse(folder / f"sparse {seed}", tensors, _SPARSE_BYTES // 4, seed=seed)
     idle = _compare(folder, "", "")
     found = _compare(folder, "sparse 1", "sparse 2")
     yield Figure(

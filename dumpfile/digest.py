@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import xxhash
 
 from .dtypes import DTYPE_NAMES, Array, dtype_name, raw_bytes
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{32}")
 """What a digest looks like."""
+
+PART_BYTES = 64 << 20
+"""What is digested of a mapped array before its pages are given back."""
 
 _STARTS = {name: xxhash.xxh3_128(name.encode() + b"\0") for name in DTYPE_NAMES}
 
@@ -49,4 +56,21 @@ def digest_of_bytes(data: memoryview, dtype: str) -> str:
     """
     digest = _STARTS[dtype].copy()
     digest.update(data)
+    return digest.hexdigest()
+
+
+def digest_of_mapped(data: memoryview, dtype: str, *, release: Callable[[], None]) -> str:
+    """Digest raw bytes that may lie in a mapped file, without filling the memory with them.
+
+    Args:
+        data: The elements, little-endian.
+        dtype: Name of their dtype.
+        release: Gives back the memory of what was read; called behind each whole part.
+    """
+    if len(data) <= PART_BYTES:
+        return digest_of_bytes(data, dtype)
+    digest = _STARTS[dtype].copy()
+    for start in range(0, len(data), PART_BYTES):
+        digest.update(data[start : start + PART_BYTES])
+        release()
     return digest.hexdigest()

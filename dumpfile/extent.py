@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
 from .plainfile import check_plain_file
@@ -48,6 +49,8 @@ class Extent:
     """Number of elements, at least 1."""
     dtype: str
     """Name of their dtype."""
+    digest: str
+    """Of them, by which damage shows."""
 
     @property
     def nbytes(self) -> int:
@@ -60,12 +63,14 @@ class MappedFiles:
     """Maps each file once, and gives elements of it without a copy."""
 
     _maps: dict[str, mmap.mmap] = field(default_factory=dict)
+    _sound: set[Extent] = field(default_factory=set)
+    """Those whose elements have their digest."""
 
     def array(self, extent: Extent) -> npt.NDArray[Any]:
         """Give the elements, read-only, in one dimension.
 
         Raises:
-            DumpFormatError: The file is not the one that was meant.
+            DumpFormatError: The file is not the one that was meant, or damaged.
             OSError: It cannot be read.
         """
         held = self._maps.get(extent.path)
@@ -78,7 +83,17 @@ class MappedFiles:
                 held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._maps[extent.path] = held
         dtype = numpy_dtype(extent.dtype)
-        return np.frombuffer(held, dtype=dtype, count=extent.size, offset=extent.start)
+        array = np.frombuffer(held, dtype=dtype, count=extent.size, offset=extent.start)
+        if extent not in self._sound:
+            data = array.view(np.uint8).data
+            found = digest_of_mapped(data, extent.dtype, release=self.release_pages)
+            if found != extent.digest:
+                raise DumpFormatError(
+                    f"cannot read {extent.path!r}: expected elements with the digest "
+                    f"{extent.digest}, found {found}"
+                )
+            self._sound.add(extent)
+        return array
 
     def release_pages(self) -> None:
         """Let the system take back the memory of all that was read; arrays stay valid."""

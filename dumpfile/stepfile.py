@@ -11,6 +11,7 @@ import numpy.typing as npt
 from h5py import h5f, h5p
 
 from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
+from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
 from .extent import Extent, FileId
@@ -62,6 +63,8 @@ class StepFile:
         self._file: h5f.FileID | None = None
         self._map: mmap.mmap | None = None
         self._copied_bytes = 0
+        self._sound: set[int] = set()
+        """Values whose elements have the digest that the index states."""
         check_plain_file(path)
         try:
             access = h5p.create(h5p.FILE_ACCESS)
@@ -128,7 +131,7 @@ class StepFile:
         """Give a record's elements, read-only, in its own shape and dtype.
 
         Raises:
-            DumpFormatError: The elements are not in the file or cannot be read.
+            DumpFormatError: The elements are not in the file, damaged, or cannot be read.
         """
         if record.value is None:
             raise DumpFormatError(
@@ -138,6 +141,18 @@ class StepFile:
 
     def value_array(self, value: ValueInfo) -> Array:
         """Give a value's elements, read-only, in one dimension; mapped where they are contiguous.
+
+        They are held against the value's digest when they are read for the first time.
+
+        Raises:
+            DumpFormatError: The elements are not in the file, damaged, or cannot be read.
+        """
+        array = self.stored_array(value)
+        self._check_digest(value, array)
+        return array
+
+    def stored_array(self, value: ValueInfo) -> Array:
+        """Give what the file holds of a value's elements, whether or not it is what was recorded.
 
         Raises:
             DumpFormatError: The elements are not in the file or cannot be read.
@@ -168,7 +183,8 @@ class StepFile:
         start = (found.offset_bytes or 0) + value.offset * whole.itemsize
         if start % whole.itemsize:
             return None
-        return Extent(str(self._path), self._file_id, start, value.size, value.dtype)
+        path = str(self._path)
+        return Extent(path, self._file_id, start, value.size, value.dtype, value.digest)
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
         """Give the elements of values of one dtype and size as rows of a matrix, a copy.
@@ -177,7 +193,7 @@ class StepFile:
             values: At least one, none of them empty.
 
         Raises:
-            DumpFormatError: Elements are not in the file or cannot be read.
+            DumpFormatError: Elements are not in the file, damaged, or cannot be read.
         """
         first = values[0]
         is_plain = first.dtype != "bool" and all(one.content is Content.FULL for one in values)
@@ -194,6 +210,8 @@ class StepFile:
         steps = whole.itemsize, whole.itemsize
         windows = np.lib.stride_tricks.as_strided(whole, places, steps, writeable=False)
         found: Array = windows[offsets]
+        for value, row in zip(values, found, strict=True):
+            self._check_digest(value, row)
         return found
 
     def sample(self, value: ValueInfo) -> tuple[npt.NDArray[np.int64], Array]:
@@ -213,6 +231,28 @@ class StepFile:
         self._check_range(value, min(value.sample.count, value.size))
         positions = sample_positions(value.sample.shape, value.sample.count)
         return positions, self._elements(value, positions.size)
+
+    def _check_digest(self, value: ValueInfo, array: Array) -> None:
+        """Refuse elements that are not those that were recorded.
+
+        Args:
+            value: What the index says of them.
+            array: All of them, in one dimension without gaps.
+        """
+        if value.id in self._sound:
+            return
+        data = array.view(np.uint8).data
+        found = digest_of_mapped(data, value.dtype, release=self.release_pages)
+        if found != value.digest:
+            records = self.index.records
+            named = (str(self.index.address(one)) for one in records if one.value == value.id)
+            raise DumpFormatError(
+                f"cannot read {next(named, f'value {value.id}')} of {str(self._path)!r}: expected "
+                f"elements with the digest {value.digest}, found {found}",
+                hint="the file is damaged: copy it again, or record again; `padiff check --deep` "
+                "lists all that is damaged",
+            )
+        self._sound.add(value.id)
 
     def _check_range(self, value: ValueInfo, size: int) -> None:
         if value.dataset is None:

@@ -151,7 +151,7 @@ def _value_problems(file: StepFile, name: str, *, deep: bool) -> Problems:
             elif deep:
                 problems.extend(_deep_problems(file, value, loc))
             else:
-                file.value_array(value)
+                file.stored_array(value)
         except DumpFormatError as error:
             problems.append(_problem(loc, ProblemKind.MISSING, error.message))
     return problems
@@ -159,7 +159,7 @@ def _value_problems(file: StepFile, name: str, *, deep: bool) -> Problems:
 
 def _deep_problems(file: StepFile, value: ValueInfo, loc: str) -> Problems:
     problems: Problems = []
-    array = file.value_array(value)
+    array = file.stored_array(value)
     digest = digest_of(array)
     if digest != value.digest:
         message = f"expected {value.digest}, found {digest}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.support.command import run_padiff
+from tests.support.dumps import DumpBuilder
 from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:
@@ -126,3 +129,42 @@ def listing(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def damage_elements(dump: Path, array: npt.NDArray[np.float32]) -> None:
+    """Change one bit of what a dump's file holds of an array."""
+    file = dump / "step_000000" / "rank_0000.h5"
+    data = bytearray(file.read_bytes())
+    data[data.index(array.tobytes()) + 5] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("position", ["reference", "candidate"])
+def test_elements_that_are_not_those_recorded_are_damage_and_no_divergence(
+    position: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    y = {name: random.random(5000, np.float32) for name in ("reference", "candidate")}
+    for name, made in y.items():
+        built = DumpBuilder().module("", "Net").call("", inputs=[y["reference"]], outputs=[made])
+        built.write(tmp_path / name)
+    damage_elements(tmp_path / position, y[position])
+
+    done = run_padiff("compare", "reference", "candidate", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    first, hint = done.stderr.splitlines()
+    assert first.startswith("padiff: error: cannot read step 0 (root)#0 ")
+    assert position in first
+    assert "check --deep" in hint
+
+
+def test_what_equal_digests_settle_is_not_read(tmp_path: Path) -> None:
+    x, y = np.arange(64, dtype=np.float32), np.linspace(1, 2, 5000, dtype=np.float32)
+    for name in ("reference", "candidate"):
+        DumpBuilder().module("", "Net").call("", inputs=[x], outputs=[y]).write(tmp_path / name)
+    damage_elements(tmp_path / "candidate", y)
+
+    done = run_padiff("compare", "reference", "candidate", cwd=tmp_path)
+
+    assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""Dumps as large as one likes that take no room on the disk: their elements are holes, so zeros."""
+"""Dumps as large as one likes that take no room on the disk: all elements but one are holes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xxhash
 from h5py import h5d, h5f, h5g, h5p, h5s
 
 from padiff.dumpfile import CallInfo, FileInfo, ModuleInfo, Phase, Role, Statistics, ValueInfo
@@ -21,19 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["write_sparse"]
 
 
-def write_sparse(directory: Path, tensors: int, elements: int, *, digest: int) -> Path:
-    """Write a dump of layers that each give one tensor of float32 zeros.
+_ZEROS = bytes(1 << 20)
+
+
+def write_sparse(directory: Path, tensors: int, elements: int, *, seed: int) -> Path:
+    """Write a dump of layers that each give one tensor of float32 zeros but for the first element.
 
     Args:
         directory: Where.
         tensors: How many.
         elements: Of each.
-        digest: What its digests are made of: dumps of other digests are compared by elements.
+        seed: What the first elements are made of, below any tolerance: dumps of other seeds are
+            compared by elements, and match.
     """
     relative = file_path(0, 0)
     path = directory / relative
     path.parent.mkdir(parents=True)
-    values = [_value(number, elements, digest) for number in range(tensors)]
+    values = [_value(number, elements, _first(number, seed)) for number in range(tensors)]
     modules, calls = _run(tensors)
     index = encode_index(
         step=0,
@@ -77,15 +82,33 @@ def _run(tensors: int) -> tuple[list[ModuleInfo], list[CallInfo]]:
     return modules, calls
 
 
-def _value(number: int, elements: int, digest: int) -> ValueInfo:
+def _first(number: int, seed: int) -> np.float32:
+    """Give the first element of a tensor, another one for each tensor and seed."""
+    return np.float32((seed + 100 * number) * 1e-12)
+
+
+def _value(number: int, elements: int, first: np.float32) -> ValueInfo:
+    size = float(first)
     return ValueInfo(
         id=number,
-        digest=f"{digest:016x}{number:016x}",
+        digest=_digest(elements, first),
         dtype="float32",
         size=elements,
-        statistics=Statistics(minimum=0.0, maximum=0.0, mean=0.0, l2=0.0, zeros=elements),
+        statistics=Statistics(
+            minimum=0.0, maximum=size, mean=size / elements, l2=size, zeros=elements - 1
+        ),
         dataset=f"/values/v{number:08d}",
     )
+
+
+def _digest(elements: int, first: np.float32) -> str:
+    digest = xxhash.xxh3_128(b"float32\0" + first.tobytes())
+    left = 4 * elements - 4
+    while left:
+        size = min(left, len(_ZEROS))
+        digest.update(_ZEROS[:size])
+        left -= size
+    return digest.hexdigest()
 
 
 def _record(number: int, elements: int) -> Sequence[object]:
@@ -99,6 +122,7 @@ def _write_file(path: Path, values: Sequence[ValueInfo], index: bytes) -> None:
     access.set_alignment(512, 64)
     file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
     h5g.create(file, b"values").close()
+    starts: list[int] = []
     for name, size, dtype in (
         *((value.dataset or "", value.size, "float32") for value in values),
         ("/index", len(index), "uint8"),
@@ -112,5 +136,11 @@ def _write_file(path: Path, values: Sequence[ValueInfo], index: bytes) -> None:
         made = h5d.create(file, name.encode(), hdf5_type(dtype), space, creation)
         if dtype == "uint8":
             made.write(h5s.ALL, h5s.ALL, np.frombuffer(index, np.uint8))
+        else:
+            starts.append(made.get_offset())
         made.close()
     file.close()
+    with path.open("r+b") as raw:
+        for value, start in zip(values, starts, strict=True):
+            raw.seek(start)
+            raw.write(np.float32(value.statistics.maximum).tobytes())

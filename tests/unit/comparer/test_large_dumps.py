@@ -31,7 +31,7 @@ print(json.dumps([found.verdict, len(found.steps[0].pairs), peak_bytes() - befor
 
 
 def test_a_sparse_dump_is_one(tmp_path: Path) -> None:
-    place = write_sparse(tmp_path / "known", 3, 5 * MIB, digest=1)
+    place = write_sparse(tmp_path / "known", 3, 5 * MIB, seed=1)
 
     assert validate(place, deep=False) == []
     assert sum(file.stat().st_blocks * 512 for file in place.rglob("*.h5")) < MIB
@@ -41,7 +41,7 @@ def test_a_sparse_dump_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_memory_does_not_grow_with_the_dump(tmp_path: Path, jobs: int) -> None:
     """768 MiB in all; what is mapped is given back every 64 MiB."""
-    places = [write_sparse(tmp_path / str(digest), 12, 8 * MIB, digest=digest) for digest in (1, 2)]
+    places = [write_sparse(tmp_path / str(seed), 12, 8 * MIB, seed=seed) for seed in (1, 2)]
 
     done = subprocess.run(
         [sys.executable, "-c", COMPARE, *map(str, places), str(jobs)],
@@ -57,7 +57,7 @@ def test_memory_does_not_grow_with_the_dump(tmp_path: Path, jobs: int) -> None:
 
 
 def test_nothing_is_read_of_equal_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [write_sparse(tmp_path / name, 5, 1000, digest=1) for name in ("known", "found")]
+    places = [write_sparse(tmp_path / name, 5, 1000, seed=1) for name in ("known", "found")]
     read: list[int] = []
     elements = StepFile._elements
 
@@ -68,7 +68,7 @@ def test_nothing_is_read_of_equal_dumps(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(StepFile, "_elements", counted)
     same = compare(places[0], places[1], CompareSettings())
     read_of_equal = list(read)
-    other = write_sparse(tmp_path / "other", 5, 1000, digest=2)
+    other = write_sparse(tmp_path / "other", 5, 1000, seed=2)
     compare(places[0], other, CompareSettings())
 
     assert (read_of_equal, sorted(set(read))) == ([], [0, 1, 2, 3, 4])

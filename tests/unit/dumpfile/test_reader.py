@@ -15,6 +15,7 @@ from padiff.dumpfile import (
     DumpFormatError,
     DumpNotFoundError,
     ProblemKind,
+    digest_of,
     open_dump,
     validate,
 )
@@ -22,6 +23,10 @@ from tests.support.dumps import DumpBuilder, write_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 X = np.arange(4, dtype=np.float32)
 BIG = np.arange(40_000, dtype=np.float32)
@@ -200,6 +205,34 @@ def test_deep_validation_finds_a_changed_element(dump: Path) -> None:
         f"{FILE}: values[1].digest",
         f"{FILE}: values[1].minimum",
     }
+
+
+def damage(dump: Path, array: Array) -> None:
+    """Change one bit of the elements that the file holds of an array."""
+    data = bytearray((dump / FILE).read_bytes())
+    data[data.index(array.tobytes())] ^= 1
+    (dump / FILE).write_bytes(data)
+
+
+def test_a_changed_element_is_refused_when_it_is_read_and_its_record_named(dump: Path) -> None:
+    damage(dump, BIG)
+
+    with open_dump(dump).open() as file:
+        given, made = file.index.records
+
+        assert file.array(given).tolist() == X.tolist()
+        with pytest.raises(DumpFormatError, match=r"step 0 \(root\)#0 output.*digest") as caught:
+            file.array(made)
+    assert "damaged" in (caught.value.hint or "")
+
+
+def test_a_changed_element_is_refused_among_rows(tmp_path: Path) -> None:
+    arrays = [np.full(4, number, np.float32) for number in range(1, 4)]
+    dump = DumpBuilder().module("", "Net").call("", inputs=arrays, outputs=[X]).write(tmp_path)
+    damage(dump, arrays[1])
+
+    with open_dump(dump).open() as file, pytest.raises(DumpFormatError, match=r"input\[1\]"):
+        file.rows([value for value in file.index.values if value.digest != digest_of(X)])
 
 
 def test_rows_are_the_values_one_by_one(tmp_path: Path) -> None:

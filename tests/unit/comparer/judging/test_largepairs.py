@@ -19,7 +19,7 @@ from padiff.comparer.judging.largepairs import (
     pair_of_line,
 )
 from padiff.comparer.judging.worker import work
-from padiff.dumpfile import DumpFormatError
+from padiff.dumpfile import DumpFormatError, digest_of
 from padiff.dumpfile.extent import Extent, FileId, MappedFiles
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def extent_of(path: Path, array: Array) -> Extent:
     """Write an array behind some bytes, and give its place."""
     path.write_bytes(b"12345678" + array.tobytes())
     with path.open("rb") as file:
-        return Extent(str(path), FileId.of(file.fileno()), 8, array.size, str(array.dtype))
+        found = FileId.of(file.fileno())
+    return Extent(str(path), found, 8, array.size, str(array.dtype), digest_of(array))
 
 
 def pair_of(tmp_path: Path, place: int, known: Array, found: Array) -> LargePair:
@@ -70,6 +71,15 @@ def test_a_worker_gives_what_measuring_gives(tmp_path: Path, values: list[float]
     place, metrics = metrics_of_line(written.getvalue())
     assert place == 7
     assert repr(metrics) == repr(measure(known, found, TOLERANCE, mean=True))
+
+
+def test_a_worker_refuses_damaged_elements(tmp_path: Path) -> None:
+    pair = pair_of(tmp_path, 7, *arrays([0.5]))
+    path = tmp_path / "found7"
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+
+    with pytest.raises(DumpFormatError, match="digest"):
+        work([pair.line() + "\n"], io.StringIO())
 
 
 @pytest.fixture
