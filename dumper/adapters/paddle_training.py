@@ -9,6 +9,7 @@ schedules live inside the optimizer.
 from __future__ import annotations
 
 import functools
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any
 
 import paddle
@@ -212,7 +213,7 @@ class PaddleTrainer:
         for path, layer in model.named_sublayers(include_self=True):
             if isinstance(layer, _DROPOUTS) and layer.p:
                 layer.p = 0.0
-            elif isinstance(getattr(layer, "dropout", None), float) and layer.dropout:
+            elif isinstance(rate := getattr_static(layer, "dropout", None), float) and rate:
                 layer.dropout = 0.0
             else:
                 continue

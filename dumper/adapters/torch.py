@@ -84,23 +84,22 @@ class TorchAdapter:
     def unwrap(self, model: torch.nn.Module) -> torch.nn.Module:
         """Give the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
         wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-        inner: Any = model
+        inner = model
         while True:
-            if isinstance(inner, wrappers):
-                inner = inner.module
-            elif isinstance(getattr(inner, "_orig_mod", None), torch.nn.Module):
-                inner = inner._orig_mod
-            else:
-                found: torch.nn.Module = inner
-                return found
+            name = "module" if isinstance(inner, wrappers) else "_orig_mod"
+            held = inner._modules  # what is stored, never what a property computes
+            found = held[name] if name in held else None  # noqa: SIM401 - TorchScript's has no get
+            if found is None:
+                return inner
+            inner = found
 
     def own_tensors(self, module: torch.nn.Module) -> Iterator[NamedTensor]:
         """Yield the parameters, then the buffers; not lazy ones that have no shape yet."""
-        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
-            if not is_lazy(parameter):
+        for name, parameter in module._parameters.items():
+            if parameter is not None and not is_lazy(parameter):
                 yield NamedTensor(name=name, tensor=parameter, is_weight=True)
-        for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
-            if not is_lazy(buffer):
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not is_lazy(buffer):
                 yield NamedTensor(name=name, tensor=buffer, is_weight=False)
 
     def class_bases(self, module: torch.nn.Module) -> Sequence[type]:

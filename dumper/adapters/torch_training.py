@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -152,7 +153,7 @@ class TorchTrainer:
         for path, module in model.named_modules():
             if isinstance(module, _DROPOUTS) and module.p:
                 module.p = 0.0
-            elif isinstance(getattr(module, "dropout", None), float) and module.dropout:
+            elif isinstance(rate := getattr_static(module, "dropout", None), float) and rate:
                 module.dropout = 0.0
             else:
                 continue

@@ -9,6 +9,7 @@ framework's base class does not hold. A leading underscore is taken off (Paddle 
 from __future__ import annotations
 
 import enum
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from .nested import literal
@@ -26,6 +27,9 @@ MAX_ITEMS = 16
 _SCALARS = (bool, int, float, str)
 _OPTIONAL_TENSORS = ("weight", "bias")
 """Tensors that a module may lack by choice; kept as whether they are there."""
+_STORES = ("_parameters", "_buffers")
+"""Where both frameworks keep a module's tensors by name."""
+_MISSING = object()
 
 
 def attributes_of(module: object, ignored: frozenset[str]) -> dict[str, JSON]:
@@ -89,9 +93,30 @@ def _is_plain_function(value: object) -> bool:
 
 def _note_presence(found: dict[str, JSON], module: object, name: str) -> None:
     """Say whether an optional tensor is there; frameworks keep an absent one as None."""
-    missing = object()
-    value = getattr(module, name, missing)
+    value = _stored(module, name)
     if value is None:
         found[name] = False
-    elif value is not missing and hasattr(type(value), "shape"):
+    elif hasattr(type(value), "shape") or _is_parametrized(module, name):
         found[name] = True
+
+
+def _stored(module: object, name: str) -> object:
+    """Return what a module holds under a name, or the property that would compute it.
+
+    A property is never read: spectral norm moves its vectors whenever the weight is computed, and
+    a parametrization of a user's own may draw numbers or count.
+    """
+    held = getattr(module, "__dict__", {})
+    for store in (held, *(held.get(one, {}) for one in _STORES)):
+        if name in store:
+            value: object = store[name]
+            return value
+    return inspect.getattr_static(type(module), name, _MISSING)
+
+
+def _is_parametrized(module: object, name: str) -> bool:
+    """Return whether torch computes the tensor of this name from others, when it is read."""
+    made = getattr(module, "__dict__", {}).get("_modules", {})
+    if "parametrizations" not in made:
+        return False
+    return name in getattr(made["parametrizations"], "_modules", {})
