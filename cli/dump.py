@@ -175,6 +175,13 @@ KIBI = 1024
     "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
 )
 @click.option(
+    "--program",
+    type=click.Choice(["operators", "none"]),
+    default="operators",
+    show_default=True,
+    help="Record every operator of the forward pass and the loss, or modules alone.",
+)
+@click.option(
     "--rank-wait",
     "rank_wait_s",
     metavar="SECONDS",
@@ -267,6 +274,7 @@ def _record_settings(options: dict[str, Any]) -> RecordSettings:
         overwrite=options["overwrite"],
         compression=options["compress"],
         content=Keep.parse(options["content"]),
+        program=options["program"] == "operators",
         **_running(),
         plan=step_plan(options),
         rank_wait_s=options["rank_wait_s"],

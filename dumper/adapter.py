@@ -15,6 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from .operators import Operators
     from .trainer import Trainer
     from .watch import Watch
 
@@ -74,6 +75,8 @@ class Adapter(Protocol):
     """``torch``, ``paddle``; what ``--framework`` takes and the manifest states."""
     trainer: Trainer
     """Its optimizers and schedules."""
+    operators: Operators | None
+    """Its operators; None where they cannot be recorded, and a dump holds no program."""
     watch: Watch
     """What happens anywhere in the process; for scripts that know nothing of padiff."""
 

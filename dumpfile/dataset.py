@@ -15,7 +15,7 @@ from .errors import DumpFormatError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_PATH = re.compile(r"/index|/values/[A-Za-z0-9_]{1,64}")
+_PATH = re.compile(r"/index|/values/[A-Za-z0-9_]{1,64}|/program/[a-z_]{1,64}")
 _FILTERS = frozenset({h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE})
 _DEFLATE_RATIO = 1040  # deflate cannot do better than 1032:1
 _CHUNK_LIMIT_BYTES = 64 << 20
@@ -46,8 +46,8 @@ def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str, file_bytes: in
 
     Args:
         file: The open file.
-        path: ``/index`` or ``/values/<name>``.
-        dtype: Name of the dtype that it must have.
+        path: ``/index``, ``/values/<name>`` or ``/program/<name>``.
+        dtype: Name of the dtype that it must have; several, separated by spaces, if any will do.
         file_bytes: Size of the file.
 
     Raises:
@@ -55,7 +55,7 @@ def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str, file_bytes: in
             storage or filters that a reader must not follow.
     """
     if _PATH.fullmatch(path) is None:
-        raise _refusal(path, "expected /index or /values/<name>")
+        raise _refusal(path, "expected /index, /values/<name> or /program/<name>")
     try:
         dataset = _open(file, path)
         return _checked(dataset, path, dtype, file_bytes)
@@ -99,7 +99,9 @@ def _refuse_attributes(where: h5g.GroupID | h5d.DatasetID, path: str) -> None:
 
 
 def count_values(file: h5py.h5f.FileID) -> int:
-    """Count what lies in the group of values, and beside it and the index; no link is followed.
+    """Count what lies in the group of values, and beside it, the index and the program.
+
+    No link is followed.
 
     Raises:
         DumpFormatError: There is no such group.
@@ -107,11 +109,25 @@ def count_values(file: h5py.h5f.FileID) -> int:
     try:
         root = h5g.open(file, b"/")
         values = _member(root, "values", "/values", h5o.TYPE_GROUP)
-        return int(values.get_num_objs()) + int(root.get_num_objs()) - 2
+        known = 2 + has_program(file)
+        return int(values.get_num_objs()) + int(root.get_num_objs()) - known
     except HDF5_ERRORS as error:
         if isinstance(error, DumpFormatError):
             raise
         raise _refusal("/values", f"HDF5 says {str(error)[:200]!r}") from error
+
+
+def has_program(file: h5py.h5f.FileID) -> bool:
+    """Return whether the file holds a program.
+
+    Raises:
+        DumpFormatError: The file is damaged.
+    """
+    try:
+        root = h5g.open(file, b"/")  # the proxy below is valid only as long as this lives
+        return bool(root.links.exists(b"program"))
+    except HDF5_ERRORS as error:
+        raise _refusal("/program", f"HDF5 says {str(error)[:200]!r}") from error
 
 
 def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> Found:
@@ -123,17 +139,17 @@ def _checked(dataset: h5d.DatasetID, path: str, dtype: str, file_bytes: int) -> 
     if space.get_simple_extent_type() != h5py.h5s.SIMPLE or space.get_simple_extent_ndims() != 1:
         raise _refusal(path, "expected one dimension")
     kind = dataset.get_type()
-    if not kind.equal(hdf5_type(dtype)):
+    if not any(kind.equal(hdf5_type(name)) for name in dtype.split()):
         raise _refusal(path, f"expected the elements to be {dtype}")
     size = space.get_simple_extent_npoints()
     size_bytes = size * kind.get_size()
     layout = creation.get_layout()
     if layout == h5d.CONTIGUOUS:
-        offset = dataset.get_offset()
+        offset = dataset.get_offset() if size_bytes else 0  # HDF5 places no empty one
         if offset is None or offset < 0 or offset + size_bytes > file_bytes:
             raise _refusal(path, f"expected {size_bytes} bytes in the file, found fewer")
         return Found(dataset=dataset, size=size, offset_bytes=offset)
-    if layout != h5d.CHUNKED or path == "/index":
+    if layout != h5d.CHUNKED or not path.startswith("/values/"):
         raise _refusal(path, "its storage is neither contiguous nor chunked")
     filters = tuple(creation.get_filter(at)[0] for at in range(creation.get_nfilters()))
     _check_filters(filters, path)

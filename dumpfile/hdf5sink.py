@@ -54,9 +54,13 @@ class HDF5Sink:
         timeless = h5p.create(h5p.FILE_CREATE)  # two dumps of one run are the same bytes
         timeless.set_obj_track_times(False)
         self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=timeless, fapl=access)
-        group = h5p.create(h5p.GROUP_CREATE)
-        group.set_obj_track_times(False)
-        h5g.create(self._file, b"values", None, group).close()
+        self.add_group("/values")
+
+    def add_group(self, name: str) -> None:
+        """Add a group, whose few members HDF5 lists in as little room as it can."""
+        creation = h5p.create(h5p.GROUP_CREATE)
+        creation.set_obj_track_times(False)
+        h5g.create(self._file, name.encode(), None, creation).close()
         self._disk.raise_error()
 
     def write(self, name: str, data: Bytes, dtype: str) -> None:
@@ -73,7 +77,7 @@ class HDF5Sink:
         creation = h5p.create(h5p.DATASET_CREATE)
         creation.set_fill_time(h5d.FILL_TIME_NEVER)
         creation.set_obj_track_times(False)
-        if self._compression is not None and name != "/index":
+        if self._compression is not None and name.startswith("/values/"):
             self._write_compressed(name, data, kind, space, creation)
             self._disk.raise_error()
             return

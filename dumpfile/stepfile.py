@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5f, h5p
 
-from .dataset import HDF5_ERRORS, Found, count_values, find_dataset
+from .dataset import HDF5_ERRORS, Found, count_values, find_dataset, has_program
 from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
@@ -20,6 +20,7 @@ from .indexlike import WrittenIndex
 from .inflate import inflate
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
+from .programcolumns import ProgramColumns, decode_program
 from .sampling import sample_positions
 from .schema import Content, Index, RecordInfo, ValueInfo
 
@@ -34,6 +35,9 @@ _MOST_SHOWN = 3
 _INDEX_LIMIT_BYTES = 256 << 20
 """Two million records; reading an index takes some twenty times its size in memory."""
 
+_PROGRAM_LIMIT_BYTES = 256 << 20
+"""Of a column: some 100 million operands."""
+_COLUMN_DTYPES = "uint8 int8 uint16 int16 uint32 int32 int64"
 _RELEASE_BYTES = 16 << 20
 """What was copied out of the map need not stay in memory, too."""
 
@@ -121,6 +125,49 @@ class StepFile:
                 hint="see all problems with `padiff check`, and record again",
             )
         return self._index
+
+    def program(self) -> ProgramColumns | None:
+        """Read the program that ran; None where none was recorded.
+
+        Raises:
+            DumpFormatError: The program or the index has problems.
+        """
+        program, problems = self.read_program()
+        if problems:
+            raise DumpFormatError(
+                f"cannot read {str(self._path)!r}: {problems[0].loc}: {problems[0].message}",
+                hint="see all problems with `padiff check`, and record again",
+            )
+        return program
+
+    def read_program(self) -> tuple[ProgramColumns | None, list[Problem]]:
+        """Read the program and find everything that is wrong with it.
+
+        Raises:
+            DumpFormatError: A column is not in the file, or the index has problems.
+        """
+        self._mapped()
+        if not has_program(self._file):
+            return None, []
+        limits = {
+            "calls": len(self.index.calls),
+            "records": len(self.index.records),
+            "contents": len(self.index.values),
+        }
+        return decode_program(self._column, limits)
+
+    def _column(self, name: str) -> Array:
+        """Copy a column of the program out of the file."""
+        dtypes = "float64" if name == "floats" else _COLUMN_DTYPES
+        found = self._dataset(f"/program/{name}", dtypes)
+        kind = found.dataset.dtype
+        if found.size * kind.itemsize > _PROGRAM_LIMIT_BYTES:
+            raise DumpFormatError(
+                f"cannot read {str(self._path)!r}: expected a column of at most "
+                f"{_PROGRAM_LIMIT_BYTES} bytes, found {name!r} of {found.size} elements"
+            )
+        start = found.offset_bytes or 0
+        return np.frombuffer(self._mapped(), kind, count=found.size, offset=start).copy()
 
     @property
     def problems(self) -> tuple[Problem, ...]:

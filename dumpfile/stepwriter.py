@@ -5,11 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from .arena import Arena
+from .dtypes import dtype_name
 from .errors import DumpError
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
 from .keep import Keep
+from .programcolumns import encode_program
 from .schema import CallInfo, Content, Draw, FileInfo, ModuleInfo, ValueInfo
 from .valuestore import Stored, ValueStore
 from .writeerror import write_error
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from .address import Phase, Role
     from .dtypes import Array
+    from .programbuilder import ProgramBuilder
 
 _EVERYTHING = Keep()
 
@@ -65,10 +70,12 @@ class StepWriter:
         self._path, self._relative, self._shown = path, relative, shown or str(path)
         self._step, self._rank = step, rank
         self._finished = finished
+        self._content = content.content
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
         self._draws: tuple[Draw, ...] | None = None
+        self._program: ProgramBuilder | None = None
         self._records: list[list[Any]] = []
         self._addresses: dict[tuple[Any, ...], int] = {}
         self._is_closed = False
@@ -114,6 +121,19 @@ class StepWriter:
     def add_draws(self, draws: Iterable[Draw]) -> None:
         """State where random numbers were drawn; an empty list says that none were."""
         self._draws = (*(self._draws or ()), *draws)
+
+    def add_program(self, program: ProgramBuilder | None) -> None:
+        """State which operators ran; written by ``close``, as it is by then. None writes none."""
+        self._program = program
+
+    def at_most(self, content: Content | None) -> Content:
+        """Return how much is written of a value of which somebody wants so much.
+
+        Args:
+            content: What is wanted; None wants as much as this file keeps.
+        """
+        own = self._content
+        return own if content is None or own.rank < content.rank else content
 
     def store(
         self,
@@ -193,6 +213,7 @@ class StepWriter:
             self._raise_error()
             values = self._store.finish()
             self._sink.write("/index", self._encoded_index(values), "uint8")
+            self._write_program()
             size_bytes = self._sink.close()
             self._partial.rename(self._path)
         except (OSError, RuntimeError) as error:
@@ -211,6 +232,14 @@ class StepWriter:
                 records=len(self._records),
             )
         )
+
+    def _write_program(self) -> None:
+        if self._program is None:
+            return
+        self._sink.add_group("/program")
+        for name, column in encode_program(self._program.columns()).items():
+            data = np.ascontiguousarray(column).view(np.uint8).data
+            self._sink.write(f"/program/{name}", data, dtype_name(column.dtype))
 
     def abandon(self) -> None:
         """Stop and remove the file; harmless after ``close``."""

@@ -110,6 +110,7 @@ def _file_problems(directory: Path, manifest: Manifest, info: FileInfo, *, deep:
             if not file.problems:
                 problems.extend(_index_problems(file, info))
                 problems.extend(_value_problems(file, info.path, deep=deep))
+                problems.extend(_within(info.path, problem) for problem in file.read_program()[1])
     except DumpError as error:
         problems.append(_problem(info.path, ProblemKind.SYNTAX, error.message))
     return problems

@@ -45,6 +45,8 @@ class Stored:
     """How much of it is kept."""
     info: ValueInfo | None = None
     """The value it turned out to be; None until then. ``StepWriter.flush`` waits for that."""
+    digest: str = ""
+    """Its digest where that is known at once; empty while elements are still on their way."""
 
 
 @dataclass(slots=True)
@@ -137,7 +139,7 @@ class ValueStore:
         if arrival is not None:
             self._queue.put(item, _ITEM_BYTES + flat.nbytes)
             return item.stored
-        item.digest = digest_of_bytes(flat.view(np.uint8).data, name)
+        item.digest = item.stored.digest = digest_of_bytes(flat.view(np.uint8).data, name)
         known = self._stored.get((name, item.digest))
         if known is not None and known.content.rank >= content.rank:
             return known
@@ -199,21 +201,33 @@ class ValueStore:
         if known is None or known.content.rank < item.stored.content.rank:
             if item.arrival is not None:
                 self._cut(item)
-            known = self._known[key] = self._add_value(item)
+            known = self._known[key] = self._add_value(item, known)
         if item.piece is not None:
             self._arena.give_back(item.piece)
         item.stored.info = known
 
-    def _add_value(self, item: _Item) -> ValueInfo:
+    def _add_value(self, item: _Item, known: ValueInfo | None) -> ValueInfo:
+        """Make a value of an item.
+
+        Args:
+            item: What was stored.
+            known: The same value, of which less was kept until now. It keeps its id, unless some of
+                its elements have a place already.
+        """
         pending = None
+        if known is not None and known.dataset is not None:
+            known = None
+        number = len(self._values) if known is None else known.id
+        if known is not None and known.content is not Content.DIGEST:
+            item.statistics = known.statistics
         if item.statistics is None and item.data.nbytes >= _OVERLAPPED_BYTES:
             pending = self._pool.submit(statistics_of, item.data)
         try:
-            dataset, offset = self._place(item)
+            dataset, offset = self._place(item, number)
         finally:  # the memory may be gone afterwards
             statistics = item.statistics if pending is None else pending.result()
         info = ValueInfo(
-            id=len(self._values),
+            id=number,
             digest=item.digest,
             dtype=item.name,
             size=item.size,
@@ -223,16 +237,19 @@ class ValueStore:
             offset=offset,
             sample=item.sample,
         )
-        self._values.append(info)
+        if known is None:
+            self._values.append(info)
+        else:
+            self._values[known.id] = info
         return info
 
-    def _place(self, item: _Item) -> tuple[str | None, int]:
+    def _place(self, item: _Item, number: int) -> tuple[str | None, int]:
         """Write the elements, or put them on a page; give the dataset and where in it."""
         if not item.data.size:
             return None, 0
         data, name = item.data.view(np.uint8).data, item.name
         if data.nbytes >= _OWN_DATASET_BYTES:
-            dataset = f"/values/v{len(self._values):08d}"
+            dataset = f"/values/v{number:08d}"
             self._sink.write(dataset, data, name)
             return dataset, 0
         page = self._pages.get(name)

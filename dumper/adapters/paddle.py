@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Keywords, Transfer
+    from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
 
@@ -83,6 +84,7 @@ class PaddleAdapter:
 
     name = "paddle"
     trainer: Trainer = PaddleTrainer()
+    operators: Operators | None = None
     watch: Watch = PaddleWatch()
 
     def __init__(self) -> None:

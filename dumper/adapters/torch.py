@@ -18,6 +18,7 @@ from .callhook import CallHook
 from .signature import keywords_of
 from .torch_classes import class_of
 from .torch_gradients import hook_gradient
+from .torch_operators import TorchOperators
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
 from .torch_watch import TorchWatch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.adapter import Keywords, Transfer
+    from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
 
@@ -38,6 +40,7 @@ class TorchAdapter:
 
     name = "torch"
     trainer: Trainer = TorchTrainer()
+    operators: Operators | None = TorchOperators()
     watch: Watch = TorchWatch()
 
     def __init__(self, transfers: TorchTransfers | None = None) -> None:

@@ -66,6 +66,11 @@ class CallStack:
             entries.pop()
         return None
 
+    def running(self) -> int | None:
+        """Return the id of the innermost call of this thread, None outside any."""
+        entries = self._entries()
+        return entries[-1][0].id if entries else None
+
     def runner(self) -> FrameType | None:
         """Give the frame that runs the innermost call, None outside any."""
         entries = self._entries()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from padiff.dumper.adapter import Adapter, Tensor
+    from padiff.dumpfile import Content as Kept
     from padiff.dumpfile import StepWriter, Stored
 
     from .gradients import Watched
@@ -47,13 +48,21 @@ class Contents:
         self._kept: OrderedDict[Hashable, Content] = OrderedDict()
         self._kept_bytes = 0
 
-    def store(self, tensor: Tensor) -> Content:
-        """Store what the tensor holds at this moment."""
+    def store(self, tensor: Tensor, kept: Kept | None = None) -> Content:
+        """Store what the tensor holds at this moment.
+
+        Args:
+            tensor: What to store.
+            kept: How much of it to write at most; None as the writer does.
+        """
         key = self._adapter.content_key(tensor)
         known = self._known(key)
+        kept = self._writer.at_most(kept)
         if known is not None:
+            if known.stored.content.rank < kept.rank:
+                known.stored = store(self._adapter, self._writer, tensor, kept).stored
             return known
-        taken = store(self._adapter, self._writer, tensor)
+        taken = store(self._adapter, self._writer, tensor, kept)
         content = Content(
             shape=taken.shape, size_bytes=taken.size_bytes, stored=taken.stored, tensors=[tensor]
         )

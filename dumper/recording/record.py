@@ -32,6 +32,7 @@ def record(  # noqa: PLR0913
     overwrite: bool = False,
     compression: int | None = None,
     content: str = "full",
+    program: bool = True,
     framework: str | None = None,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     steps: Iterable[int] | None = None,
@@ -74,6 +75,7 @@ def record(  # noqa: PLR0913
         overwrite: Replace an existing dump of that name.
         compression: Deflate level 1 to 9; by default values lie uncompressed.
         content: How much of each tensor: ``"full"``, ``"sample=4096"``, ``"stats"``, ``"digest"``.
+        program: Whether the operators are recorded, where the framework lets them be seen.
         framework: ``"torch"``, ``"paddle"`` …; by default found from the model.
         optimizer: What changes the weights, one or several: each recorded step then also holds
             the phase ``update``, and its gradients are those that the optimizer takes (unscaled).
@@ -100,6 +102,7 @@ def record(  # noqa: PLR0913
         overwrite=overwrite,
         compression=compression,
         content=Keep.parse(content),
+        program=program,
         plan=StepPlan(steps=None if steps is None else frozenset(steps), every=every),
         rank_wait_s=rank_wait_s,
         alone=alone,

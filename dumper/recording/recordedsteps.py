@@ -74,9 +74,11 @@ class RecordedSteps:
             stateful=self.stateful,
             optimizers=self.optimizers,
             running=self.settings.running,
+            program=self.settings.program,
         )
         self._exits.callback(self.current.detach)
         self.current.attach(self.called)
+        self._exits.enter_context(self.current.operators())
 
     def end(self, *, rates: float | Sequence[float] | None = None) -> None:
         """End the step that is running and begin the next one.

@@ -60,6 +60,8 @@ class RecordSettings:
     """Module patterns, see ``select.Pattern.parse``."""
     depth: int | None = None
     """Deepest level whose calls are recorded; the root is 0."""
+    program: bool = True
+    """Whether the operators are recorded, where the framework lets them be seen."""
     overwrite: bool = False
     """Replace a dump of that name once the new one is whole."""
     compression: int | None = None

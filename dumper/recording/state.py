@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, RecordError, Role, StepWriter, Stored
+from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored
 
 from .storing import store
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Array, Handle, NamedTensor, Tensor
 
+    from .programrecorder import ProgramRecorder
     from .tree import TreeNode
 
 
@@ -113,7 +114,14 @@ class State:
             )
         return notes
 
-    def record(self, writer: StepWriter, order: int, *, backward: bool) -> int:
+    def record(
+        self,
+        writer: StepWriter,
+        order: int,
+        *,
+        backward: bool,
+        program: ProgramRecorder | None = None,
+    ) -> int:
         """Store all weights and buffers as they are now; give the number of records."""
         self.is_recorded = True
         if backward:
@@ -129,7 +137,7 @@ class State:
                     held=held,
                 )
                 self._owners.append(owner)
-                writer.add_record(
+                record = writer.add_record(
                     module=owner.module,
                     call=None,
                     phase=Phase.FORWARD,
@@ -141,6 +149,10 @@ class State:
                     requires_grad=owner.requires_grad,
                     tensor=held.number,
                 )
+                if program is not None:
+                    kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
+                    name = f"{node.info.path}.{item.name}".lstrip(".")
+                    program.border(record, item.tensor, kind, name=name)
         return len(self._owners)
 
     def record_gradients(

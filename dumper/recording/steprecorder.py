@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from padiff.dumpfile import Phase, Role, StepWriter
+from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
 
 from .callstack import CallStack, OpenCall
 from .contents import Contents
 from .draws import Draws
 from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
+from .programrecorder import ProgramRecorder
 from .recomputed import Recomputed
 from .running import Running
 from .state import State
@@ -21,6 +23,7 @@ from .update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Module, Tensor
@@ -49,6 +52,7 @@ class StepRecorder:
         stateful: frozenset[str],
         optimizers: Sequence[Optimizer] = (),
         running: Running | None = None,
+        program: bool = False,
     ) -> None:
         """Begin a step; hooks come with ``attach``.
 
@@ -61,6 +65,7 @@ class StepRecorder:
             stateful: Paths of the modules whose weights and buffers are recorded.
             optimizers: What changes the weights; without any, no update is recorded.
             running: Hears which call runs.
+            program: Whether the operators are recorded.
         """
         self._running = running or Running()
         self._paths = [node.info.path for node in nodes]
@@ -82,6 +87,7 @@ class StepRecorder:
         self._records = 0
         self._gradients = Gradients(adapter, writer, self._lock, self._next)
         self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
+        self._program = self._begin_program() if program else None
         self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
         self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
         self.is_paused = False
@@ -124,6 +130,8 @@ class StepRecorder:
                 "the script changed the weights itself, without an optimizer of the framework: "
                 "no learning rate and no state of an optimizer is recorded"
             )
+        if self._program is not None and self._program.failure:
+            notes.append(f"no program was recorded: it ended at {self._program.failure}")
         return [*notes, *self._state.notes()]
 
     def stash_gradients(self) -> None:
@@ -139,6 +147,24 @@ class StepRecorder:
         call = self._recomputed.ended
         return None if call is None or self._paths[call.module] != path else call.index
 
+    def _begin_program(self) -> ProgramRecorder | None:
+        operators = self._adapter.operators
+        if operators is None:
+            return None
+        return ProgramRecorder(
+            self._adapter,
+            operators,
+            self._writer,
+            self._contents,
+            self._sources,
+            current_call=self._stack.running,
+            backward=self._backward,
+        )
+
+    def operators(self) -> AbstractContextManager[object]:
+        """Return the context in which operators are recorded, if they are at all."""
+        return nullcontext() if self._program is None else self._program.watch()
+
     def attach(self, nodes: Sequence[TreeNode]) -> None:
         """Hook the calls of these modules."""
         for node in nodes:
@@ -153,6 +179,8 @@ class StepRecorder:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        if self._program is not None:
+            self._program.detach()
         self._gradients.detach()
         self._recomputed.clear()
         self._state.detach()
@@ -199,7 +227,7 @@ class StepRecorder:
         """Record a tensor that belongs to the step, at the root module."""
         with self._lock:
             content = self._contents.store(tensor)
-            self._add(
+            record = self._add(
                 module=0,
                 call=None,
                 phase=Phase.FORWARD,
@@ -210,6 +238,7 @@ class StepRecorder:
                 value=content.stored,
                 requires_grad=self._adapter.requires_grad(tensor),
             )
+            self._border(record, tensor)
 
     # -- events
 
@@ -227,7 +256,9 @@ class StepRecorder:
         with self._lock:
             self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
             if not self._state.is_recorded:
-                count = self._state.record(self._writer, self._next(), backward=self._backward)
+                count = self._state.record(
+                    self._writer, self._next(), backward=self._backward, program=self._program
+                )
                 self._records += count
             parent = self._stack.parent(frame)
             index = self._calls_of_module.get(module_id, 0)
@@ -297,7 +328,7 @@ class StepRecorder:
         for slot, tensor in flat.tensors:
             content = self._contents.store(tensor)
             needs_gradient = self._adapter.requires_grad(tensor)
-            self._add(
+            record = self._add(
                 module=call.module,
                 call=call.id,
                 phase=Phase.FORWARD,
@@ -308,6 +339,8 @@ class StepRecorder:
                 value=content.stored,
                 requires_grad=needs_gradient,
             )
+            is_input = role is Role.INPUT and call.parent is None
+            self._border(record, tensor, LeafKind.INPUT if is_input else None)
             if needs_gradient and self._backward:
                 target = Target(
                     module=call.module,
@@ -320,9 +353,13 @@ class StepRecorder:
             if self._backward and self._adapter.is_floating(tensor):
                 self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
 
-    def _add(self, **fields: Any) -> None:  # noqa: ANN401
-        self._writer.add_record(**fields)
+    def _border(self, record: int, tensor: Tensor, kind: LeafKind | None = None) -> None:
+        if self._program is not None:
+            self._program.border(record, tensor, kind)
+
+    def _add(self, **fields: Any) -> int:  # noqa: ANN401
         self._records += 1
+        return self._writer.add_record(**fields)
 
     def _next(self) -> int:
         self._order += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Tensor
-    from padiff.dumpfile import StepWriter, Stored
+    from padiff.dumpfile import Content, StepWriter, Stored
 
 __all__ = ["Taken", "store"]
 
@@ -21,16 +21,24 @@ class Taken:
     size_bytes: int
 
 
-def store(adapter: Adapter, writer: StepWriter, tensor: Tensor) -> Taken:
+def store(
+    adapter: Adapter, writer: StepWriter, tensor: Tensor, content: Content | None = None
+) -> Taken:
     """Store what a tensor holds at this moment.
 
     From a GPU the elements may still be on their way when this returns.
+
+    Args:
+        adapter: The tensor's framework.
+        writer: Where it goes.
+        tensor: What to store.
+        content: How much of it to write; None as the writer does.
     """
     transfer = adapter.transfer(tensor)
     if transfer is None:
         array = adapter.elements(tensor)
-        stored = writer.store(array)
+        stored = writer.store(array, content=content)
     else:
         array = transfer.array
-        stored = writer.store(array, arrival=transfer.wait)
+        stored = writer.store(array, content=content, arrival=transfer.wait)
     return Taken(stored=stored, shape=tuple(array.shape), size_bytes=array.nbytes)

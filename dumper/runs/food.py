@@ -93,7 +93,9 @@ class Pantry:
             ConfigError: No output of the two is paired, or the reference holds digests only.
         """
         with self._dump.open(self._first, self._rank) as known:
-            if any(value.content is not Content.FULL for value in known.index.values):
+            values = known.index.values
+            fed = {one.value for one in known.index.records} - {None}
+            if any(values[value].content is not Content.FULL for value in fed if value is not None):
                 raise ConfigError(
                     f"cannot feed from {self._name!r}: it holds digests and statistics only",
                     hint="record the reference with --content full",

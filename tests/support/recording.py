@@ -105,7 +105,7 @@ class Recorded:
     def read(cls, path: Path, number: int = 0) -> Recorded:
         """Read one step of a valid dump."""
         dump = open_dump(path)
-        assert not list(dump.problems())
+        assert list(dump.problems()) == []
         with dump.open(number, 0) as step:
             records = [item for item in step.index.records if item.value is not None]
             arrays = {item.id: step.array(item).copy() for item in records}

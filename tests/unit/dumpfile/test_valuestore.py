@@ -104,8 +104,8 @@ def test_more_of_a_value_than_before_is_kept_when_that_is_wanted(tmp_path: Path)
 
     with open_dump(path).open() as file:
         values = [file.index.values[record.value or 0] for record in file.index.records]
-        assert [value.content for value in values] == [Content.DIGEST, Content.FULL, Content.FULL]
-        assert len(file.index.values) == 2
+        assert [value.content for value in values] == [Content.FULL] * 3
+        assert len(file.index.values) == 1
 
 
 def test_memory_is_room_again_after_a_step_that_was_given_up(tmp_path: Path) -> None:

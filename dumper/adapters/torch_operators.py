@@ -1,0 +1,141 @@
+"""Watches every call of torch's functions by a ``TorchFunctionMode``."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from padiff.dumpfile import Argument, Dtype, Mode, Opaque
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
+
+    from padiff.dumper.operators import RunOperator
+
+__all__ = ["TorchOperators"]
+
+_VIEWS = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+"""Properties that make another tensor."""
+_SILENT = frozenset({
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "storage_offset", "element_size",
+    "is_contiguous", "is_pinned", "is_floating_point", "is_complex", "is_signed", "is_conj",
+    "is_neg", "is_inference", "is_same_size", "is_coalesced", "is_set_to", "is_shared",
+    "is_tensor", "is_storage", "is_distributed", "get_device", "data_ptr", "storage",
+    "untyped_storage", "storage_type", "typed_storage", "type_name", "dense_dim", "sparse_dim",
+    "has_names", "__len__", "__hash__", "__repr__", "__str__", "__format__", "__dir__",
+    "__dlpack_device__", "__reduce_ex__", "__deepcopy__", "requires_grad_", "register_hook",
+    "register_post_accumulate_grad_hook", "retain_grad", "backward", "set_", "share_memory_",
+    "_is_view", "_is_zerotensor", "_has_compatible_shallow_copy_type", "_make_subclass",
+    "is_grad_enabled", "result_type", "promote_types", "can_cast", "_assert", "broadcast_shapes",
+    "is_nonzero_static",
+})  # fmt: skip
+"""Functions that make no value and read no element."""
+_DRAWING = frozenset({
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
+    "feature_alpha_dropout", "gumbel_softmax", "rrelu", "rrelu_", "scaled_dot_product_attention",
+    "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu", "rand", "randn",
+    "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli",
+    "multinomial", "poisson", "binomial", "normal_", "uniform_", "bernoulli_", "cauchy_",
+    "exponential_", "geometric_", "log_normal_", "random_", "native_dropout",
+    "fractional_max_pool2d", "fractional_max_pool3d", "dropout_", "alpha_dropout_",
+    "feature_dropout_", "feature_alpha_dropout_", "stft",
+})  # fmt: skip
+"""Last names of functions that may draw; whether one did is seen by the generator's state."""
+
+
+@cache
+def _name(function: Callable[..., Any]) -> str:
+    """Return the public name of a function, ``""`` for one that makes no value."""
+    name = resolve_name(function) or ""
+    short = getattr(function, "__name__", "")
+    if name.endswith(".__get__"):
+        owner = name.removesuffix(".__get__")
+        return owner if owner.rpartition(".")[2] in _VIEWS else ""
+    if name.endswith(".__set__") or short in _SILENT or "grad_enabled" in short:
+        return ""
+    return name or f"torch.{short}"
+
+
+class _Mode(TorchFunctionMode):
+    """Hands each call over; torch takes the mode off while it works on one."""
+
+    def __init__(self, run: RunOperator) -> None:
+        super().__init__()
+        self._run = run
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        name = _name(function)
+        if not name:
+            return function(*args, **(kwargs or {}))
+        return self._run(name, function, args, kwargs or {})
+
+
+class TorchOperators:
+    """The operators of ``torch``."""
+
+    def watch(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Enter a function mode; it sees the calls of this thread."""
+        return _Mode(run)
+
+    def version(self, tensor: torch.Tensor) -> Hashable:
+        """Return the in-place counter, which inference tensors lack."""
+        return 0 if tensor.is_inference() else tensor._version
+
+    def memory(self, tensor: torch.Tensor) -> Hashable:
+        """Return the address of the storage."""
+        return tensor.untyped_storage().data_ptr()
+
+    def dtype(self, tensor: torch.Tensor) -> str:
+        """Return the dtype's name without ``torch.``."""
+        return str(tensor.dtype).removeprefix("torch.")
+
+    def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """Return the shape as a plain tuple."""
+        return tuple(tensor.shape)
+
+    def is_recordable(self, tensor: torch.Tensor) -> bool:
+        """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
+        return (
+            not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            and tensor.layout is torch.strided
+            and not tensor.is_meta
+            and not tensor.is_quantized
+        )
+
+    def argument(self, thing: object) -> Argument:
+        """Return dtypes as such, sizes as tuples, and a name for everything else."""
+        if isinstance(thing, torch.dtype):
+            return Dtype(str(thing).removeprefix("torch."))
+        if isinstance(thing, torch.Size):
+            return tuple(int(size) for size in thing)
+        if isinstance(thing, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return Opaque(type(thing).__name__)
+        if isinstance(thing, torch.device | torch.layout | torch.memory_format):
+            return Opaque(str(thing).removeprefix("torch."))
+        is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
+        kind: Any = thing if is_named else type(thing)  # never ask a proxy, which takes note of it
+        return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+
+    def may_draw(self, name: str) -> bool:
+        """Look the last part of the name up."""
+        return name.rpartition(".")[2] in _DRAWING
+
+    def mode(self) -> int:
+        """Ask torch for the CPU's and the GPU's autocast, and for its grad mode."""
+        mode = 0 if torch.is_grad_enabled() else Mode.NO_GRAD
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                is_half = torch.get_autocast_dtype(device) is torch.float16
+                mode |= Mode.FLOAT16 if is_half else Mode.BFLOAT16
+        return int(mode)

@@ -1,0 +1,58 @@
+"""What a framework must be able to do for its operators to be recorded.
+
+One implementation per framework, in ``dumper/adapters/<framework>_operators.py``, found as
+``adapter.operators``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from contextlib import AbstractContextManager
+
+    from padiff.dumpfile import Argument
+
+    from .adapter import Tensor
+
+__all__ = ["Operators", "RunOperator"]
+
+RunOperator = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Gets an operator's name, its function and its arguments, calls it and returns its result."""
+
+
+class Operators(Protocol):
+    """One framework's operators."""
+
+    def watch(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Let ``run`` make every call of the framework's functions, until the context is left.
+
+        Only the outermost call counts: what a function calls to do its work is not passed on.
+        What only asks for a shape, a dtype or a device is not passed on either.
+        """
+
+    def version(self, tensor: Tensor) -> Hashable:
+        """Return something that is another after each change of the tensor in place."""
+
+    def memory(self, tensor: Tensor) -> Hashable:
+        """Return what tells the memory that a tensor and its views share."""
+
+    def dtype(self, tensor: Tensor) -> str:
+        """Return the name of a tensor's dtype as dumps spell it."""
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """Return the sizes of a tensor's axes."""
+
+    def is_recordable(self, tensor: Tensor) -> bool:
+        """Return whether the tensor has elements in a memory of its own that can be read now."""
+
+    def argument(self, thing: object) -> Argument:
+        """Return the form in which a program holds an argument of a class of the framework."""
+
+    def may_draw(self, name: str) -> bool:
+        """Return whether an operator of this name may draw random numbers."""
+
+    def mode(self) -> int:
+        """Return the ``Mode`` bits of autocast and of building no graph, as they are now."""

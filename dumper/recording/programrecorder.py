@@ -1,0 +1,441 @@
+"""The program of one step while it runs: which operator took and made which values."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.dumpfile import (
+    Argument,
+    Content,
+    LeafKind,
+    Mode,
+    Opaque,
+    ProgramBuilder,
+    Slice,
+    ValueRef,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from types import FrameType
+
+    from padiff.dumper.adapter import Adapter, Handle, Tensor
+    from padiff.dumper.operators import Operators
+    from padiff.dumpfile import SourceLine, StepWriter, Stored
+
+    from .contents import Contents
+    from .source import Sources
+
+__all__ = ["ProgramRecorder"]
+
+MOST_TEXT = 200
+"""Longest text kept of an argument."""
+MOST_PARTS = 4096
+"""Most parts kept of one argument without tensors; a longer list is data, not an argument."""
+OVERWRITE = "padiff.overwrite"
+"""Operator that stands for a change of a tensor through memory that it shares with another."""
+RESULT = "->"
+"""Keyword under which a number that was read out of a tensor is kept."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _View:
+    """How a tensor was made that shares its memory with an argument."""
+
+    name: str
+    arguments: tuple[tuple[str | None, Argument], ...]
+    source: weakref.ref[Any]
+    source_value: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Live:
+    """A tensor object that is a value of the program, as long as neither is another."""
+
+    reference: weakref.ref[Any]
+    stamp: tuple[Hashable, tuple[int, ...]]
+    """Version and shape that it had."""
+    value: int
+    view: _View | None = None
+
+
+class ProgramRecorder:
+    """Receives a framework's operators within one step and collects them."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        operators: Operators,
+        writer: StepWriter,
+        contents: Contents,
+        sources: Sources,
+        *,
+        current_call: Callable[[], int | None],
+        backward: bool,
+    ) -> None:
+        """Begin a program without operators.
+
+        Args:
+            adapter: The model's framework.
+            operators: Its operators.
+            writer: Where elements go, and the program in the end.
+            contents: Stores tensors, each content once.
+            sources: Finds the user's lines.
+            current_call: Returns the id of the module call that runs in this thread.
+            backward: Whether the gradients of all values are wanted.
+        """
+        self._adapter, self._operators = adapter, operators
+        self._writer, self._contents, self._sources = writer, contents, sources
+        self._current_call, self._backward = current_call, backward
+        self._builder = ProgramBuilder()
+        self._live: dict[int, _Live] = {}
+        self._by_content: dict[Hashable, int] = {}
+        self._written: dict[Hashable, int] = {}
+        self._handles: list[Handle] = []
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._has_gradients = False
+        self.holes = 0
+        """Floating-point values that came from nowhere."""
+        self.failure = ""
+        """Why the program ended before the step did; it is left out then."""
+        writer.add_program(self._builder)
+
+    def watch(self) -> AbstractContextManager[object]:
+        """Return the context in which operators are recorded."""
+        return self._operators.watch(self.run)
+
+    def detach(self) -> None:
+        """Let go of all tensors and hooks; nothing is recorded afterwards."""
+        self._is_closed = True
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._live.clear()
+        self._by_content.clear()
+
+    def border(
+        self, record: int, tensor: Tensor, kind: LeafKind | None = None, *, name: str = ""
+    ) -> None:
+        """State that a record holds what a tensor holds now.
+
+        Args:
+            record: Its id.
+            tensor: A value of the program, or a leaf from now on.
+            kind: Which kind of leaf; None if that is not known.
+            name: Of a parameter or buffer its path.
+        """
+        if not self._operators.is_recordable(tensor):
+            return
+        with self._lock:
+            self._builder.add_border(record, self._value(tensor, kind, name))
+
+    def run(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:  # noqa: ANN401
+        """Call a function of the framework and record it as an operator."""
+        frame = sys._getframe(2)
+        if self._is_left_out(frame):
+            return function(*args, **kwargs)
+        with self._guarded(name):
+            taken = _Taken(self, args, kwargs)
+            drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
+        result = function(*args, **kwargs)
+        if self._is_closed:  # what it took could not be recorded
+            return result
+        with self._guarded(name):
+            mode = self._operators.mode()
+            if drawn is not None and drawn != self._adapter.random_state():
+                mode |= Mode.RANDOM
+            self._add(name, taken, result, mode, self._sources.of_caller(frame))
+        return result
+
+    @contextmanager
+    def _guarded(self, name: str) -> Iterator[None]:
+        """End the program, not the user's run, where an operator cannot be recorded."""
+        try:
+            with self._lock:
+                yield
+        except Exception as error:  # whatever it is: the model's run must go on
+            self.failure = f"{name}: {type(error).__name__}: {error}"[:MOST_TEXT]
+            self._writer.add_program(None)
+            self.detach()
+
+    def _is_left_out(self, frame: FrameType) -> bool:
+        """Return whether an operator is none of the forward pass or the loss.
+
+        Args:
+            frame: Where it was called.
+        """
+        if self._is_closed or self._adapter.in_backward():
+            return True
+        if self._has_gradients and self._current_call() is None:
+            return True  # between the backward pass and the next step: clipping, the optimizer
+        caller = frame.f_globals.get("__name__", "")
+        return caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss"
+
+    # -- one operator
+
+    def _add(
+        self, name: str, taken: _Taken, result: object, mode: int, site: SourceLine | None
+    ) -> None:
+        changed = taken.changed()
+        made = _tensors_in(result, self._adapter.is_tensor)
+        made = [one for one in made if self._operators.is_recordable(one)]
+        if not made and not changed:
+            if not taken.tensors or result is None:
+                return
+            taken.arguments.append((RESULT, self.argument(result, {})))
+        known = {id(one) for one in made}
+        results = [*made, *(one for one in changed if id(one) not in known)]
+        outputs = [self._output(name, one, taken, mode) for one in results]
+        self._builder.add_operator(
+            name,
+            taken.arguments,
+            outputs,
+            call=self._current_call(),
+            mode=mode | (Mode.IN_PLACE if changed else 0),
+            site=site,
+        )
+        for tensor in changed:
+            self._written[self._operators.memory(tensor)] = self._live[id(tensor)].value
+
+    def _output(self, name: str, tensor: Tensor, taken: _Taken, mode: int) -> int:
+        """Return the value that an operator made, or handed through."""
+        entry = self._live.get(id(tensor))
+        stamp = self.stamp(tensor)
+        if entry is not None and entry.reference() is tensor and entry.stamp == stamp:
+            return entry.value
+        is_random = bool(mode & Mode.RANDOM)
+        is_data = not taken.tensors
+        stored = self._store(tensor, None if is_random or is_data else Content.STATS)
+        value = self._builder.add_value(
+            dtype=self._operators.dtype(tensor),
+            shape=stamp[1],
+            content=stored,
+            kind=LeafKind.RANDOM if is_random else None,
+        )
+        self._keep(tensor, value, stamp, stored, taken.view_of(name, tensor))
+        if self._backward and self._adapter.requires_grad(tensor):
+            arrived = partial(self._arrived, value)
+            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
+        return value
+
+    def _arrived(self, value: int, gradient: Tensor) -> None:
+        if self._is_closed or not self._operators.is_recordable(gradient):
+            return
+        with self._lock:
+            self._has_gradients = True
+            self._builder.add_gradient(value, self._store(gradient, Content.STATS))
+
+    # -- values
+
+    def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
+        """Return what tells whether a tensor was changed in place."""
+        return self._operators.version(tensor), self._operators.shape(tensor)
+
+    def _value(self, tensor: Tensor, kind: LeafKind | None = None, name: str = "") -> int:
+        """Return the value that a tensor holds now; what nothing made is a leaf from now on."""
+        entry = self._live.get(id(tensor))
+        stamp = self.stamp(tensor)
+        if entry is not None and entry.reference() is tensor:
+            return entry.value if entry.stamp == stamp else self._refreshed(entry, tensor, stamp)
+        stored = self._store(tensor, None)
+        key = _content_key(stored, stamp[1])
+        found = None if key is None or kind is not None else self._by_content.get(key)
+        if found is None:
+            kind = kind or self._leaf_kind(tensor)
+            self.holes += kind is LeafKind.HOLE
+            found = self._builder.add_value(
+                dtype=self._operators.dtype(tensor),
+                shape=stamp[1],
+                content=stored,
+                kind=kind,
+                name=name,
+            )
+        self._keep(tensor, found, stamp, stored, None)
+        return found
+
+    def _leaf_kind(self, tensor: Tensor) -> LeafKind:
+        """Return what a tensor is that no operator of this step made."""
+        if not self._adapter.is_floating(tensor):
+            return LeafKind.CONSTANT
+        return LeafKind.INPUT if self._current_call() is None else LeafKind.HOLE
+
+    def _refreshed(
+        self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]
+    ) -> int:
+        """Return the new value of a tensor whose memory was changed through another one."""
+        name = OVERWRITE
+        arguments: tuple[tuple[str | None, Argument], ...] = ((None, ValueRef(entry.value)),)
+        view, source = entry.view, None if entry.view is None else entry.view.source()
+        content: Content | None = None
+        if view is not None and source is not None:
+            now = self._value(source)
+            if now != view.source_value:
+                name, content = view.name, Content.STATS
+                arguments = _replaced(view.arguments, view.source_value, now)
+                view = replace(view, arguments=arguments, source_value=now)
+        if name == OVERWRITE:
+            written = self._written.get(self._operators.memory(tensor))
+            if written is not None:
+                arguments = (*arguments, (None, ValueRef(written)))
+        stored = self._store(tensor, content)
+        value = self._builder.add_value(
+            dtype=self._operators.dtype(tensor), shape=stamp[1], content=stored
+        )
+        self._builder.add_operator(name, arguments, [value], call=self._current_call())
+        self._keep(tensor, value, stamp, stored, view)
+        return value
+
+    def _keep(
+        self,
+        tensor: Tensor,
+        value: int,
+        stamp: tuple[Hashable, tuple[int, ...]],
+        stored: Stored | None,
+        view: _View | None,
+    ) -> None:
+        self._live[id(tensor)] = _Live(
+            reference=weakref.ref(tensor), stamp=stamp, value=value, view=view
+        )
+        key = _content_key(stored, stamp[1])
+        if key is not None:
+            self._by_content[key] = value
+
+    def _store(self, tensor: Tensor, content: Content | None) -> Stored:
+        return self._contents.store(tensor, content).stored
+
+    # -- arguments
+
+    def argument(self, thing: object, refs: dict[int, ValueRef]) -> Argument:
+        """Return an argument as a program holds it.
+
+        Args:
+            thing: What the framework's function got.
+            refs: The values of the tensors in it, by the identity of the tensor; added to.
+        """
+        if self._adapter.is_tensor(thing):
+            if not self._operators.is_recordable(thing):
+                return Opaque("<a tensor without elements of its own>")
+            return refs.setdefault(id(thing), ValueRef(self._value(thing)))
+        if isinstance(thing, tuple | list):
+            return self._sequence(thing, refs)
+        if isinstance(thing, Mapping):
+            return {str(key): self.argument(part, refs) for key, part in thing.items()}
+        if isinstance(thing, slice):
+            parts = (thing.start, thing.stop, thing.step)
+            return Slice(*(self.argument(part, refs) for part in parts))
+        return _plain(thing) if isinstance(thing, _PLAIN) else self._operators.argument(thing)
+
+    def _sequence(self, thing: Sequence[object], refs: dict[int, ValueRef]) -> Argument:
+        if len(thing) > MOST_PARTS:
+            return Opaque(f"<{len(thing)} parts>")
+        return tuple(self.argument(part, refs) for part in thing)
+
+
+class _Taken:
+    """What an operator was called with, described before it ran."""
+
+    def __init__(
+        self, recorder: ProgramRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._recorder = recorder
+        self._refs: dict[int, ValueRef] = {}
+        self.arguments: list[tuple[str | None, Argument]] = [
+            *((None, recorder.argument(thing, self._refs)) for thing in args),
+            *((key, recorder.argument(thing, self._refs)) for key, thing in kwargs.items()),
+        ]
+        found = _tensors_in((args, kwargs), recorder._adapter.is_tensor)
+        self.tensors = [one for one in found if id(one) in self._refs]
+        self._stamps = [recorder.stamp(one) for one in self.tensors]
+
+    def changed(self) -> list[Any]:
+        """Return the tensors that are not what they were."""
+        pairs = zip(self.tensors, self._stamps, strict=True)
+        return [one for one, stamp in pairs if self._recorder.stamp(one) != stamp]
+
+    def view_of(self, name: str, tensor: Tensor) -> _View | None:
+        """Return how a tensor is a view of one that was taken; None where it is none."""
+        operators = self._recorder._operators
+        memory = operators.memory(tensor)
+        for source in self.tensors:
+            if source is not tensor and operators.memory(source) == memory:
+                return _View(
+                    name=name,
+                    arguments=tuple(self.arguments),
+                    source=weakref.ref(source),
+                    source_value=self._refs[id(source)].id,
+                )
+        return None
+
+
+_NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
+"""Subclasses of these become one of them."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), EllipsisType, np.generic, np.ndarray)
+
+
+def _plain(thing: Any) -> Argument:  # noqa: ANN401 - one of _PLAIN
+    """Return plain data of Python or numpy."""
+    if isinstance(thing, np.ndarray):
+        if thing.size > MOST_PARTS or thing.dtype.kind not in "biufc":
+            return Opaque(f"<array {thing.dtype} {thing.shape}>")
+        return _nested(thing.tolist())
+    if isinstance(thing, np.generic):
+        return _plain(thing.item()) if isinstance(thing.item(), _PLAIN[:5]) else Opaque(str(thing))
+    if isinstance(thing, str | bytes):
+        return str(thing)[:MOST_TEXT]
+    number = next((kind for kind in _NUMBERS if isinstance(thing, kind)), None)
+    plain: Argument = thing if number is None else number(thing)
+    return plain
+
+
+def _nested(thing: Any) -> Argument:  # noqa: ANN401 - lists of numbers
+    return tuple(map(_nested, thing)) if isinstance(thing, list) else thing
+
+
+def _tensors_in(thing: object, is_tensor: Callable[[object], bool]) -> list[Any]:
+    """Return the tensors inside nested tuples, lists and mappings, each once."""
+    found: dict[int, Any] = {}
+    rest = [thing]
+    while rest:
+        part = rest.pop()
+        if is_tensor(part):
+            found.setdefault(id(part), part)
+        elif isinstance(part, tuple | list):
+            rest.extend(reversed(part))
+        elif isinstance(part, Mapping):
+            rest.extend(reversed(list(part.values())))
+    return list(found.values())
+
+
+def _replaced(
+    arguments: tuple[tuple[str | None, Argument], ...], old: int, new: int
+) -> tuple[tuple[str | None, Argument], ...]:
+    """Return arguments of which those that are one value are another."""
+    return tuple(
+        (key, ValueRef(new) if argument == ValueRef(old) else argument)
+        for key, argument in arguments
+    )
+
+
+def _content_key(stored: Stored | None, shape: tuple[int, ...]) -> Hashable | None:
+    """Return what tells a content that is no accident; None where many tensors may hold it."""
+    if stored is None or not stored.digest or np.prod(shape, dtype=np.int64) < 2:  # noqa: PLR2004
+        return None
+    return stored.digest, shape

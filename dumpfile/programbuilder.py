@@ -1,0 +1,243 @@
+"""Collects the operators and values of a step while it runs, and makes columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from .arguments import Argument, Dtype, Opaque, Slice, ValueRef
+from .programcolumns import LEAF_KINDS, Form, LeafKind, ProgramColumns
+
+if TYPE_CHECKING:
+    from .schema import SourceLine
+    from .valuestore import Stored
+
+__all__ = ["ProgramBuilder"]
+
+_Item = TypeVar("_Item", bound=Hashable)
+Single = None | bool | complex | str | EllipsisType | ValueRef | Dtype | Opaque
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class _Table(dict[_Item, int]):
+    """Distinct things, each with its position."""
+
+    def position(self, item: _Item) -> int:
+        return self.setdefault(item, len(self))
+
+
+class ProgramBuilder:
+    """A program that grows by one value or operator at a time. Not thread-safe."""
+
+    def __init__(self) -> None:
+        """Begin without any value."""
+        self._strings: _Table[str] = _Table()
+        self._shapes: _Table[tuple[int, ...]] = _Table()
+        self._sites: _Table[tuple[int, int, int]] = _Table()
+        self._floats: list[float] = []
+        self._values: list[list[int]] = []
+        self._contents: list[Stored | None] = []
+        self._gradients: dict[int, Stored] = {}
+        self._operators: list[tuple[int, int, int, int, int, int]] = []
+        self._arguments: list[tuple[int, int, int]] = []
+        self._outputs: list[int] = []
+        self._borders: list[tuple[int, int]] = []
+
+    @property
+    def values(self) -> int:
+        """Count the values so far."""
+        return len(self._values)
+
+    @property
+    def operators(self) -> int:
+        """Count the operators so far."""
+        return len(self._operators)
+
+    def add_value(
+        self,
+        *,
+        dtype: str,
+        shape: tuple[int, ...],
+        content: Stored | None,
+        kind: LeafKind | None = None,
+        name: str = "",
+    ) -> int:
+        """Add a value.
+
+        Args:
+            dtype: Name of its dtype.
+            shape: Sizes of its axes.
+            content: What was stored of its elements; None if nothing.
+            kind: Which leaf it is; None if an operator makes it.
+            name: Of a parameter or buffer its path.
+
+        Returns:
+            Its id.
+        """
+        self._values.append(
+            [
+                self._strings.position(dtype),
+                self._shapes.position(shape),
+                LEAF_KINDS.index(kind),
+                self._strings.position(name),
+            ]
+        )
+        self._contents.append(content)
+        return len(self._values) - 1
+
+    def set_kind(self, value: int, kind: LeafKind) -> None:
+        """State that a value is a leaf of another kind than was thought."""
+        self._values[value][2] = LEAF_KINDS.index(kind)
+
+    def add_gradient(self, value: int, content: Stored) -> None:
+        """State the gradient of a value; the first one counts."""
+        self._gradients.setdefault(value, content)
+
+    def add_operator(
+        self,
+        name: str,
+        arguments: Sequence[tuple[str | None, Argument]],
+        outputs: Sequence[int],
+        *,
+        call: int | None,
+        mode: int = 0,
+        site: SourceLine | None = None,
+    ) -> int:
+        """Add an operator.
+
+        Args:
+            name: As the framework names it.
+            arguments: Each with its keyword, None for positional ones.
+            outputs: Ids of the values that it returned or changed.
+            call: Id of the module call that it ran in.
+            mode: Sum of ``Mode`` bits.
+            site: The user's line that called it.
+
+        Returns:
+            Its id.
+        """
+        before = len(self._arguments)
+        for key, argument in arguments:
+            self._add_argument(-1 if key is None else self._strings.position(key), argument)
+        self._outputs.extend(outputs)
+        self._operators.append(
+            (
+                self._strings.position(name),
+                -1 if call is None else call,
+                mode,
+                -1 if site is None else self._site(site),
+                len(self._arguments) - before,
+                len(outputs),
+            )
+        )
+        return len(self._operators) - 1
+
+    def add_border(self, record: int, value: int) -> None:
+        """State that a record holds a value of the program."""
+        self._borders.append((record, value))
+
+    def columns(self) -> ProgramColumns:
+        """Return the program; what was stored must be known by value by then."""
+        values = np.array(self._values, np.int64).reshape(-1, 4)
+        operators = np.array(self._operators, np.int64).reshape(-1, 6)
+        arguments = np.array(self._arguments, np.int64).reshape(-1, 3)
+        borders = np.array(self._borders, np.int64).reshape(-1, 2)
+        sites = np.array(list(self._sites), np.int64).reshape(-1, 3)
+        shapes = list(self._shapes)
+        gradients = [self._gradients.get(value) for value in range(len(self._values))]
+        return ProgramColumns(
+            strings=tuple(self._strings),
+            floats=np.array(self._floats, np.float64),
+            shape_sizes=np.array([size for shape in shapes for size in shape], np.int64),
+            shape_ends=np.cumsum([len(shape) for shape in shapes], dtype=np.int64),
+            site_file=sites[:, 0],
+            site_line=sites[:, 1],
+            site_function=sites[:, 2],
+            value_dtype=values[:, 0],
+            value_shape=values[:, 1],
+            value_kind=values[:, 2],
+            value_name=values[:, 3],
+            value_content=_content_ids(self._contents),
+            value_gradient=_content_ids(gradients),
+            operator_name=operators[:, 0],
+            operator_call=operators[:, 1],
+            operator_mode=operators[:, 2],
+            operator_site=operators[:, 3],
+            operator_rows=operators[:, 4],
+            operator_outputs=operators[:, 5],
+            argument_key=arguments[:, 0],
+            argument_form=arguments[:, 1],
+            argument_number=arguments[:, 2],
+            outputs=np.array(self._outputs, np.int64),
+            border_record=borders[:, 0],
+            border_value=borders[:, 1],
+        )
+
+    def _site(self, site: SourceLine) -> int:
+        text = self._strings.position
+        return self._sites.position((text(site.file), site.line, text(site.function)))
+
+    def _add_argument(self, key: int, argument: Argument) -> None:
+        form, number, parts = self._form(argument)
+        self._arguments.append((key, form, number))
+        for part_key, part in parts:
+            self._add_argument(part_key, part)
+
+    def _form(self, argument: Argument) -> tuple[Form, int, Sequence[tuple[int, Argument]]]:
+        """Return what a row says of an argument, and the parts that follow it."""
+        if isinstance(argument, Slice):
+            parts = (argument.start, argument.stop, argument.step)
+            return Form.SLICE, 0, [(-1, part) for part in parts]
+        if isinstance(argument, Mapping):
+            rows = [(self._strings.position(key), part) for key, part in argument.items()]
+            return Form.MAPPING, len(rows), rows
+        if isinstance(argument, tuple):
+            return Form.TUPLE, len(argument), [(-1, part) for part in argument]
+        return (*self._single(argument), ())
+
+    def _single(self, argument: Single) -> tuple[Form, int]:
+        """Return what a row says of an argument without parts."""
+        if isinstance(argument, ValueRef):
+            return Form.VALUE, argument.id
+        if isinstance(argument, bool | None | EllipsisType):
+            return _CONSTANTS[argument], 0
+        if isinstance(argument, int | float | complex):
+            return self._number(argument)
+        return self._text(argument)
+
+    def _text(self, argument: str | Dtype | Opaque) -> tuple[Form, int]:
+        if isinstance(argument, str):
+            return Form.STRING, self._strings.position(argument)
+        if isinstance(argument, Dtype):
+            return Form.DTYPE, self._strings.position(argument.name)
+        return Form.OPAQUE, self._strings.position(argument.text)
+
+    def _number(self, argument: complex) -> tuple[Form, int]:
+        if isinstance(argument, int):
+            if argument in _INT64:
+                return Form.INT, argument
+            return Form.OPAQUE, self._strings.position(
+                f"an integer of {argument.bit_length()} bits"
+            )
+        self._floats.append(argument.real)
+        if isinstance(argument, float):
+            return Form.FLOAT, len(self._floats) - 1
+        self._floats.append(argument.imag)
+        return Form.COMPLEX, len(self._floats) - 2
+
+
+_CONSTANTS: dict[object, Form] = {
+    None: Form.NONE,
+    False: Form.FALSE,
+    True: Form.TRUE,
+    Ellipsis: Form.ELLIPSIS,
+}
+
+
+def _content_ids(contents: Sequence[Stored | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the ids of what the contents turned out to be, -1 where there is none."""
+    infos = [None if one is None else one.info for one in contents]
+    return np.array([-1 if info is None else info.id for info in infos], np.int64)

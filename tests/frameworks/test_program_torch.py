@@ -1,0 +1,431 @@
+"""Every operator of a torch model's forward pass and loss is in its program."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+import padiff
+from padiff.dumper.adapters.torch_operators import TorchOperators
+from padiff.dumper.recording.programrecorder import ProgramRecorder
+from padiff.dumpfile import LeafKind, Mode, open_dump
+from tests.support.planted_authors import MODELS
+from tests.support.programs import Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+Thing = Any
+
+
+class _Wrapped(nn.Module):
+    """A module around a function."""
+
+    def __init__(self, function: Callable[..., Any], **parts: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args: Thing) -> Thing:
+        return self.function(self, *args)
+
+
+class _Missed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes what torch computes in the forward pass while no recorded operator runs."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = 0
+        self.missed: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Thing, types: Thing, args: Thing = (), kwargs: Thing = None
+    ) -> Thing:
+        self.seen += 1
+        if torch._C._current_graph_task_id() == -1 and not _is_known():
+            self.missed.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def _is_known() -> bool:
+    """Return whether a recorded operator runs, or padiff itself asked torch for something."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        if code is ProgramRecorder.run.__code__ or module.startswith("padiff."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def recorded(
+    model: nn.Module, *inputs: Thing, folder: Path, backward: bool = True, **named: Thing
+) -> tuple[Recorded, Any]:
+    with padiff.record(model, name="model", out=folder) as recorder:
+        result = model(*inputs, **named)
+        if backward:
+            result.mean().backward()
+    return Recorded.read(recorder.path), result
+
+
+def watched(model: nn.Module, inputs: dict[str, Any], folder: Path) -> _Missed:
+    """Record a model while a dispatch mode looks at all that torch does."""
+    oracle = _Missed()
+    with padiff.record(model, name="model", out=folder) as recorder, oracle:
+        output = model(**inputs)
+        first = output[0] if not hasattr(output, "logits") else output.logits
+        first.float().mean().backward()
+    assert Recorded.read(recorder.path).names
+    return oracle
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_forward_computation_is_outside_the_program(name: str, tmp_path: Path) -> None:
+    model, inputs = MODELS[name]()
+
+    oracle = watched(model.eval(), inputs, tmp_path)
+
+    assert oracle.seen > 50
+    assert oracle.missed == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_others_has_no_hole(name: str, tmp_path: Path) -> None:
+    model, inputs = MODELS[name]()
+    with padiff.record(model.eval(), name="model", out=tmp_path) as recorder:
+        model(**inputs)
+
+    found = Recorded.read(recorder.path)
+
+    assert found.leaves(LeafKind.HOLE) == []
+    assert found.leaves(LeafKind.PARAMETER)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_recording_changes_no_bit(name: str, tmp_path: Path) -> None:
+    plain, inputs = MODELS[name]()
+    watched_model = copy.deepcopy(plain)
+    runs = []
+    for model, is_recorded in ((plain.train(), False), (watched_model.train(), True)):
+        torch.manual_seed(3)
+        with ExitStack() as exits:
+            if is_recorded:
+                exits.enter_context(padiff.record(model, name="model", out=tmp_path))
+            output = model(**inputs)[0]
+            output.mean().backward()
+        gradients = [one.grad for one in model.parameters()]
+        runs.append((output, gradients, torch.random.get_rng_state()))
+
+    assert torch.equal(runs[0][0], runs[1][0])
+    assert torch.equal(runs[0][2], runs[1][2])
+    for plain_gradient, gradient in zip(runs[0][1], runs[1][1], strict=True):
+        assert (plain_gradient is None) is (gradient is None)
+        assert gradient is None or torch.equal(plain_gradient, gradient)
+
+
+def test_values_flow_from_operator_to_operator(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: torch.relu(self.one(x)) * 2, one=nn.Linear(3, 4))
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path)
+
+    assert found.names == ["linear", "relu", "mul", "mean"]
+    assert found.inputs(1) == found.outputs(0)
+    assert found.inputs(2) == found.outputs(1)
+    given = found.inputs(0)
+    assert given[0] in found.leaves(LeafKind.INPUT)
+    assert set(given[1:]) == set(found.leaves(LeafKind.PARAMETER))
+    calls = [found.index.modules[found.index.calls[one].module].path
+             for one in found.program.operator_call[:3]]  # fmt: skip
+    assert calls == ["one", "", ""]
+    assert int(found.program.operator_call[3]) == -1
+
+
+def test_operators_name_the_users_line(tmp_path: Path) -> None:
+    model = _Wrapped(lambda _, x: x.tanh())
+
+    found, _ = recorded(model, torch.randn(2), folder=tmp_path, backward=False)
+
+    site = int(found.program.operator_site[0])
+    assert found.program.strings[int(found.program.site_file[site])].endswith(
+        "test_program_torch.py"
+    )
+
+
+def test_an_operator_in_place_makes_a_new_value(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        z = y.mul(2)
+        y.add_(1)
+        return y + z
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    changed = found.position("add_")
+    assert found.has_mode(changed, Mode.IN_PLACE)
+    assert found.outputs(changed) != found.inputs(changed)
+    assert found.inputs(found.position("add"))[0] == found.outputs(changed)[0]
+
+
+def test_a_view_of_a_changed_tensor_is_taken_again(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        row = y.select(0, 0)
+        y.mul_(3)
+        return row.exp()
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.names[:5] == ["clone", "select", "mul_", "select", "exp"]
+    assert found.inputs(3) == found.outputs(2)
+    assert found.inputs(4) == found.outputs(3)
+
+
+def test_a_tensor_changed_through_its_view_is_a_new_value(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y.select(0, 0).zero_()
+        return y.exp()
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.names[:5] == ["clone", "select", "zero_", "overwrite", "exp"]
+    assert found.inputs(3) == [*found.outputs(0), *found.outputs(2)]
+    assert found.inputs(4) == found.outputs(3)
+
+
+def test_setting_items_is_an_operator(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros(2, 3)
+        y[:, 1:] = x
+        return y.exp()
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 2), folder=tmp_path, backward=False)
+
+    written = found.position("__setitem__")
+    assert found.has_mode(written, Mode.IN_PLACE)
+    assert found.inputs(found.position("exp")) == found.outputs(written)
+
+
+def test_random_outcomes_are_leaves_with_elements(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.drop(x) + torch.rand(3), drop=nn.Dropout(0.5))
+
+    found, _ = recorded(model.train(), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    drawn = found.leaves(LeafKind.RANDOM)
+    assert drawn == [
+        *found.outputs(found.position("dropout")),
+        *found.outputs(found.position("rand")),
+    ]
+    assert {str(found.content(one).content) for one in drawn} == {"full"}
+
+
+def test_dropout_in_eval_mode_draws_nothing(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.drop(x), drop=nn.Dropout(0.5))
+
+    found, _ = recorded(model.eval(), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.leaves(LeafKind.RANDOM) == []
+
+
+def test_numbers_read_into_python_are_operators(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum().item() > -1e9 else x
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2), folder=tmp_path, backward=False)
+
+    assert found.names == ["sum", "item", "mul"]
+
+
+def test_a_value_that_nothing_recorded_made_is_a_hole(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():
+            unseen = x * 3
+        return unseen.exp()
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert len(found.leaves(LeafKind.HOLE)) == 1
+
+
+def test_every_value_has_its_gradient(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: torch.relu(self.one(x)), one=nn.Linear(3, 4))
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path)
+
+    made = [found.outputs(at)[0] for at in range(3)]
+    assert all(found.program.value_gradient[one] >= 0 for one in made)
+
+
+def _checkpointed(reentrant: bool) -> Callable[..., Any]:
+    return lambda self, x: checkpoint(self.one, x, use_reentrant=reentrant).tanh()
+
+
+def _autocast(self: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return self.one(x).float()  # type: ignore[no-any-return, operator]
+
+
+class _Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Thing, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Thing, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0] * 2
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "checkpoint": (_checkpointed(reentrant=False), ["linear", "tanh"]),
+    "reentrant checkpoint": (_checkpointed(reentrant=True), ["linear", "tanh"]),
+    "autocast": (_autocast, ["linear", "float"]),
+    "functional_call": (
+        lambda self, x: torch.func.functional_call(
+            self.one, {"weight": self.one.weight * 2, "bias": self.one.bias}, (x,)
+        ),
+        ["mul", "linear"],
+    ),
+    "fx": (lambda self, x: torch.fx.symbolic_trace(self.one)(x), ["linear"]),
+    "autograd function": (lambda _, x: _Doubled.apply(x).tanh(), ["mul", "tanh"]),  # type: ignore[no-untyped-call]
+    "attention": (lambda self, x: self.attention(x, x, x)[0], ["multi_head_attention_forward"]),
+    "lstm": (lambda self, x: self.lstm(x)[0], ["lstm"]),
+    "compiled": (lambda self, x: torch.compile(self.one, backend="eager")(x), ["linear"]),  # type: ignore[no-untyped-call]
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_every_way_to_call_torch(name: str, tmp_path: Path) -> None:
+    function, expected = PROGRAMS[name]
+    model = _Wrapped(
+        function,
+        one=nn.Linear(4, 4),
+        attention=nn.MultiheadAttention(4, 2, batch_first=True),
+        lstm=nn.LSTM(4, 4),
+    )
+
+    found, _ = recorded(model, torch.randn(2, 3, 4, requires_grad=True), folder=tmp_path)
+
+    names = [one for one in found.names if one in expected]
+    assert names == expected
+    assert found.leaves(LeafKind.HOLE) == []
+
+
+def test_inference_mode_is_recorded(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.one(x).tanh(), one=nn.Linear(3, 3))
+
+    with torch.inference_mode():
+        found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.names == ["linear", "tanh"]
+    assert found.has_mode(0, Mode.NO_GRAD)
+
+
+def test_inside_of_vmap_is_one_hole_at_most_and_never_an_error(tmp_path: Path) -> None:
+    model = _Wrapped(lambda _, x: torch.func.vmap(lambda row: row.exp().sum())(x).tanh())
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert "tanh" in found.names
+
+
+def test_a_scripted_function_leaves_a_hole(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(_scripted)
+    model = _Wrapped(lambda _, x: scripted(x).tanh())
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.names[-1] == "tanh"
+    assert len(found.leaves(LeafKind.HOLE)) == 1
+
+
+def _scripted(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+
+def test_a_loss_and_its_labels_are_in_the_program(tmp_path: Path) -> None:
+    model = nn.Linear(3, 5)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        loss = functional.cross_entropy(model(torch.randn(4, 3)), torch.tensor([0, 1, 2, 3]))
+        recorder.loss(loss)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    found = Recorded.read(recorder.path)
+
+    assert found.names[-1] == "cross_entropy"
+    loss_record = next(one.id for one in found.index.records if str(one.role) == "loss")
+    borders = dict(zip(found.program.border_record.tolist(), found.program.border_value.tolist(),
+                       strict=True))  # fmt: skip
+    assert borders[loss_record] == found.outputs(len(found.names) - 1)[0]
+
+
+def test_the_optimizer_and_clipping_are_no_part_of_the_forward_program(tmp_path: Path) -> None:
+    model = nn.Linear(3, 5)
+    optimizer = torch.optim.Adam(model.parameters())
+    with padiff.record(model, name="model", out=tmp_path, optimizer=optimizer) as recorder:
+        for _ in range(2):
+            model(torch.randn(4, 3)).square().mean().backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            recorder.step()
+
+    for step in range(2):
+        assert [one for one in Recorded.read(recorder.path, step).names if one != "randn"] == [
+            "linear",
+            "square",
+            "mean",
+        ]
+
+
+def test_program_none_records_none(tmp_path: Path) -> None:
+    model = nn.Linear(3, 3)
+    with padiff.record(model, name="model", out=tmp_path, program=False) as recorder:
+        model(torch.randn(2, 3))
+
+    with open_dump(recorder.path).open(0, 0) as step:
+        assert step.program() is None
+
+
+def test_what_cannot_be_recorded_ends_the_program_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object, name: str) -> bool:
+        raise ValueError(f"no {name}")
+
+    monkeypatch.setattr(TorchOperators, "may_draw", fail)
+    model = _Wrapped(lambda _, x: x + 1)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        result = model(torch.zeros(2))
+
+    dump = open_dump(recorder.path)
+    assert torch.equal(result, torch.ones(2))
+    assert any(note.startswith("no program was recorded") for note in dump.manifest.notes)
+    with dump.open(0, 0) as step:
+        assert step.program() is None
+
+
+def test_nothing_stays_installed(tmp_path: Path) -> None:
+    model = nn.Linear(3, 3)
+
+    recorded(model, torch.randn(2, 3), folder=tmp_path)
+
+    assert (
+        torch.overrides._len_torch_function_stack() == 0
+        if hasattr(torch.overrides, "_len_torch_function_stack")
+        else torch._C._len_torch_function_stack() == 0
+    )
