@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from .errors import DumpError, DumpFormatError, DumpNotFoundError, DumpWriteError
 from .floor import FLOOR_NAME
 from .manifestcodec import MANIFEST_NAME
+from .plainarchive import plain_members
 from .plainfile import check_plain_file
 from .reader import open_dump
 from .scratch import scratch_folder
@@ -145,7 +146,7 @@ def _unpack(path: Path, place: Path) -> None:
     check_plain_file(Path(os.path.realpath(path)))
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+            members = plain_members(archive)
             _check(members, place, what)
             _check_ratio(members, path.stat().st_size, what)
             _take(archive, archive.getinfo(MANIFEST_NAME), place / MANIFEST_NAME, what)

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.plainarchive import plain_members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
 
 
 def _read_archive(archive: zipfile.ZipFile, packed_bytes: int) -> dict[str, Array]:
-    members = archive.infolist()
+    members = plain_members(archive)
     needed = sum(member.file_size for member in members)
     if needed > max(_SMALL_BYTES, _MOST_RATIO * packed_bytes):
         raise ValueError(f"expected no {needed} bytes in an archive of {packed_bytes}")

@@ -53,6 +53,40 @@ def zip_bomb(dump: Path, target: Path) -> None:
                 member.write(zeros)
 
 
+@ARCHIVES.refused("compressed by bzip2: expected a stored or deflated member")
+def zip_bomb_of_bzip2(dump: Path, target: Path) -> None:
+    zip_of_zeros(zipfile.ZIP_BZIP2, dump, target)
+
+
+@ARCHIVES.refused("compressed by lzma: expected a stored or deflated member")
+def zip_bomb_of_lzma(dump: Path, target: Path) -> None:
+    zip_of_zeros(zipfile.ZIP_LZMA, dump, target)
+
+
+@ARCHIVES.refused("compressed by lzma: expected a stored or deflated member")
+def zip_of_damaged_lzma(dump: Path, target: Path) -> None:
+    zip_of_zeros(zipfile.ZIP_LZMA, dump, target)
+    data = bytearray(target.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 20] = b"\x5a" * 20
+    target.write_bytes(data)
+
+
+@ARCHIVES.refused("compressed by method 99: expected a stored or deflated member")
+def zip_of_a_method_that_nobody_knows(dump: Path, target: Path) -> None:
+    pack_as_it_is(dump, target)
+    data = bytearray(target.read_bytes())
+    data[data.rindex(b"PK\x01\x02") + 10] = 99
+    target.write_bytes(data)
+
+
+def zip_of_zeros(method: int, dump: Path, target: Path) -> None:
+    """Pack a dump whose one file unpacks to 64 MiB in one call, however little is asked for."""
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.write(dump / "manifest.json", "manifest.json")
+        archive.writestr(FILE, bytes(64 << 20), compress_type=method)
+
+
 @ARCHIVES.refused("is not in its manifest")
 def zip_of_many_names(dump: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w") as archive:

@@ -109,6 +109,33 @@ def arrays_of_packed_zeros(folder: Path) -> list[str]:
     return ["compare", "x.npz", "x.npz"]
 
 
+@TEXTS.refused("'x.npy' is compressed by bzip2: expected a stored or deflated member")
+def arrays_of_bzip2(folder: Path) -> list[str]:
+    return arrays_packed_by(zipfile.ZIP_BZIP2, folder)
+
+
+@TEXTS.refused("'x.npy' is compressed by lzma: expected a stored or deflated member")
+def arrays_of_lzma(folder: Path) -> list[str]:
+    return arrays_packed_by(zipfile.ZIP_LZMA, folder)
+
+
+def arrays_packed_by(method: int, folder: Path) -> list[str]:
+    """Hold 64 MiB of zeros, all of which appear when the first byte is asked for."""
+    with zipfile.ZipFile(folder / "x.npz", "w", method) as archive:
+        archive.writestr("x.npy", bytes(64 << 20))
+    return ["compare", "x.npz", "x.npz"]
+
+
+@TEXTS.refused("cannot read the arrays of")
+def arrays_of_damaged_lzma(folder: Path) -> list[str]:
+    words = arrays_of_lzma(folder)
+    data = bytearray((folder / "x.npz").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 20] = b"\x5a" * 20
+    (folder / "x.npz").write_bytes(data)
+    return words
+
+
 @TEXTS.refused("Python objects, which are never unpickled")
 def arrays_of_objects(folder: Path) -> list[str]:
     np.savez(folder / "x.npz", x=np.array([{}], dtype=object))
