@@ -181,7 +181,8 @@ def check_dataloader(
 
     Args:
         reference: Gives batches: tensors, arrays, numbers, or containers of these.
-        candidate: Gives those to judge. A batch more or fewer is a divergence.
+        candidate: Gives those to judge. A batch more or fewer is a divergence; the first of
+            the result's reasons says which loader ended, and before which batch.
         batches: Look at no more than these.
         atol: Absolute tolerance; by default that of the dtype.
         rtol: Relative tolerance; by default that of the dtype.
@@ -196,9 +197,20 @@ def check_dataloader(
             for name, loader in (("reference", reference), ("candidate", candidate))
         ]
         comparison = compare(paths[0], paths[1], CompareSettings(atol=atol, rtol=rtol))
+    comparison = replace(comparison, reasons=(*_early_end(comparison), *comparison.reasons))
     if not quiet:
         _print(comparison)
     return AutoDiffResult(comparison=comparison)
+
+
+def _early_end(comparison: Comparison) -> list[str]:
+    """Return which loader ended before the other, and at which batch."""
+    sides = [(len(comparison.reference.files), "reference")]
+    sides.append((len(comparison.candidate.files), "candidate"))
+    (count, short), (longest, long) = sorted(sides)
+    if count == longest:
+        return []
+    return [f"the {short}'s loader ended before batch {count}, which the {long}'s gave"]
 
 
 def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, Any]]:

@@ -13,7 +13,7 @@ from padiff.dumpfile import Role
 from .numbers import allowed, number, plural, share
 from .origin_text import draw_measured
 from .style import Canvas, verdict_style, verdict_word
-from .summary_text import draw_settings
+from .summary_text import draw_reasons, draw_settings
 
 if TYPE_CHECKING:
     from padiff.dumpfile import Manifest
@@ -45,8 +45,12 @@ def draw_arrays(canvas: Canvas, comparison: Comparison) -> None:
     bad = [pair for pair in pairs if pair.verdict is not Verdict.MATCH]
     if comparison.verdict is Verdict.MATCH:
         canvas.line("MATCH: the arrays agree", "bold green")
-    else:
+    elif bad:
         canvas.line(f"DIVERGED: {len(bad)} of {plural(len(pairs), 'array')}", "bold red")
+    else:
+        said = f"no difference in {plural(len(pairs), 'array')}, but not all is on both sides"
+        canvas.line(f"DIVERGED: {said}", "bold red")
+    draw_reasons(canvas, comparison)
     sides = ("reference", comparison.reference), ("candidate", comparison.candidate)
     canvas.facts([(label, canvas.safe(_manifest(side))) for label, side in sides])
     has_steps = len(comparison.steps) > 1

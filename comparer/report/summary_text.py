@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from padiff.comparer.overview import Saying
     from padiff.dumpfile import JSON, Manifest
 
-__all__ = ["draw_header", "draw_settings", "draw_summary"]
+__all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_summary"]
 
 _JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
@@ -39,17 +39,22 @@ def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     else:
         found = f": {plural(origins, 'origin')}, {count(inherited)} inherited" if origins else ""
         canvas.line(f"DIVERGED{found}", "bold red")
-        limit = 3 if not canvas.verbose else len(comparison.reasons)
-        for reason in comparison.reasons[:limit]:
-            canvas.line(f"  {canvas.safe(reason)}")
-        if len(comparison.reasons) > limit:
-            canvas.line(f"  and {plural(len(comparison.reasons) - limit, 'more reason')}", DIM)
+        draw_reasons(canvas, comparison)
     canvas.facts(
         [
             ("reference", canvas.safe(_manifest(comparison.reference))),
             ("candidate", canvas.safe(_manifest(comparison.candidate))),
         ]
     )
+
+
+def draw_reasons(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the first reasons of a verdict, or all of them."""
+    limit = 3 if not canvas.verbose else len(comparison.reasons)
+    for reason in comparison.reasons[:limit]:
+        canvas.line(f"  {canvas.safe(reason)}")
+    if len(comparison.reasons) > limit:
+        canvas.line(f"  and {plural(len(comparison.reasons) - limit, 'more reason')}", DIM)
 
 
 def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) -> None:

@@ -174,6 +174,27 @@ def test_loaders_that_differ_are_found() -> None:
     assert other.comparison.first_divergence.pair.reference.address.step == 1
 
 
+@pytest.mark.parametrize(
+    ("counts", "short", "long"),
+    [((3, 2), "candidate", "reference"), ((2, 5), "reference", "candidate")],
+)
+def test_loader_that_ends_early_is_named_with_its_batch(
+    counts: tuple[int, int], short: str, long: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = [np.ones((2, 3), np.float32), np.arange(2)]
+    reference, candidate = ([batch] * count for count in counts)
+
+    found = padiff.check_dataloader(reference, candidate)
+
+    reason = f"the {short}'s loader ended before batch 2, which the {long}'s gave"
+    assert found.comparison.reasons[0] == reason
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert (first, second.strip()) == (
+        "DIVERGED: no difference in 4 arrays, but not all is on both sides",
+        reason,
+    )
+
+
 def test_seed_reaches_all_generators() -> None:
     def draw() -> list[float]:
         padiff.seed_everything(5, deterministic=False)
