@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import Role
 from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .causes.arguments import result_notes
@@ -23,7 +24,7 @@ from .steps import known_notes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from padiff.dumpfile import Dump, StepFile
+    from padiff.dumpfile import Dump, Index, RecordInfo, StepFile
     from padiff.pairing import Pairing
 
     from .locating.locate import Located
@@ -40,6 +41,17 @@ EXTRA_COVERAGE = 0.5
 only one author made a module of, as a cell that the other writes out."""
 
 
+AXES = {
+    f"permute {order}": f"{names[0]} on the reference, {names[1]} on the candidate"
+    for order, *names in (
+        ("0 2 3 1", "NCHW", "NHWC"),
+        ("0 3 1 2", "NHWC", "NCHW"),
+        ("0 2 3 4 1", "NCDHW", "NDHWC"),
+        ("0 4 1 2 3", "NDHWC", "NCDHW"),
+    )
+}
+"""What orders of axes are called, by the rule."""
+
 STALE = "had a gradient before recording began"
 """What the recorder notes of gradients that were not cleared."""
 
@@ -55,6 +67,7 @@ def notes_of_step(
     """Give the notes on a step."""
     return (
         *pairing.notes,
+        *_output_notes(known, pairing),
         *result_notes(pairing, (known.index, found.index)),
         *known_notes(located.pairs),
         *mask_notes(located.pairs),
@@ -69,6 +82,27 @@ def notes_of_step(
             located.divergences,
         ),
     )
+
+
+def _output_notes(known: StepFile, pairing: Pairing) -> tuple[str, ...]:
+    """Name the layout of what the model gives, where the candidate's elements lie otherwise."""
+    index = known.index
+    rules = {
+        (index.records[pair.reference[0]].slot, str(pair.rule))
+        for pair in pairing.records
+        if pair.rule.steps and _is_given(index, index.records[pair.reference[0]])
+    }
+    return tuple(
+        f"the model's output{slot} lies otherwise on the candidate: {rule}"
+        + (f" ({AXES[rule]})" if rule in AXES else "")
+        for slot, rule in sorted(rules)
+    )
+
+
+def _is_given(index: Index, record: RecordInfo) -> bool:
+    """Return whether the model itself gives it."""
+    is_call = record.call is not None and record.role is Role.OUTPUT
+    return is_call and index.calls[record.call or 0].parent is None
 
 
 def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str]:

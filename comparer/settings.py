@@ -96,6 +96,11 @@ class CompareSettings:
             )
 
     @property
+    def is_literal(self) -> bool:
+        """Return whether elements are judged by the user's atol and rtol and nothing is added."""
+        return self.atol is not None and self.rtol is not None
+
+    @property
     def allowed_share(self) -> float:
         """Give the share of a record's elements that may disagree."""
         by_quantile = 0.0 if self.quantile is None else 1 - self.quantile

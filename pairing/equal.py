@@ -6,6 +6,7 @@ the elements say is not looked at, but for the order in which they stand.
 
 from __future__ import annotations
 
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +14,7 @@ from padiff.dumpfile import Index, Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 
 from .result import CallPair, ModulePair, PairedBy, Pairing, RecordPair
+from .tensors.promised import is_promised
 from .tensors.reordered import Reorders
 from .tensors.slots import plain_slot
 from .weights.equal import is_equal_plan
@@ -150,10 +152,11 @@ def _laid_out(sides: tuple[Side, Side], pairs: Sequence[RecordPair]) -> list[Rec
     tables = sides[0].index.records, sides[1].index.records
     ends = [(tables[0][pair.candidate], tables[1][pair.candidate]) for pair in pairs]
     reorders = Reorders(sides)
-    reorders.look(both for both in ends if both[0].call is not None)
+    is_open = [one.call is not None and not is_promised(sides, one, two) for one, two in ends]
+    reorders.look(compress(ends, is_open))
     if not reorders:
         return list(pairs)
     return [
-        reorders.settle(pair, *both) if both[0].call is not None else pair
-        for pair, both in zip(pairs, ends, strict=True)
+        reorders.settle(pair, *both) if may_be else pair
+        for pair, both, may_be in zip(pairs, ends, is_open, strict=True)
     ]

@@ -66,13 +66,15 @@ class Forms:
 
 
 def _masks(flags: Array, added: Array, names: str) -> str:
-    """Say of a mask of booleans what it says, if what the other side adds to the scores agrees."""
+    """Say of a mask of booleans what it says, if what the other side adds to the scores agrees.
+
+    True keeps, as 0 does. Where it drops, only what comes of both masks can tell that they are
+    right: see ``skip_masks``.
+    """
     is_free, is_masked = added == 0, added <= MASKED
-    if not bool((is_free | is_masked).all()):
+    if not bool((is_free | is_masked).all()) or not bool((flags == is_free).all()):
         return ""
-    if bool((flags == is_free).all()):
-        return f"the same mask, {names}, where true masks nothing"
-    return f"the same mask, {names}, where true masks" if bool((flags == is_masked).all()) else ""
+    return f"the same mask, {names}, where true masks nothing"
 
 
 def kind_of_name(dtype: str) -> str:

@@ -123,7 +123,8 @@ class _Group:
         if is_measured and not self.is_state:
             atol = 0.0
         floor = 0.0
-        if basis.largest_gradient > 0:
+        is_literal = self.atol is not None and self.rtol is not None
+        if basis.largest_gradient > 0 and not is_literal:
             atol = floor = basis.largest_gradient * max(atol, self.loosest.epsilon)
         if self.atol is not None:
             atol = max(self.atol, floor)
@@ -167,10 +168,11 @@ class TolerancePolicy:
         names them.
 
         A gradient's size is that of the loss, which may be anything, so the default atol of a
-        gradient is the dtype's, times the largest gradient of the model. An atol that the user
-        gave holds as it is, but never below that floor: gradients that are zero mathematically (a
-        key projection's bias, a convolution's bias before a training BatchNorm) hold nothing but
-        rounding noise of about that size.
+        gradient is the dtype's, times the largest gradient of the model. An atol alone that the
+        user gave is never below that floor: gradients that are zero mathematically (a key
+        projection's bias, a convolution's bias before a training BatchNorm) hold nothing but
+        rounding noise of about that size. An atol and an rtol together are taken literally, and
+        nothing but a noise floor that was asked for is added to them.
 
         Rounding errors of sums scale with what was summed, not with what is left: an element near
         zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user

@@ -93,7 +93,7 @@ class TrainingJudge:
             return judgement
         settled: dict[int, JudgedPair] = {}
         step = UpdateSides(reference, candidate, pairing)
-        drift = self._drift
+        drift = 1.0 if self.settings.is_literal else self._drift
         # Weights after the rest: they are judged by what they were made of, too.
         for place, pair, address in sorted(open_ones, key=lambda one: step.is_new_weight(one[1])):
             judged = judgement.pairs[place]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from padiff.comparer.judging.judge import Judgement
-    from padiff.dumpfile import Index
+    from padiff.dumpfile import Index, ValueInfo
 
 __all__ = ["mask_notes", "skip_masks"]
 
@@ -37,9 +37,10 @@ Values = tuple[int | None, int | None]
 def skip_masks(
     judgement: Judgement, reference: Index, candidate: Index, *, same_structure: bool
 ) -> Judgement:
-    """Skip diverged masks inside the model, if a call that takes or makes them gives the same.
+    """Skip diverged masks, if a call that takes or makes them gives the same.
 
-    Of nothing but zeros one that takes them must.
+    Of nothing but zeros one that takes them must. What the model itself takes or gives is skipped
+    only where it is booleans on one side and numbers to add on the other.
 
     Args:
         judgement: All verdicts.
@@ -54,9 +55,11 @@ def skip_masks(
             continue
         values = reference.records[known[0]].value, candidate.records[found].value
         sides = ((reference, values[0]), (candidate, values[1]))
-        if _is_inside(pair, reference) and any(_is_mask(*side) for side in sides):
+        is_other_kind = _is_flags_against_numbers(pair, sides)
+        is_open = not same_structure and _is_inside(pair, reference)
+        if is_other_kind or (is_open and any(_is_mask(*side) for side in sides)):
             groups[values].append(place)
-    if same_structure or not groups:
+    if not groups:
         return judgement
     masks = {place for group in groups.values() for place in group}
     agree = _calls_that_agree(judgement, masks)
@@ -105,6 +108,18 @@ def _is_inside(pair: JudgedPair, reference: Index) -> bool:
     )
 
 
+def _is_flags_against_numbers(
+    pair: JudgedPair, sides: tuple[tuple[Index, int | None], tuple[Index, int | None]]
+) -> bool:
+    """Return whether it is an input of booleans on one side, of numbers that mask on the other."""
+    ends = pair.reference, pair.candidate
+    if any(end is None or end.address.role is not Role.INPUT for end in ends):
+        return False
+    values = [index.values[value] for index, value in sides if value is not None]
+    flags = [value for value in values if value.dtype == "bool"]
+    return len(flags) == 1 and any(map(_is_masking, values))
+
+
 def _is_mask(index: Index, value: int | None) -> bool:
     """Tell whether it holds what is no activation: no floats, what masks, or nothing but zeros."""
     if value is None:
@@ -112,9 +127,14 @@ def _is_mask(index: Index, value: int | None) -> bool:
     found = index.values[value]
     if not is_floating(found.dtype):
         return True
-    least = found.statistics.minimum
-    is_masking = bool(found.statistics.neginf) or (least is not None and least <= MASKED)
-    return is_masking or _is_idle(index, value)
+    return _is_masking(found) or _is_idle(index, value)
+
+
+def _is_masking(value: ValueInfo) -> bool:
+    """Return whether it holds numbers that mask the scores that they are added to."""
+    least = value.statistics.minimum
+    is_low = bool(value.statistics.neginf) or (least is not None and least <= MASKED)
+    return is_low and is_floating(value.dtype)
 
 
 def _is_idle(index: Index, value: int | None) -> bool:

@@ -21,6 +21,7 @@ from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Step, Verb
 
 from .distance import EQUAL, distance, elements_of_both
+from .promised import is_promised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +159,7 @@ def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence
     if whole is None or part is None:
         return False
     if count == 1:
-        if whole.shape == part.shape:
+        if whole.shape == part.shape or is_promised((big.side, small.side), whole, part):
             return False
         return _count(whole.shape, part.shape) > 1 and bool(_forms(whole.shape, part.shape, 1))
     is_all = len(wholes) == 1 or _count(whole.shape, part.shape) == count

@@ -13,6 +13,7 @@ from padiff.pairing.rule import Rule
 
 from .distance import EQUAL, distance, elements_of_both
 from .padded import part_of
+from .promised import is_promised
 from .reordered import MAX_AXES, Reorders, orders_of, squeezed
 from .repeated import Repetition, assume_repetition, find_repetition, may_repeat
 
@@ -37,7 +38,8 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
     A rule stands only if the elements confirm it on this pair, or, where they diverged or are
     constant, if it is confirmed on other pairs of the same form. Without any, the pair keeps the
     identity and cannot be compared. Inputs of different size that no repetition explains are no
-    pairs: one side hands over what the other makes for itself.
+    pairs: one side hands over what the other makes for itself. What the model gives keeps the
+    identity between models of one framework: its shape and order are a promise.
     """
     views = reference, candidate
     found = [(pair, _open(views, pair)) for pair in pairs]
@@ -61,6 +63,8 @@ def _open(views: tuple[View, View], pair: RecordPair) -> tuple[RecordInfo, Recor
         return None
     one, two = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
     if one.value is None or two.value is None:
+        return None
+    if is_promised((views[0].side, views[1].side), one, two):
         return None
     return (one, two) if one.role in CALL_ROLES and two.role in CALL_ROLES else None
 

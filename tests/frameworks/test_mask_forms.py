@@ -22,21 +22,27 @@ LEAST = torch.finfo(torch.float32).min
 
 
 class Attention(nn.Module):
-    """Takes a mask of booleans, true where it is free, or numbers to add to the scores."""
+    """Takes a mask of booleans, or numbers to add to the scores."""
+
+    def __init__(self, *, is_free: bool = True) -> None:
+        """Remember whether true masks nothing."""
+        super().__init__()
+        self.free = {is_free}
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         scores = x @ x.transpose(1, 2)
         if mask.dtype == torch.bool:
+            mask = mask if True in self.free else ~mask
             mask = torch.zeros(mask.shape).masked_fill(~mask, LEAST)
         out: torch.Tensor = torch.softmax(scores + mask, -1) @ x
         return out
 
 
 class Net(nn.Module):
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, *, is_free: bool = True) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.into, self.attention = nn.Linear(6, 6), Attention()
+        self.into, self.attention = nn.Linear(6, 6), Attention(is_free=is_free)
         self.forms = {form}  # a set: the recorder takes it for no attribute
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -45,6 +51,7 @@ class Net(nn.Module):
         (form,) = self.forms
         masks = {
             "flags": free,
+            "drops": ~free,
             "added": added,
             "infinite": torch.zeros(5, 5).masked_fill(~free, float("-inf")),
             "another": torch.zeros(5, 5).masked_fill(~free.roll(1, 0), LEAST),
@@ -83,7 +90,8 @@ def compared(folder: Path, *models: nn.Module) -> Comparison:
     paths = []
     for number, model in enumerate(models):
         with padiff.record(model, name=str(number), out=folder) as recorder:
-            model(torch.ones(2, 5, 6, requires_grad=True)).sum().backward()
+            x = torch.linspace(-2, 2, 60).sin().reshape(2, 5, 6).requires_grad_()
+            model(x).sum().backward()
         paths.append(recorder.path)
     return compare_dumps(*paths)
 
@@ -112,6 +120,20 @@ def test_mask_of_flags_is_the_mask_that_is_added(
     assert verdict is Verdict.MATCH
     assert reason.startswith("the same mask, ")
     assert reason.endswith("where true masks nothing")
+
+
+def test_flags_that_drop_are_right_by_what_comes_of_them(tmp_path: Path) -> None:
+    found = compared(tmp_path, Net("added"), Net("drops", is_free=False))
+
+    assert (found.verdict, reason_of(found, "attention")[0]) == (Verdict.MATCH, Verdict.SKIPPED)
+
+
+def test_flags_of_the_other_polarity_are_not_the_same_mask(tmp_path: Path) -> None:
+    found = compared(tmp_path, Net("added"), Net("drops"))
+
+    assert reason_of(found, "attention")[0] is Verdict.INCOMPARABLE
+    assert found.origins[0].pair.reference is not None
+    assert found.origins[0].pair.reference.address.module == ""
 
 
 @pytest.mark.parametrize("candidate", ["another", "a bias"])

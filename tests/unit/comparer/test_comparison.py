@@ -285,3 +285,29 @@ def test_the_tree_marks_the_origin(tmp_path: Path) -> None:
     assert marks["norm"] == (True, False)
     assert marks["fc2"] == (False, True)
     assert marks["fc1"][0] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [
+        (CompareSettings(), Verdict.MATCH),
+        (CompareSettings(atol=0.0), Verdict.MATCH),
+        (CompareSettings(atol=0.0, rtol=0.0), Verdict.DIVERGED),
+        (CompareSettings(atol=1e-5, rtol=1e-5), Verdict.MATCH),
+    ],
+)
+def test_no_floor_of_gradients_survives_an_explicit_tolerance(
+    settings: CompareSettings, verdict: Verdict, tmp_path: Path
+) -> None:
+    """A gradient of 1e-6 beside one of 1 is negated."""
+    x = np.ones(4, np.float32)
+    paths = []
+    for name, sign in (("reference", 1), ("candidate", -1)):
+        built = DumpBuilder().module("", "Net").module("a", "Linear").module("b", "Linear")
+        built.enter("", inputs=[x]).call("a", inputs=[x], outputs=[x])
+        built.call("b", inputs=[x], outputs=[x]).leave(outputs=[x])
+        built.record("b", Role.GRAD_OUTPUT, x)
+        built.record("a", Role.GRAD_OUTPUT, np.float32(sign * 1e-6) * x)
+        paths.append(built.write(tmp_path / name))
+
+    assert compare(paths[0], paths[1], settings).verdict is verdict

@@ -71,6 +71,17 @@ def test_the_users_atol_of_a_gradient_is_not_below_the_floor() -> None:
     assert found.atol == pytest.approx(2e-5)
 
 
+@pytest.mark.parametrize(("atol", "rtol"), [(0.0, 0.0), (1e-7, 1e-3)])
+def test_atol_and_rtol_together_are_taken_literally_of_gradients_too(
+    atol: float, rtol: float
+) -> None:
+    policy = TolerancePolicy(atol=atol, rtol=rtol)
+
+    found = chosen(policy, address(role=Role.WEIGHT_GRAD), largest_gradient=2.0)
+
+    assert found == Tolerance(atol=atol, rtol=rtol)
+
+
 def test_later_rules_win() -> None:
     rules = tuple(map(ToleranceRule.parse, ("*:atol=1,rtol=2", "fc:atol=3")))
 
