@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from padiff.comparer import Comparison, compare
+    from padiff.comparing import Comparison, compare
     from padiff.dumper import Recorder, record
     from padiff.dumper.recording.named import save
     from padiff.dumper.runs.seeding import seed_everything
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "padiff.comparer",
+    "Comparison": "padiff.comparing",
     "Dump": "padiff.dumpfile",
     "LayerMap": "padiff.layermap",
     "PadiffError": "padiff.dumpfile",
@@ -48,7 +48,7 @@ _HOMES = {
     "assign_weight": "padiff.inprocess",
     "auto_diff": "padiff.inprocess",
     "check_dataloader": "padiff.inprocess",
-    "compare": "padiff.comparer",
+    "compare": "padiff.comparing",
     "create_model": "padiff.inprocess",
     "open_dump": "padiff.dumpfile",
     "record": "padiff.dumper",

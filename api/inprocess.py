@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from padiff.comparer import CompareSettings, Comparison, Mode, Verdict, compare
+from padiff.comparer import CompareSettings, Mode
 from padiff.comparer.report.terminal import render
+from padiff.comparing import Comparison, compare
 from padiff.dumper import adapters
 from padiff.dumper.recording.live import LiveSide
 from padiff.dumper.recording.named import arrays_of, write_named
@@ -38,7 +39,7 @@ __all__ = ["AutoDiffResult", "assign_weight", "auto_diff", "check_dataloader", "
 BOTH = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AutoDiffResult:
     """What ``auto_diff`` found; true if the two sides match."""
 
@@ -46,7 +47,15 @@ class AutoDiffResult:
 
     def __bool__(self) -> bool:
         """Tell whether they match."""
-        return self.comparison.verdict is Verdict.MATCH
+        return bool(self.comparison)
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook prints it, and the report was printed already."""
+        return repr(self.comparison).replace("<Comparison", "<AutoDiffResult", 1)
+
+    def report(self, *, max_rows: int = 40, verbose: bool = False) -> str:
+        """Return the report that was printed, as plain text; see ``Comparison.report``."""
+        return self.comparison.report(max_rows=max_rows, verbose=verbose)
 
 
 def auto_diff(

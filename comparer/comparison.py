@@ -84,7 +84,9 @@ class _StepResult:
     records: int
 
 
-def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comparison:
+def compare(
+    reference: Path | str, candidate: Path | str, settings: CompareSettings | None = None
+) -> Comparison:
     """Compare two dumps, step by step and rank by rank, in numeric order.
 
     A step or rank that only one of them has is a divergence.
@@ -92,7 +94,7 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
     Args:
         reference: Directory of the dump held to be right.
         candidate: Directory of the dump to judge.
-        settings: What to compare and when a difference counts.
+        settings: What to compare and when a difference counts; None takes the defaults.
 
     Raises:
         DumpError: One of them cannot be read.
@@ -100,7 +102,7 @@ def compare(reference: Path, candidate: Path, settings: CompareSettings) -> Comp
         CompareError: The dumps have nothing in common.
     """
     with collector_paused():
-        return _compare(open_dump(reference), open_dump(candidate), settings)
+        return _compare(open_dump(reference), open_dump(candidate), settings or CompareSettings())
 
 
 def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:

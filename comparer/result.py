@@ -324,7 +324,7 @@ class StepComparison:
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """The whole result of comparing two dumps."""
 
@@ -338,6 +338,25 @@ class Comparison:
     settings: Mapping[str, JSON]
     """The options that decided the verdicts."""
     notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether the dumps match, so that ``assert compare(...)`` fails if they do not."""
+        return self.verdict is Verdict.MATCH
+
+    def __repr__(self) -> str:
+        """Return one line: the verdict, and where it diverged first or why."""
+        names = f"{self.reference.name!r} against {self.candidate.name!r}"
+        return f"<Comparison: {self.verdict}, {names}{self._first_words()}>"
+
+    def _first_words(self) -> str:
+        """Return where it diverged first, else the first reason; empty on a match."""
+        first = next(iter(self.origins), self.first_divergence)
+        end = None if first is None else first.pair.reference or first.pair.candidate
+        if end is None:
+            return f": {self.reasons[0]}" if self.reasons else ""
+        count = len(self.origins)
+        many = f" and {count - 1} more" if count > 1 else ""
+        return f": first at {end.address}{many}"
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:

@@ -74,8 +74,11 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         """Refuse tolerances and shares that make no sense."""
-        for name, number in (("atol", self.atol), ("rtol", self.rtol)):
-            if number is not None and not (math.isfinite(number) and number >= 0):
+        given: tuple[tuple[str, object], ...] = (("atol", self.atol), ("rtol", self.rtol))
+        for name, number in given:
+            if number is not None and not (
+                isinstance(number, int | float) and math.isfinite(number) and number >= 0
+            ):
                 raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
         if (self.mode is Mode.QUANTILE) is (self.quantile is None):
             raise ConfigError("mode quantile needs a quantile, and no other mode takes one")

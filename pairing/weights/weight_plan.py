@@ -137,7 +137,7 @@ class WeightChoice:
         return frozenset(record for pair in self.ways[0].pairs for record in pair.reference)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WeightPlan:
     """Every parameter and buffer of both sides, once each on the candidate's side."""
 
@@ -149,6 +149,11 @@ class WeightPlan:
     """Remarks about the plan as a whole: tied on one side only, unused entries of the map."""
     choices: tuple[WeightChoice, ...] = ()
     """What a run can decide: layouts of fused and of square weights that nothing else tells."""
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook prints it."""
+        text = f"{len(self.pairs)} weights and buffers paired, {len(self.ambiguous)} in doubt"
+        return f"<WeightPlan: {text}, {len(self.missing)} without partner>"
 
     @property
     def ambiguous(self) -> tuple[WeightPair, ...]:
