@@ -204,6 +204,7 @@ class Divergence:
     """A diverged call, with the pair that shows it first."""
 
     pair: JudgedPair
+    """The ends that the call and its partner have; its numbers may be those of ``judged_at``."""
     phase: Phase
     kind: Kind
     inputs_agree: bool | None
@@ -218,6 +219,8 @@ class Divergence:
     """Where along each axis the pair is off; only of origins."""
     amplification: float | None = None
     """Relative error of the outputs over that of the inputs; inf if the inputs are equal."""
+    judged_at: JudgedPair | None = None
+    """The pair that was judged for ``pair``, where its values are judged at another address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

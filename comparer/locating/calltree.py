@@ -210,6 +210,57 @@ class CallTree:
             found.update(dict.fromkeys(self.values(place), place))
         return found
 
+    def counterpart(self, call: int) -> int | None:
+        """Give the candidate's call that does a reference call's job, as far as is known.
+
+        Its partner; without one, the call of as many before of the partner of its module.
+        """
+        found = self.partner_call.get(call)
+        module = self.partner_module.get(self.reference.calls[call].module)
+        if found is not None or module is None:
+            return found
+        return self._numbered.get((module, self.reference.calls[call].index))
+
+    def counterpart_module(self, call: int) -> int | None:
+        """Give the candidate's module that does a reference call's job: not always the same."""
+        found = self.counterpart(call)
+        if found is not None:
+            return self.candidate.calls[found].module
+        return self.partner_module.get(self.reference.calls[call].module)
+
+    @cached_property
+    def _numbered(self) -> dict[tuple[int, int], int]:
+        """Give the candidate's calls that are no partners, by module and number."""
+        paired = set(self.partner_call.values())
+        calls = self.candidate.calls
+        return {(one.module, one.index): one.id for one in calls if one.id not in paired}
+
+    def candidate_records(self, call: int, role: Role) -> list[int]:
+        """Give the ids of the records of a candidate's call."""
+        return self._candidate_records.get((call, role), [])
+
+    @cached_property
+    def _candidate_records(self) -> dict[tuple[int, Role], list[int]]:
+        found: dict[tuple[int, Role], list[int]] = defaultdict(list)
+        for record in self.candidate.records:
+            if record.call is not None:
+                found[record.call, record.role].append(record.id)
+        return found
+
+    def judged_elsewhere(self, place: int) -> int | None:
+        """Give the first pair that diverged with a value of a record without counterpart."""
+        found = (self._bad_by_value.get(value) for value in self.values(place))
+        return next((judged for judged in found if judged is not None), None)
+
+    @cached_property
+    def _bad_by_value(self) -> dict[int, int]:
+        """Give by value of the reference the first place at which it diverged."""
+        found: dict[int, int] = {}
+        for place in sorted(self._bad, key=self.order, reverse=True):
+            if None not in (self.pairs[place].reference, self.pairs[place].candidate):
+                found.update(dict.fromkeys(self.values(place), place))
+        return found
+
     def order(self, place: int) -> int:
         """Give the execution order of a pair on the reference, or the candidate's if alone."""
         pair = self.pairs[place]

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.judge import Judgement
     from padiff.dumpfile import Index, RecordInfo, StepFile
 
-    from .calltree import CallTree
-
-__all__ = ["excuse_handed", "handed_pair"]
+__all__ = ["excuse_handed"]
 
 REASON = "handed on as on the other side, where it is judged: {where}"
 _Uses = dict[int | None, list[tuple[int, int]]]
@@ -73,33 +71,6 @@ def excuse_handed(judgement: Judgement, known: StepFile, found: StepFile) -> Jud
             if reason:
                 skipped[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=reason)
     return replace(judgement, pairs=replaced(judgement.pairs, skipped))
-
-
-def handed_pair(tree: CallTree, call: int) -> JudgedPair | None:
-    """Make the pair of an output that was judged, and diverged, where the next call took it.
-
-    Args:
-        tree: Both sides.
-        call: Reference call.
-
-    Returns:
-        The ends that the call and its partner have, with the verdict and the numbers of the pair
-        that judged them; None if each side does not hand on one of the two values.
-    """
-    partner = tree.partner_module.get(tree.reference.calls[call].module)
-    theirs = {
-        tree.candidate.records[tree.records[place][1] or 0].value: pair.candidate
-        for place, pair in remarkable(tree.pairs)
-        if pair.covered and pair.candidate is not None and pair.candidate.module == partner
-        if pair.candidate.address.role is Role.OUTPUT
-    }
-    for place, judged in tree.handed_on(call):
-        found = tree.records[judged][1]
-        value = None if found is None else tree.candidate.records[found].value
-        if value is not None and value in theirs:
-            ends = tree.pairs[place].reference, theirs[value]
-            return replace(tree.pairs[judged], reference=ends[0], candidate=ends[1])
-    return None
 
 
 class _Turned:

@@ -24,9 +24,9 @@ from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
 from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
-from .handed import handed_pair
 from .locate_update import find_updates
 from .sharing import relative_error
+from .shown import covered_pair, handed_pair
 from .trace import trace_back
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import Endpoint
 
+    from .shown import Shown
     from .trace import Beginning
 
 __all__ = ["Located", "locate"]
@@ -173,6 +174,7 @@ class _Writer:
             handed = handed_pair(self._tree, call.id) if is_alone else None
             if is_alone and handed is None:
                 places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
+                handed = self._covered(call.id, roles, places)
             if handed is None and (not places or places[0] in told):
                 continue  # one gradient of a weight stands for all calls of its module
             told.update(places[:1])
@@ -181,13 +183,14 @@ class _Writer:
                 self._kinds[place] = kind
             found.append(
                 Divergence(
-                    pair=replace(handed or self._tree.pairs[places[0]], kind=kind),
+                    pair=replace(handed[0] if handed else self._tree.pairs[places[0]], kind=kind),
                     phase=phase,
                     kind=kind,
                     inputs_agree=self._agreement(call.id, entry),
                     evidence=(*shown, *self._evidence(call.id, entry, is_origin=is_origin)),
                     suspects=faults.suspects.get(call.id, ()),
                     amplification=amplification(self._tree, call.id, entry, LEAVING[entry]),
+                    judged_at=handed[1] if handed else None,
                 )
             )
         self._has_forward = self._has_forward or bool(found)
@@ -307,6 +310,14 @@ class _Writer:
         known = first.reference or first.candidate
         where = "" if known is None else f"shows first at {known.address}: {_difference(first)}"
         return own[:1] or inside, (where,)
+
+    def _covered(self, call: int, roles: tuple[Role, Role], places: Sequence[int]) -> Shown | None:
+        """Find what both sides show for an origin of which only the reference's record is known."""
+        pair = self._tree.pairs[places[0]] if places else None
+        if pair is None or pair.reference is None or pair.candidate is not None:
+            return None
+        inside = self._tree.bad_inside(call, *roles)
+        return covered_pair(self._tree, call, pair.reference.address.role, inside)
 
     def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
         """Find the pair of a call most off; without one, of what its code made for calls inside."""

@@ -171,7 +171,12 @@ def _divergence(found: Divergence) -> dict[str, JSON]:
         "causes": [cause_to_json(cause) for cause in found.causes],
         "profile": [profile_to_json(axis) for axis in found.profile],
         "amplification": strict(found.amplification),
+        **({} if found.judged_at is None else {"judged_at": _ends(found.judged_at)}),
     }
+
+
+def _ends(pair: JudgedPair) -> dict[str, JSON]:
+    return {"reference": _address(pair.reference), "candidate": _address(pair.candidate)}
 
 
 def _pair(pair: JudgedPair) -> dict[str, JSON]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from .escape import printable
-from .wording import measured
+from .wording import headline, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from .reading import Line, Report
+    from .reading import Finding, Line, Place, Report
 
 __all__ = ["to_junit"]
 
@@ -19,6 +19,8 @@ _NAME_LIMIT = 500
 _SHOWN = 20
 """Records that a failure names."""
 _BAD = ("diverged", "incomparable", "missing")
+_Owner = tuple[object, ...]
+"""Step, rank, phase, module and call of a record of the reference."""
 
 
 def to_junit(report: Report) -> str:
@@ -29,8 +31,13 @@ def to_junit(report: Report) -> str:
     """
     suites = [_whole(report)]
     phases = dict.fromkeys(line.place.phase for line in report.lines)
+    elsewhere = {
+        _owner(found.line.reference): found
+        for found in report.origins
+        if found.judged_at is not None and found.line.reference is not None
+    }
     suites += [
-        _suite(phase, [line for line in report.lines if line.place.phase == phase])
+        _suite(phase, [line for line in report.lines if line.place.phase == phase], elsewhere)
         for phase in phases
     ]
     root = ET.Element("testsuites", name="padiff")
@@ -50,8 +57,14 @@ def _whole(report: Report) -> ET.Element:
     return _closed("comparison", [case])
 
 
-def _suite(phase: str, lines: Sequence[Line]) -> ET.Element:
-    """Group the records of a phase by module call."""
+def _suite(phase: str, lines: Sequence[Line], elsewhere: Mapping[_Owner, Finding]) -> ET.Element:
+    """Group the records of a phase by module call.
+
+    Args:
+        phase: Of all lines.
+        lines: Judged records.
+        elsewhere: Origins that were judged by records of other calls.
+    """
     calls: dict[tuple[object, ...], list[Line]] = {}
     for line in lines:
         ends = [
@@ -60,13 +73,24 @@ def _suite(phase: str, lines: Sequence[Line]) -> ET.Element:
         ]
         calls.setdefault((line.place.step, line.place.rank, *ends), []).append(line)
     several = len({(line.place.step, line.place.rank) for line in lines}) > 1
-    cases = [_call(phase, found, with_step=several) for found in calls.values()]
+    cases = []
+    for found in calls.values():
+        end = found[0].reference
+        origin = None if end is None else elsewhere.get(_owner(end))
+        cases.append(_call(phase, found, origin, with_step=several))
     return _closed(phase, cases)
 
 
-def _call(phase: str, lines: Sequence[Line], *, with_step: bool) -> ET.Element:
+def _owner(end: Place) -> _Owner:
+    return end.step, end.rank, end.phase, end.module, end.call
+
+
+def _call(
+    phase: str, lines: Sequence[Line], origin: Finding | None, *, with_step: bool
+) -> ET.Element:
     first = lines[0]
-    name = first.owners + (" (parameters)" if first.place.call is None else "")
+    owners = first.owners if origin is None else origin.line.owners
+    name = owners + (" (parameters)" if first.place.call is None else "")
     if with_step:
         name += f" [step {first.place.step} rank {first.place.rank}]"
     case = _case(name, f"padiff.{phase}")
@@ -79,6 +103,10 @@ def _call(phase: str, lines: Sequence[Line], *, with_step: bool) -> ET.Element:
         if len(bad) > _SHOWN:
             shown.append(f"and {len(bad) - _SHOWN} more")
         _add(case, "failure", message, "\n".join(shown), kind=kind)
+    elif origin is not None:
+        _add(
+            case, "failure", f"origin: {origin.line.reason}", _text(headline(origin)), kind="origin"
+        )
     elif all(line.verdict in ("skipped", "missing") and not line.covered for line in lines):
         _add(case, "skipped", lines[0].reason or lines[0].verdict, "")
     return case

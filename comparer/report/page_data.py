@@ -186,11 +186,18 @@ def _finding(found: Fields) -> dict[str, JSON]:
         "suspects": list(found.texts("suspects")),
         "inputs_agree": found.maybe_flag("inputs_agree"),
         "amplification": found.raw("amplification") if "amplification" in found.names else None,
+        "owner": _owner(found) if "judged_at" in found.names else None,
         "profile": [
             [axis.text("name"), axis.integer("size"), len(axis.integers("mismatched"))]
             for axis in (found.inners("profile") if "profile" in found.names else ())
         ],
     }
+
+
+def _owner(found: Fields) -> str | None:
+    """Give the reference's module of an origin that is not that of the record shown for it."""
+    end = found.maybe("reference")
+    return None if end is None else end.text("module")
 
 
 def _pairing(top: Fields, strings: _Strings) -> list[JSON]:
@@ -208,12 +215,12 @@ def _pairing(top: Fields, strings: _Strings) -> list[JSON]:
 
 def _places_of(report: Report, origins: list[Finding]) -> list[JSON]:
     """Find the record of each divergence."""
-    wanted = {(found.line.reference, found.line.candidate) for found in origins}
+    wanted = {found.judged_ends for found in origins}
     places: dict[tuple[Place | None, Place | None], int] = {}
     for place, line in enumerate(report.lines if wanted else ()):
         if (ends := (line.reference, line.candidate)) in wanted:
             places[ends] = place
-    return [places.get((found.line.reference, found.line.candidate)) for found in origins]
+    return [places.get(found.judged_ends) for found in origins]
 
 
 def _short(value: float | None, *, digits: int = _DIGITS) -> JSON:

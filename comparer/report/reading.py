@@ -109,6 +109,13 @@ class Finding:
     """By ``reference call``, ``reference module``, ``candidate call``, ``candidate module``."""
     amplification: float | None = None
     """Relative error of the outputs over that of the inputs."""
+    judged_at: tuple[Place | None, Place | None] | None = None
+    """The ends of the record that was judged for it, where that is another."""
+
+    @property
+    def judged_ends(self) -> tuple[Place | None, Place | None]:
+        """Give the ends, on the reference and the candidate, of the record that was judged."""
+        return self.judged_at or (self.line.reference, self.line.candidate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +277,12 @@ def _finding(fields: Fields) -> Finding:
         suspects=fields.texts("suspects"),
         sources=_sources(fields.inner("source")),
         amplification=fields.number("amplification") if "amplification" in fields.names else None,
+        judged_at=_ends(fields.inner("judged_at")) if "judged_at" in fields.names else None,
     )
+
+
+def _ends(fields: Fields) -> tuple[Place | None, Place | None]:
+    return _place(fields.maybe("reference")), _place(fields.maybe("candidate"))
 
 
 def _sources(fields: Fields) -> dict[str, SourcePlace | None]:

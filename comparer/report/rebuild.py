@@ -237,10 +237,11 @@ def _findings(top: Fields) -> tuple[Fields, ...]:
 
 
 def _divergence(entry: Fields, pairs: dict[_Place, list[JudgedPair]]) -> Divergence:
-    ends = [_endpoint(entry.maybe(name)) for name in ("reference", "candidate")]
+    ends = _ends(entry)
+    judged_at = _ends(entry.inner("judged_at")) if "judged_at" in entry.names else None
     place = next((end.address.step, end.address.rank) for end in ends if end is not None)
-    known = (one for one in pairs[place] if (one.reference, one.candidate) == tuple(ends))
-    pair = next(known, None)
+    wanted = judged_at or ends
+    pair = next((one for one in pairs[place] if (one.reference, one.candidate) == wanted), None)
     if pair is None:
         raise ConfigError("cannot read the report: a divergence is not among its pairs")
     source = entry.inner("source")
@@ -250,14 +251,19 @@ def _divergence(entry: Fields, pairs: dict[_Place, list[JudgedPair]]) -> Diverge
     ]
     amplification = entry.number("amplification") if "amplification" in entry.names else None
     return Divergence(
-        pair=replace(pair, reference=sides[0], candidate=sides[1]),
+        pair=replace(pair, reference=sides[0], candidate=sides[1], reason=entry.text("reason")),
         phase=_word(Phase, entry.text("phase")),
         kind=_word(Kind, entry.text("kind")),
         inputs_agree=entry.maybe_flag("inputs_agree"),
         evidence=entry.texts("evidence"),
         suspects=entry.texts("suspects"),
         amplification=amplification,
+        judged_at=None if judged_at is None else pair,
     )
+
+
+def _ends(entry: Fields) -> tuple[Endpoint | None, Endpoint | None]:
+    return _endpoint(entry.maybe("reference")), _endpoint(entry.maybe("candidate"))
 
 
 def _with_source(end: Endpoint, source: Fields | None) -> Endpoint:

@@ -67,6 +67,17 @@ for (const record of records) {
   if (node) node.records.push(record);
 }
 
+// An origin whose values are judged at another address shows the record that is judged there.
+packed.origins.forEach((at, place) => {
+  const owner = packed.findings[place].owner;
+  const record = at === null || owner === null ? null : records[at];
+  const node = record ? steps[record.step].sides[0].get(owner) : null;
+  if (!node) return;
+  record.kind = "origin";
+  record.node = node;
+  node.records.push(record);
+});
+
 const floors = new Map(packed.floors);
 const findings = new Map(packed.origins.map((record, at) => [record, packed.findings[at]]));
 const confidence = new Map(packed.pairing.map(([reference, candidate, sure, others]) =>
