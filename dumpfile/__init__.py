@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DumpNotFoundError,
         DumpWriteError,
         PadiffError,
+        ProgramError,
         RecordError,
     )
     from .floor import Floor, RecordFloor, read_floor, write_floor
@@ -91,6 +92,7 @@ __all__ = [
     "ModuleInfo",
     "Opaque",
     "PadiffError",
+    "ProgramError",
     "Phase",
     "Problem",
     "ProblemKind",
@@ -157,6 +159,7 @@ _HOMES = {
     "ModuleInfo": "schema",
     "Opaque": "arguments",
     "PadiffError": "errors",
+    "ProgramError": "errors",
     "Phase": "address",
     "Problem": "problem",
     "ProblemKind": "problem",

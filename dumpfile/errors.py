@@ -9,7 +9,8 @@ its own::
     │   ├── DumpNotFoundError     no such dump                       (FileNotFoundError)
     │   ├── DumpExistsError       refusing to replace a dump         (FileExistsError)
     │   ├── DumpFormatError       not a dump, truncated, hostile     (ValueError)
-    │   └── DumpWriteError        disk full, read-only, locked       (OSError)
+    │   ├── DumpWriteError        disk full, read-only, locked       (OSError)
+    │   └── ProgramError          a program that cannot be executed  (ValueError)
     ├── RecordError           the user's model, while it is recorded (RuntimeError)
     ├── CompareError          two dumps that cannot be compared      (ValueError)
     └── ConfigError           an option, map file, input file, name  (ValueError)
@@ -63,6 +64,10 @@ class DumpFormatError(DumpError, ValueError):
 
 class DumpWriteError(DumpError, OSError):
     """The dump cannot be written: no space, no permission, locked by another process."""
+
+
+class ProgramError(DumpError, ValueError):
+    """A recorded program contradicts itself, lacks a leaf, or needs more than the limits allow."""
 
 
 class RecordError(PadiffError, RuntimeError):

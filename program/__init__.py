@@ -1,1 +1,38 @@
-"""One side as a graph of operators and values; the vocabulary, lowering and float64 execution."""
+"""One side as a graph of operators and values: one vocabulary, lowering, float64 execution."""
+
+from __future__ import annotations
+
+from .execute import Leaf, Limits, execute
+from .graph import (
+    Argument,
+    Dtype,
+    LeafKind,
+    Opaque,
+    Operator,
+    Program,
+    Site,
+    Slice,
+    Value,
+    ValueRef,
+)
+from .lowering import TABLES, Lowered, Node, lower
+
+__all__ = [
+    "TABLES",
+    "Argument",
+    "Dtype",
+    "Leaf",
+    "LeafKind",
+    "Limits",
+    "Lowered",
+    "Node",
+    "Opaque",
+    "Operator",
+    "Program",
+    "Site",
+    "Slice",
+    "Value",
+    "ValueRef",
+    "execute",
+    "lower",
+]

@@ -1,0 +1,205 @@
+"""Execute a lowered program, or a slice of it, in float64 numpy.
+
+Nothing of a dump is run: primitives are a closed set, and what each one makes is known and held
+against the limits before it runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from padiff.dumpfile import ProgramError
+
+from .primitives import VOCABULARY, Array, Primitive, Spec
+
+if TYPE_CHECKING:
+    from .lowering import Lowered, Node
+
+__all__ = ["Leaf", "Limits", "execute"]
+
+Leaf: TypeAlias = Array | Callable[[], Array]
+"""The elements of a value, or a function that loads them when they are needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an execution may take; a program beyond it is an error before anything is allocated."""
+
+    value_bytes: int = 4 << 30
+    """Size of one value in float64, also of one that is a view."""
+    total_bytes: int = 12 << 30
+    """All values at one time, with what the next primitive needs."""
+    work: int = 10**14
+    """Multiplications and additions of the whole execution: about three hours of one core."""
+
+
+def execute(
+    lowered: Lowered,
+    leaves: Mapping[int, Leaf],
+    wanted: Iterable[int],
+    *,
+    limits: Limits | None = None,
+) -> dict[int, Array]:
+    """Compute values of a program.
+
+    Only what the wanted values need is run, and nothing above values that ``leaves`` holds: with
+    values in the middle of the program this executes a slice.
+
+    Args:
+        lowered: The program.
+        leaves: Elements by the program's value ids, for leaves, outputs of opaque operators and
+            whatever else shall be replaced. Floats of any dtype; integers and bools as they are.
+        wanted: Ids of values.
+        limits: None for the default.
+
+    Returns:
+        float64, int64, bool or complex128 arrays by value id; they may share memory.
+
+    Raises:
+        ProgramError: A leaf is missing or has another shape, a limit is passed, or the elements
+            contradict the program, such as an index beyond its axis.
+    """
+    wanted = list(wanted)
+    unknown = [id_ for id_ in (*wanted, *leaves) if id_ not in lowered.terms]
+    if unknown:
+        raise ProgramError(f"cannot execute: expected values of the program, found {unknown[0]}")
+    run = _Run(lowered, leaves, limits or Limits())
+    return run.compute(wanted)
+
+
+class _Run:
+    def __init__(self, lowered: Lowered, leaves: Mapping[int, Leaf], limits: Limits) -> None:
+        self.lowered, self.limits = lowered, limits
+        self.given = {lowered.terms[value]: (value, leaf) for value, leaf in leaves.items()}
+        self.arrays: dict[int, Array] = {}
+        self.memory = _Memory()
+        self.work = 0
+
+    def compute(self, wanted: list[int]) -> dict[int, Array]:
+        terms = [self.lowered.terms[value] for value in wanted]
+        nodes = self.needed(terms)
+        uses = Counter(operand for node in nodes for operand in node.operands)
+        uses.update(terms)
+        with np.errstate(all="ignore"):
+            for node in nodes:
+                self.run_node(node, uses)
+        return {value: self.operand(term) for value, term in zip(wanted, terms, strict=True)}
+
+    def needed(self, terms: list[int]) -> list[Node]:
+        """Return the nodes that make the terms from what is given, in their order."""
+        open_ = set(terms)
+        result = []
+        for node in reversed(self.lowered.nodes):
+            if any(output in open_ and output not in self.given for output in node.outputs):
+                result.append(node)
+                open_.update(node.operands)
+        return result[::-1]
+
+    def run_node(self, node: Node, uses: Counter[int]) -> None:
+        operands = [self.operand(term) for term in node.operands]
+        primitive = VOCABULARY[node.primitive]
+        specs = [self.lowered.specs[output] for output in node.outputs]
+        self.check_limits(node, primitive, specs)
+        result = primitive.run(*operands, **dict(node.attributes))
+        results = result if isinstance(result, tuple) else (result,)
+        for output, spec, array in zip(node.outputs, specs, results, strict=True):
+            if uses[output] and output not in self.given:
+                self.keep(output, _checked(array, spec, node))
+        del operands, result, results
+        for term in node.operands:
+            uses[term] -= 1
+            if not uses[term]:
+                self.free(term)
+
+    def check_limits(self, node: Node, primitive: Primitive, specs: list[Spec]) -> None:
+        operands = [self.lowered.specs[term] for term in node.operands]
+        attributes = dict(node.attributes)
+        made = sum(spec.size_bytes for spec in specs)
+        extra = primitive.workspace(*operands, **attributes) if primitive.workspace else made
+        largest = max(spec.size_bytes for spec in specs)
+        self.work += (
+            primitive.work(*operands, **attributes)
+            if primitive.work
+            else max(spec.count for spec in (*specs, *operands))
+        )
+        for what, needed, allowed in (
+            ("bytes for a value", largest, self.limits.value_bytes),
+            ("bytes at one time", self.memory.held_bytes + made + extra, self.limits.total_bytes),
+            ("operations", self.work, self.limits.work),
+        ):
+            if needed > allowed:
+                raise ProgramError(
+                    f"cannot execute operator {node.operator} ({node.primitive}): "
+                    f"expected at most {allowed} {what}, found {needed}"
+                )
+
+    def operand(self, term: int) -> Array:
+        """Return the elements of a term, loading those that are given."""
+        if term not in self.arrays:
+            value, leaf = self.given.get(term, (None, None))
+            if leaf is None:
+                missing = self.lowered.leaves.get(term)
+                raise ProgramError(f"cannot execute: expected elements of value {missing}")
+            spec = self.lowered.specs[term]
+            if spec.size_bytes > self.limits.value_bytes:
+                raise ProgramError(
+                    f"cannot execute: expected at most {self.limits.value_bytes} bytes for value "
+                    f"{value}, found {spec.size_bytes}"
+                )
+            elements = leaf() if callable(leaf) else leaf
+            if elements.shape != spec.shape:
+                raise ProgramError(
+                    f"cannot execute: expected shape {spec.shape} for value {value}, "
+                    f"found {elements.shape}"
+                )
+            self.keep(term, elements.astype(spec.kind.dtype, copy=False))
+        return self.arrays[term]
+
+    def keep(self, term: int, array: Array) -> None:
+        self.arrays[term] = array
+        self.memory.add(array)
+
+    def free(self, term: int) -> None:
+        self.memory.remove(self.arrays.pop(term))
+
+
+class _Memory:
+    """What the kept arrays hold; views count as the array that they look into."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._owners: Counter[int] = Counter()
+
+    def add(self, array: Array) -> None:
+        owner = _owner(array)
+        if not self._owners[id(owner)]:
+            self.held_bytes += owner.nbytes
+        self._owners[id(owner)] += 1
+
+    def remove(self, array: Array) -> None:
+        owner = _owner(array)
+        self._owners[id(owner)] -= 1
+        if not self._owners[id(owner)]:
+            del self._owners[id(owner)]
+            self.held_bytes -= owner.nbytes
+
+
+def _owner(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _checked(array: object, spec: Spec, node: Node) -> Array:
+    result = np.asarray(array)
+    if result.shape != spec.shape or result.dtype.kind != spec.kind.dtype.kind:
+        raise ProgramError(
+            f"cannot execute operator {node.operator} ({node.primitive}): expected "
+            f"{spec.kind.value}{list(spec.shape)}, found {result.dtype}{list(result.shape)}"
+        )
+    return result.astype(spec.kind.dtype, copy=False)

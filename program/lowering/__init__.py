@@ -1,0 +1,20 @@
+"""Tables that turn the operators of each framework into the common vocabulary."""
+
+from __future__ import annotations
+
+from .builder import Builder, Node, NotLoweredError, Term
+from .lower import Lowered, lower
+from .rules import Row, Table
+from .tables import TABLES
+
+__all__ = [
+    "TABLES",
+    "Builder",
+    "Lowered",
+    "Node",
+    "NotLoweredError",
+    "Row",
+    "Table",
+    "Term",
+    "lower",
+]

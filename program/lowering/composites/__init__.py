@@ -1,0 +1,1 @@
+"""What all frameworks share: operators that are built of several primitives."""

@@ -1,0 +1,98 @@
+"""Activations that are more than one primitive."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from padiff.program.lowering.builder import Builder, Term
+
+__all__ = [
+    "celu",
+    "clamp",
+    "elu",
+    "gelu",
+    "gelu_tanh",
+    "hardsigmoid",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "relu",
+    "selu",
+    "silu",
+    "softplus",
+]
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def relu(b: Builder, x: Term) -> Term:
+    """Compute max(x, 0)."""
+    return b("maximum", x, 0)
+
+
+def clamp(b: Builder, x: Term, low: Term | float | None, high: Term | float | None) -> Term:
+    """Keep within bounds; None is no bound."""
+    if low is not None:
+        x = b("maximum", x, low)
+    return x if high is None else b("minimum", x, high)
+
+
+def silu(b: Builder, x: Term) -> Term:
+    """Compute x · sigmoid(x)."""
+    return x * b("sigmoid", x)
+
+
+def gelu(b: Builder, x: Term) -> Term:
+    """Compute x · Φ(x) with the error function."""
+    return x * 0.5 * (b("erf", x * math.sqrt(0.5)) + 1.0)
+
+
+def gelu_tanh(b: Builder, x: Term) -> Term:
+    """Compute gelu's approximation by tanh."""
+    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+    return x * 0.5 * (b("tanh", inner) + 1.0)
+
+
+def leaky_relu(b: Builder, x: Term, slope: Term | float) -> Term:
+    """Compute x above zero, slope · x below."""
+    return b("where", x > 0, x, x * slope)
+
+
+def elu(b: Builder, x: Term, alpha: float = 1.0, scale: float = 1.0, rate: float = 1.0) -> Term:
+    """Compute scale · (x above zero, alpha · (exp(rate · x) - 1) below)."""
+    below = b("expm1", b("minimum", x, 0) * rate) * float(alpha)
+    result = b("where", x > 0, x, below)
+    return result * float(scale) if scale != 1 else result
+
+
+def selu(b: Builder, x: Term) -> Term:
+    """Compute the self-normalising elu."""
+    return elu(b, x, SELU_ALPHA, SELU_SCALE)
+
+
+def celu(b: Builder, x: Term, alpha: float) -> Term:
+    """Compute the continuously differentiable elu."""
+    return elu(b, x, alpha, 1.0, 1.0 / alpha)
+
+
+def softplus(b: Builder, x: Term, beta: float = 1.0, threshold: float = 20.0) -> Term:
+    """Compute log(1 + exp(beta · x)) / beta; x itself beyond the threshold."""
+    scaled = x * float(beta)
+    return b("where", scaled > float(threshold), x, b("softplus", scaled) / float(beta))
+
+
+def log_sigmoid(b: Builder, x: Term) -> Term:
+    """Compute log(sigmoid(x))."""
+    return -b("softplus", -x)
+
+
+def mish(b: Builder, x: Term) -> Term:
+    """Compute x · tanh(softplus(x))."""
+    return x * b("tanh", b("softplus", x))
+
+
+def hardsigmoid(b: Builder, x: Term, slope: float = 1 / 6, offset: float = 0.5) -> Term:
+    """Compute slope · x + offset, kept within 0 and 1."""
+    return clamp(b, x * slope + offset, 0.0, 1.0)

@@ -1,0 +1,195 @@
+"""Lower a recorded program: every operator that a table covers becomes primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from padiff.dumpfile import ProgramError
+from padiff.program.graph import Argument, Operator, Program, Slice, Value, ValueRef
+from padiff.program.primitives import Array, Kind, ShapeError, Spec
+
+from .builder import Builder, Node, NotLoweredError, Term
+
+if TYPE_CHECKING:
+    from .rules import Table
+
+__all__ = ["Lowered", "lower"]
+
+DEEPEST_ARGUMENT = 32
+"""Nesting of arguments; deeper ones are no framework's."""
+
+_MISFITS = (
+    NotLoweredError,
+    ShapeError,
+    ProgramError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+)
+"""What a rule raises that meets arguments of other types than its signature says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A program in the common vocabulary."""
+
+    nodes: tuple[Node, ...]
+    """In an order in which they can be executed."""
+    specs: tuple[Spec, ...]
+    """Kind and shape of every term, by position."""
+    terms: Mapping[int, int]
+    """The term of each value of the program; values that are the same share one."""
+    leaves: Mapping[int, int]
+    """The value of each term that no primitive makes: leaves, and outputs of opaque operators."""
+    opaque: Mapping[int, str]
+    """The reason of each operator that was not lowered."""
+    random: frozenset[int]
+    """The operators whose outcomes are leaves because they were drawn."""
+
+
+def lower(
+    program: Program,
+    table: Table,
+    *,
+    contents: Callable[[int], Array | None] | None = None,
+) -> Lowered:
+    """Lower a program.
+
+    Args:
+        program: As recorded.
+        table: That of the program's framework.
+        contents: Returns the recorded elements of a value by its id, or None if the dump lacks
+            them. Rules ask for small values only, such as a shape that is a tensor.
+
+    Raises:
+        ProgramError: The program contradicts itself.
+    """
+    return _Lowering(program, table, contents).run()
+
+
+class _Lowering:
+    def __init__(
+        self, program: Program, table: Table, contents: Callable[[int], Array | None] | None
+    ) -> None:
+        self.program, self.table, self.contents = program, table, contents
+        self.values = {value.id: value for value in program.values}
+        self.builder = Builder()
+        self.terms: dict[int, Term] = {}
+        self.leaves: dict[int, int] = {}
+        self.opaque: dict[int, str] = {}
+        self.random: set[int] = set()
+
+    def run(self) -> Lowered:
+        for value in self.program.values:
+            if value.producer is None:
+                self.add_leaf(value)
+        for operator in self.program.operators:
+            self.lower_operator(operator)
+        return Lowered(
+            nodes=tuple(self.builder.nodes),
+            specs=tuple(self.builder.specs),
+            terms={id_: term.id for id_, term in self.terms.items()},
+            leaves=self.leaves,
+            opaque=self.opaque,
+            random=frozenset(self.random),
+        )
+
+    def add_leaf(self, value: Value) -> None:
+        try:
+            spec = Spec(Kind.of_dtype(value.dtype), value.shape)
+        except ShapeError as error:
+            raise ProgramError(f"cannot lower: value {value.id}: {error}") from error
+        term = self.builder.leaf(spec)
+        self.terms[value.id], self.leaves[term.id] = term, value.id
+        self.offer_contents(value.id, term)
+
+    def offer_contents(self, value: int, term: Term) -> None:
+        contents = self.contents
+        if contents is not None:
+            self.builder.contents.setdefault(term.id, lambda: contents(value))
+
+    def lower_operator(self, operator: Operator) -> None:
+        outputs = [self.output(operator, id_) for id_ in operator.outputs]
+        positional = [self.argument(operator, each, 0) for each in operator.positional]
+        keywords = {
+            key: self.argument(operator, each, 0) for key, each in operator.keywords.items()
+        }
+        if operator.random:
+            self.random.add(operator.id)
+            self.give_up(outputs)
+            return
+        self.builder.begin(operator.id)
+        try:
+            entry, arguments = self.table.bind(operator.name, positional, keywords)
+            result = entry.rule(self.builder, arguments)
+            terms = [result] if isinstance(result, Term) else list(result)
+            terms = self.fitted(terms, outputs, operator)
+        except _MISFITS as error:
+            self.builder.undo()
+            self.opaque[operator.id] = str(error) or type(error).__name__
+            self.give_up(outputs)
+            return
+        for value, term in zip(outputs, terms, strict=True):
+            self.terms[value.id] = term
+            self.offer_contents(value.id, term)
+
+    def output(self, operator: Operator, id_: int) -> Value:
+        value = self.values.get(id_)
+        if value is None or value.producer != operator.id or id_ in self.terms:
+            raise ProgramError(
+                f"cannot lower: operator {operator.id} ({operator.name!r}): "
+                f"expected a value that it alone makes as output, found {id_}"
+            )
+        return value
+
+    def give_up(self, outputs: list[Value]) -> None:
+        for value in outputs:
+            self.add_leaf(value)
+
+    def fitted(self, terms: list[Term], outputs: list[Value], operator: Operator) -> list[Term]:
+        """Return the terms if their kinds and shapes are the recorded ones."""
+        if len(terms) != len(outputs):
+            raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(outputs)}")
+        result = []
+        for given, value in zip(terms, outputs, strict=True):
+            recorded = Spec(Kind.of_dtype(value.dtype), value.shape)
+            written = operator.in_place and given.kind is not recorded.kind
+            term = self.builder("cast", given, kind=recorded.kind.value) if written else given
+            if term.spec != recorded:
+                raise NotLoweredError(
+                    f"rule gives {term.kind.value}{list(term.shape)}, "
+                    f"recorded {recorded.kind.value}{list(recorded.shape)}"
+                )
+            result.append(term)
+        return result
+
+    def argument(self, operator: Operator, argument: Argument, depth: int) -> Any:
+        """Return an argument with terms in place of references."""
+        if depth > DEEPEST_ARGUMENT:
+            raise ProgramError(
+                f"cannot lower: operator {operator.id} ({operator.name!r}): "
+                f"expected arguments nested at most {DEEPEST_ARGUMENT} deep"
+            )
+        if isinstance(argument, ValueRef):
+            return self.reference(operator, argument.id)
+        if isinstance(argument, tuple):
+            return tuple(self.argument(operator, each, depth + 1) for each in argument)
+        if isinstance(argument, Slice):
+            parts = (argument.start, argument.stop, argument.step)
+            start, stop, step = (self.argument(operator, part, depth + 1) for part in parts)
+            return slice(start, stop, step)
+        if isinstance(argument, Mapping):
+            return {key: self.argument(operator, each, depth + 1) for key, each in argument.items()}
+        return argument
+
+    def reference(self, operator: Operator, id_: int) -> Term:
+        if id_ not in self.terms:
+            raise ProgramError(
+                f"cannot lower: operator {operator.id} ({operator.name!r}): "
+                f"expected a value that exists before it, found {id_}"
+            )
+        return self.terms[id_]

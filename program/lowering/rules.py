@@ -1,0 +1,161 @@
+"""How a framework's operators are lowered: tables of rows, read by one mechanism.
+
+To add an operator, add a row to the room of its topic (``torch_table/norms.py`` …)::
+
+    row(
+        "F.silu relu6",                   # names, in the short forms of the table (see below)
+        "input, inplace=False",           # the signature, with defaults as Python literals
+        lambda b, a: a.input * b("sigmoid", a.input),
+    )
+
+and a case to ``tests/support/lowering_<framework>.py``: arguments as they are written in a call.
+A test fails while a row has none.
+
+The function takes the ``Builder`` and the bound arguments by name. An argument is plain data as
+recorded (see ``program.graph.Argument``), except that references to values are ``Term`` objects.
+It returns a term, or one for each output in the framework's order. ``b("name", *terms,
+**attributes)`` builds a primitive (``program.primitives``), and terms know Python's arithmetic.
+A rule that does not cover its arguments raises ``NotLoweredError`` with the reason. Whether kinds
+and shapes are those that were recorded is checked by ``lower``, not by the rule; a result that is
+written into its first argument takes that one's kind. ``out=`` is left away. What frameworks share
+is built in ``composites/``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature
+from typing import Any, TypeAlias
+
+from .builder import Builder, NotLoweredError, Term
+
+__all__ = ["Arguments", "Result", "Row", "Rule", "Table", "row"]
+
+
+class Arguments:
+    """The arguments of one operator, by the names of its row's signature."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+Result: TypeAlias = Term | Sequence[Term]
+Rule: TypeAlias = Callable[[Builder, Arguments], Result]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One rule and the names that it serves."""
+
+    names: tuple[str, ...]
+    """As in the table: short forms."""
+    signature: str
+    rule: Rule
+    tolerance: float
+    """How far the framework's own float64 may be off, relative to the largest element."""
+
+
+def row(names: str, signature: str, rule: Rule, *, tolerance: float = 1e-12) -> Row:
+    """Build a row; names are separated by blanks."""
+    return Row(names=tuple(names.split()), signature=signature, rule=rule, tolerance=tolerance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows of one framework, by full names."""
+
+    framework: str
+    prefixes: Mapping[str, str]
+    """What a short form begins with, and what stands for it; "" for plain names."""
+    rows: tuple[Row, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    """Other names that a framework takes for an argument, such as ``axis`` for ``dim``."""
+    _by_name: dict[str, Row] = field(default_factory=dict)
+    _signatures: dict[str, Signature] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for entry in self.rows:
+            for name in entry.names:
+                full = self.full_name(name)
+                if full in self._by_name:
+                    raise ValueError(f"table {self.framework}: {full} has two rows")
+                self._by_name[full] = entry
+
+    @property
+    def names(self) -> Mapping[str, Row]:
+        """Rows by full name."""
+        return self._by_name
+
+    def full_name(self, short: str) -> str:
+        """Return the framework's public name of a short form.
+
+        The longest prefix counts.
+        """
+        prefix = max((key for key in self.prefixes if short.startswith(key)), key=len)
+        return self.prefixes[prefix] + short.removeprefix(prefix)
+
+    def bind(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[Row, Arguments]:
+        """Return the row of an operator and its arguments by name.
+
+        Raises:
+            NotLoweredError: There is no row, or the arguments do not fit its signature.
+        """
+        if name not in self._by_name:
+            raise NotLoweredError("no rule")
+        entry = self._by_name[name]
+        if entry.signature not in self._signatures:
+            self._signatures[entry.signature] = parse_signature(entry.signature)
+        signature = self._signatures[entry.signature]
+        try:
+            bound = signature.bind(*positional, **self._renamed(keywords, signature))
+        except TypeError as error:
+            raise NotLoweredError(f"arguments beside its signature: {error}") from None
+        bound.apply_defaults()
+        return entry, Arguments(bound.arguments)
+
+    def _renamed(self, keywords: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+        result = {}
+        for key, value in keywords.items():
+            known = [name for name in self.aliases.get(key, ()) if name in signature.parameters]
+            if key in signature.parameters or not known:
+                if key not in {"out", "name"} or key in signature.parameters:
+                    result[key] = value
+            else:
+                result[known[0]] = value
+        return result
+
+
+def parse_signature(text: str) -> Signature:
+    """Read a signature such as ``input, *size, dtype=None``; defaults are literals.
+
+    >>> str(parse_signature("input, dim=-1"))
+    '(input, dim=-1)'
+    """
+    parsed = ast.parse(f"def f({text}): ...").body[0]
+    assert isinstance(parsed, ast.FunctionDef)
+    names = parsed.args
+    plain = [*names.posonlyargs, *names.args]
+    missing = len(plain) - len(names.defaults)
+    defaults = [Parameter.empty] * missing + [ast.literal_eval(node) for node in names.defaults]
+    parameters = [
+        Parameter(name.arg, Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        for name, default in zip(plain, defaults, strict=True)
+    ]
+    if names.vararg:
+        parameters.append(Parameter(names.vararg.arg, Parameter.VAR_POSITIONAL))
+    for name, node in zip(names.kwonlyargs, names.kw_defaults, strict=True):
+        default = Parameter.empty if node is None else ast.literal_eval(node)
+        parameters.append(Parameter(name.arg, Parameter.KEYWORD_ONLY, default=default))
+    return Signature(parameters)

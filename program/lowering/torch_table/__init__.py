@@ -1,0 +1,29 @@
+"""The operators of torch.
+
+Short forms of names: ``add`` is ``torch.add``, ``.add`` is ``torch.Tensor.add`` and ``F.relu`` is
+``torch.nn.functional.relu``. Operators that write into their first argument stand beside the
+others: the new value is what the functional form returns.
+"""
+
+from __future__ import annotations
+
+from padiff.program.lowering.rules import Table
+
+from . import elementwise, networks
+
+__all__ = ["TORCH"]
+
+TORCH = Table(
+    framework="torch",
+    prefixes={"": "torch.", ".": "torch.Tensor.", "F.": "torch.nn.functional."},
+    rows=(*elementwise.ROWS, *networks.ROWS),
+    aliases={
+        "x": ("input",),
+        "self": ("input",),
+        "x2": ("other",),
+        "x1": ("input",),
+        "axis": ("dim", "dims"),
+        "axes": ("dim", "dims"),
+        "keepdims": ("keepdim",),
+    },
+)

@@ -1,0 +1,589 @@
+"""Arithmetic, functions, comparisons and activations of torch: each element by itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from padiff.program.graph import Dtype
+from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import activations as act
+from padiff.program.lowering.composites.shaping import as_float, as_kind, expand
+from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.primitives import Kind
+
+__all__ = ["ROWS"]
+
+
+def _unary(name: str) -> Rule:
+    return lambda b, a: b(name, a.input)
+
+
+def _floats(name: str) -> Rule:
+    return lambda b, a: b(name, as_float(b, a.input))
+
+
+def _binary(name: str) -> Rule:
+    return lambda b, a: b(name, a.input, a.other)
+
+
+def _reversed(name: str) -> Rule:
+    return lambda b, a: b(name, a.other, a.input)
+
+
+def _scaled(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        other = a.other if a.alpha == 1 else b("mul", a.other, a.alpha)
+        return b(name, a.input, other)
+
+    return rule
+
+
+def _reversed_sub(b: Builder, a: Arguments) -> Term:
+    return b("sub", a.other, a.input if a.alpha == 1 else a.input * a.alpha)
+
+
+def _divided(b: Builder, a: Arguments) -> Term:
+    if a.rounding_mode is None:
+        return b("div", a.input, a.other)
+    if a.rounding_mode == "floor":
+        return b("floor_divide", a.input, a.other)
+    quotient = b("trunc", b("div", a.input, a.other))
+    whole = all(b.term(each).kind in {Kind.INT, Kind.BOOL} for each in (a.input, a.other))
+    return as_kind(b, quotient, Kind.INT) if whole else quotient
+
+
+def _rounded(b: Builder, a: Arguments) -> Term:
+    if not a.decimals:
+        return b("round", a.input)
+    return b("round", a.input * 10.0**a.decimals) / 10.0**a.decimals
+
+
+def _clamped(b: Builder, a: Arguments) -> Term:
+    return act.clamp(b, a.input, a.min, a.max)
+
+
+def _logical(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        return b(name, as_kind(b, a.input, Kind.BOOL), as_kind(b, a.other, Kind.BOOL))
+
+    return rule
+
+
+def _where(b: Builder, a: Arguments) -> Term:
+    if a.input is None:
+        raise NotLoweredError("where with a condition alone: its result's size depends on data")
+    return b("where", as_kind(b, a.condition, Kind.BOOL), a.input, a.other)
+
+
+def _lerp(b: Builder, a: Arguments) -> Term:
+    return a.input + a.weight * (a.end - a.input)
+
+
+def _added_product(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        product = b(name, a.tensor1, a.tensor2)
+        return a.input + (product if a.value == 1 else product * a.value)
+
+    return rule
+
+
+def _gelu(b: Builder, a: Arguments) -> Term:
+    return act.gelu_tanh(b, a.input) if a.approximate == "tanh" else act.gelu(b, a.input)
+
+
+def _hardtanh(b: Builder, a: Arguments) -> Term:
+    return act.clamp(b, a.input, a.min_val, a.max_val)
+
+
+def _prelu(b: Builder, a: Arguments) -> Term:
+    weight = a.weight
+    if weight.spec.count > 1:
+        shape = tuple(weight.spec.count if axis == 1 else 1 for axis in range(a.input.ndim))
+        weight = b("reshape", weight, shape=shape)
+    else:
+        weight = b("reshape", weight, shape=())
+    return act.leaky_relu(b, a.input, weight)
+
+
+def _rrelu(b: Builder, a: Arguments) -> Term:
+    if a.training:
+        raise NotLoweredError("slopes are drawn")
+    return act.leaky_relu(b, a.input, (a.lower + a.upper) / 2)
+
+
+def _threshold(b: Builder, a: Arguments) -> Term:
+    return b("where", a.input > a.threshold, a.input, a.value)
+
+
+def _shrink(b: Builder, a: Arguments) -> Term:
+    size = a.lambd
+    inside = b("abs", a.input) <= size
+    return b("where", inside, 0.0, a.input - b("sign", a.input) * size)
+
+
+def _hardshrink(b: Builder, a: Arguments) -> Term:
+    return b("where", b("abs", a.input) <= a.lambd, 0.0, a.input)
+
+
+def _softmax(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        if not a.input.ndim:
+            return b("reshape", b(name, b("reshape", a.input, shape=(1,)), axis=0), shape=())
+        if a.dim is None:
+            raise NotLoweredError("no axis")
+        x = -a.input if a.negated else a.input
+        return b(name, as_float(b, x), axis=a.dim)
+
+    return rule
+
+
+def _glu(b: Builder, a: Arguments) -> Term:
+    axis = a.dim % a.input.ndim
+    half = a.input.shape[axis] // 2
+    parts = [
+        b("slice", a.input, axis=axis, start=start, stop=start + half, step=1)
+        for start in (0, half)
+    ]
+    return parts[0] * b("sigmoid", parts[1])
+
+
+def _to(b: Builder, a: Arguments) -> Term:
+    for each in (*a.rest, a.dtype, a.other):
+        if isinstance(each, Dtype):
+            return as_kind(b, a.input, Kind.of_dtype(each.name))
+        if isinstance(each, Term):
+            return as_kind(b, a.input, each.kind)
+    return a.input
+
+
+def _cast_to(kind: Kind) -> Rule:
+    return lambda b, a: as_kind(b, a.input, kind)
+
+
+def _identity(_b: Builder, a: Arguments) -> Term:
+    return a.input
+
+
+def _dropout(b: Builder, a: Arguments) -> Term:
+    if a.training and a.p > 0:
+        if a.p == 1:
+            return a.input * 0.0
+        raise NotLoweredError("elements are drawn")
+    return a.input
+
+
+def _masked_fill(b: Builder, a: Arguments) -> Term:
+    value = as_kind(b, b.term(a.value), a.input.kind)
+    return b("where", as_kind(b, a.mask, Kind.BOOL), value, a.input)
+
+
+def _copied(b: Builder, a: Arguments) -> Term:
+    return expand(b, as_kind(b, a.src, a.input.kind), a.input.shape)
+
+
+def _filled(b: Builder, a: Arguments) -> Term:
+    return expand(b, as_kind(b, b.term(a.value), a.input.kind), a.input.shape)
+
+
+def _zeroed(b: Builder, a: Arguments) -> Term:
+    return expand(b, as_kind(b, b.term(0), a.input.kind), a.input.shape)
+
+
+def _nan_to_num(b: Builder, a: Arguments) -> Term:
+    x = a.input
+    if x.kind is not Kind.FLOAT:
+        return x
+    if a.posinf is None or a.neginf is None:
+        raise NotLoweredError("infinities become the largest number of the dtype")
+    x = b("where", b("isnan", x), float(a.nan or 0.0), x)
+    x = b("where", b("equal", x, math.inf), float(a.posinf), x)
+    return b("where", b("equal", x, -math.inf), float(a.neginf), x)
+
+
+def _angle(b: Builder, a: Arguments) -> Term:
+    if a.input.kind is not Kind.COMPLEX:
+        angle = b("where", a.input < 0, math.pi, 0.0)
+        return b("where", b("isnan", a.input), a.input, angle)
+    return b("atan2", b("imag", a.input), b("real", a.input))
+
+
+def _polar(b: Builder, a: Arguments) -> Term:
+    return b("complex", a.abs * b("cos", a.angle), a.abs * b("sin", a.angle))
+
+
+def _hypot(b: Builder, a: Arguments) -> Term:
+    size = b("complex", a.input, a.other)
+    return b("abs", size)
+
+
+def _xlogy(b: Builder, a: Arguments) -> Term:
+    product = b("mul", a.input, b("log", a.other))
+    result = b("where", b("equal", a.input, 0), 0.0, product)
+    return b("where", b("isnan", a.other), a.other, result)
+
+
+def _sinc(b: Builder, a: Arguments) -> Term:
+    angle = a.input * math.pi
+    return b("where", b("equal", a.input, 0), 1.0, b("sin", angle) / angle)
+
+
+def _logit(b: Builder, a: Arguments) -> Term:
+    x = as_float(b, a.input)
+    if a.eps is not None:
+        x = act.clamp(b, x, float(a.eps), 1.0 - a.eps)
+    return b("log", x / (1.0 - x))
+
+
+def _isclose(b: Builder, a: Arguments) -> Term:
+    allowed = b("abs", a.other) * a.rtol + a.atol
+    near = b("abs", a.input - a.other) <= allowed
+    return b("or", b("equal", a.input, a.other), near)
+
+
+def _isfinite(b: Builder, x: Term) -> Term:
+    if x.kind in {Kind.INT, Kind.BOOL}:
+        return b("equal", x, x)
+    return b("not", b("or", b("isnan", x), b("isinf", x)))
+
+
+def _frac(b: Builder, a: Arguments) -> Term:
+    return a.input - b("trunc", a.input)
+
+
+def _exp2(b: Builder, a: Arguments) -> Term:
+    return b("pow", 2.0, as_float(b, a.input))
+
+
+def _square(_b: Builder, a: Arguments) -> Term:
+    return a.input * a.input
+
+
+def _power(b: Builder, a: Arguments) -> Term:
+    if number_of(a.exponent) == 2:  # noqa: PLR2004
+        return b("mul", a.input, a.input)
+    return b("pow", a.input, a.exponent)
+
+
+def number_of(value: Any) -> Any:
+    """Return a number, or None for a term."""
+    return None if isinstance(value, Term) else value
+
+
+def _extreme_of_two(name: str) -> Rule:
+    """The other one where one is nan."""
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        best = b(name, a.input, a.other)
+        best = b("where", b("isnan", a.input), a.other, best)
+        return b("where", b("isnan", a.other), a.input, best)
+
+    return rule
+
+
+def _addition_names(name: str, dunder: str) -> str:
+    return f"{name} .{name} .{name}_ .__{dunder}__ .__i{dunder}__"
+
+
+_FUNCTIONS = [
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "digamma",
+]
+_ALSO = {
+    "asin": "arcsin .arcsin",
+    "acos": "arccos .arccos",
+    "atan": "arctan .arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "erf": "special.erf",
+    "erfc": "special.erfc",
+    "erfinv": "special.erfinv",
+    "expm1": "special.expm1",
+    "log1p": "special.log1p",
+    "sigmoid": "special.expit F.sigmoid",
+    "tanh": "F.tanh",
+    "lgamma": "special.gammaln",
+    "digamma": "special.digamma special.psi",
+}
+
+ROWS: tuple[Row, ...] = (
+    *(
+        row(f"{name} .{name} .{name}_ {_ALSO.get(name, '')}", "input", _floats(name))
+        for name in _FUNCTIONS
+        if name != "digamma"
+    ),
+    row(
+        f"digamma .digamma .digamma_ {_ALSO['digamma']}",
+        "input",
+        _floats("digamma"),
+        tolerance=1e-9,
+    ),
+    *(
+        row(f"{name} .{name} .{name}_ {also}", "input", _unary(name))
+        for name, also in {
+            "neg": "negative .negative .negative_ .__neg__",
+            "abs": "absolute .absolute .__abs__",
+            "sign": "sgn .sgn",
+            "floor": "",
+            "ceil": "",
+            "trunc": "fix .fix",
+        }.items()
+    ),
+    row("rsqrt .rsqrt .rsqrt_", "input", lambda b, a: 1.0 / b("sqrt", a.input)),
+    row("reciprocal .reciprocal .reciprocal_", "input", lambda b, a: 1.0 / a.input),
+    row("square .square .square_", "input", _square),
+    row("exp2 .exp2 special.exp2", "input", _exp2),
+    row("frac .frac", "input", _frac),
+    row("positive .positive .__pos__", "input", _identity),
+    row("round .round .round_", "input, *, decimals=0", _rounded),
+    row("deg2rad .deg2rad", "input", lambda b, a: a.input * (math.pi / 180)),
+    row("rad2deg .rad2deg", "input", lambda b, a: a.input * (180 / math.pi)),
+    row("sinc .sinc special.sinc", "input", _sinc),
+    row("logit .logit special.logit", "input, eps=None", _logit),
+    row("special.i0e", "input", lambda b, a: b("bessel_i0e", a.input)),
+    row("special.i1e", "input", lambda b, a: b("bessel_i1e", a.input)),
+    row(
+        "i0 .i0 special.i0",
+        "input",
+        lambda b, a: b("bessel_i0e", a.input) * b("exp", b("abs", a.input)),
+    ),
+    row("special.i1", "input", lambda b, a: b("bessel_i1e", a.input) * b("exp", b("abs", a.input))),
+    row(
+        "polygamma special.polygamma",
+        "n, input",
+        lambda b, a: b("polygamma", a.input, order=a.n) if a.n else b("digamma", a.input),
+        tolerance=1e-7,
+    ),
+    row("isnan .isnan", "input", _unary("isnan")),
+    row("isinf .isinf", "input", _unary("isinf")),
+    row("isfinite .isfinite", "input", lambda b, a: _isfinite(b, a.input)),
+    row("signbit .signbit", "input", lambda b, a: b("copysign", 1.0, a.input) < 0.0),
+    row("real .real", "input", lambda b, a: b("real", a.input)),
+    row("imag .imag", "input", lambda b, a: b("imag", a.input)),
+    row(
+        "conj .conj conj_physical .conj_physical",
+        "input",
+        lambda b, a: b("conj", a.input) if a.input.kind is Kind.COMPLEX else a.input,
+    ),
+    row("angle .angle", "input", _angle),
+    row("complex", "real, imag", lambda b, a: b("complex", a.real, a.imag)),
+    row("polar", "abs, angle", _polar),
+    row(_addition_names("add", "add") + " .__radd__", "input, other, *, alpha=1", _scaled("add")),
+    row(
+        _addition_names("sub", "sub") + " subtract .subtract",
+        "input, other, *, alpha=1",
+        _scaled("sub"),
+    ),
+    row("rsub .__rsub__", "input, other, *, alpha=1", _reversed_sub),
+    row(
+        _addition_names("mul", "mul") + " .__rmul__ multiply .multiply",
+        "input, other",
+        _binary("mul"),
+    ),
+    row(
+        "div .div .div_ divide .divide .__div__ .__idiv__ .__truediv__ .__itruediv__",
+        "input, other, *, rounding_mode=None",
+        _divided,
+    ),
+    row("true_divide .true_divide", "input, other", _binary("div")),
+    row(".__rtruediv__ .__rdiv__", "input, other", _reversed("div")),
+    row(
+        "floor_divide .floor_divide .floor_divide_ .__floordiv__ .__ifloordiv__",
+        "input, other",
+        _binary("floor_divide"),
+    ),
+    row(".__rfloordiv__", "input, other", _reversed("floor_divide")),
+    row("remainder .remainder .remainder_ .__mod__ .__imod__", "input, other", _binary("modulo")),
+    row(".__rmod__", "input, other", _reversed("modulo")),
+    row("fmod .fmod .fmod_", "input, other", _binary("remainder")),
+    row("pow .pow .pow_ .__pow__ .__ipow__", "input, exponent", _power),
+    row(
+        "float_power .float_power",
+        "input, exponent",
+        lambda b, a: b("pow", as_float(b, a.input), a.exponent),
+    ),
+    row(".__rpow__", "input, exponent", lambda b, a: b("pow", a.exponent, a.input)),
+    row("maximum .maximum", "input, other", _binary("maximum")),
+    row("minimum .minimum", "input, other", _binary("minimum")),
+    row("fmax .fmax", "input, other", _extreme_of_two("maximum")),
+    row("fmin .fmin", "input, other", _extreme_of_two("minimum")),
+    row("atan2 .atan2 arctan2", "input, other", _binary("atan2")),
+    row("hypot .hypot", "input, other", _hypot),
+    row("logaddexp .logaddexp", "input, other", _binary("logaddexp")),
+    row(
+        "logaddexp2 .logaddexp2",
+        "input, other",
+        lambda b, a: b("logaddexp", a.input * math.log(2), a.other * math.log(2)) / math.log(2),
+    ),
+    row("xlogy .xlogy special.xlogy", "input, other", _xlogy),
+    row("copysign .copysign", "input, other", _binary("copysign")),
+    row("clamp .clamp .clamp_ clip .clip .clip_", "input, min=None, max=None", _clamped),
+    row(
+        "clamp_min .clamp_min .clamp_min_", "input, min", lambda b, a: b("maximum", a.input, a.min)
+    ),
+    row(
+        "clamp_max .clamp_max .clamp_max_", "input, max", lambda b, a: b("minimum", a.input, a.max)
+    ),
+    row("lerp .lerp .lerp_", "input, end, weight", _lerp),
+    row("addcmul .addcmul .addcmul_", "input, tensor1, tensor2, *, value=1", _added_product("mul")),
+    row("addcdiv .addcdiv .addcdiv_", "input, tensor1, tensor2, *, value=1", _added_product("div")),
+    *(
+        row(names, "input, other", rule)
+        for names, rule in {
+            "eq .eq .__eq__ .eq_": _binary("equal"),
+            "ne .ne .__ne__ not_equal .not_equal": lambda b, a: b(
+                "not", b("equal", a.input, a.other)
+            ),
+            "lt .lt .__lt__ less .less": _binary("less"),
+            "le .le .__le__ less_equal .less_equal": _binary("less_equal"),
+            "gt .gt .__gt__ greater .greater": _reversed("less"),
+            "ge .ge .__ge__ greater_equal .greater_equal": _reversed("less_equal"),
+            "logical_and .logical_and": _logical("and"),
+            "logical_or .logical_or": _logical("or"),
+            "logical_xor .logical_xor": _logical("xor"),
+            "bitwise_and .bitwise_and .__and__ .__iand__": _binary("and"),
+            "bitwise_or .bitwise_or .__or__ .__ior__": _binary("or"),
+            "bitwise_xor .bitwise_xor .__xor__ .__ixor__": _binary("xor"),
+            ".__rand__": _binary("and"),
+            ".__ror__": _binary("or"),
+            "bitwise_left_shift .bitwise_left_shift .__lshift__": _binary("shift_left"),
+            "bitwise_right_shift .bitwise_right_shift .__rshift__": _binary("shift_right"),
+        }.items()
+    ),
+    row("logical_not .logical_not", "input", lambda b, a: b("not", as_kind(b, a.input, Kind.BOOL))),
+    row("bitwise_not .bitwise_not .__invert__", "input", _unary("not")),
+    row("isclose .isclose", "input, other, rtol=1e-05, atol=1e-08", _isclose),
+    row("where", "condition, input=None, other=None", _where),
+    row(".where", "input, condition, other", _where),
+    row("masked_fill .masked_fill .masked_fill_", "input, mask, value", _masked_fill),
+    row(".copy_", "input, src, non_blocking=False", _copied),
+    row(".fill_", "input, value", _filled),
+    row(".zero_", "input", _zeroed),
+    row(
+        "nan_to_num .nan_to_num .nan_to_num_",
+        "input, nan=None, posinf=None, neginf=None",
+        _nan_to_num,
+    ),
+    row(
+        "F.relu F.relu_ relu relu_ .relu .relu_",
+        "input, inplace=False",
+        lambda b, a: act.relu(b, a.input),
+    ),
+    row("F.relu6", "input, inplace=False", lambda b, a: act.clamp(b, a.input, 0.0, 6.0)),
+    row("F.hardtanh F.hardtanh_", "input, min_val=-1.0, max_val=1.0, inplace=False", _hardtanh),
+    row("F.silu", "input, inplace=False", lambda b, a: act.silu(b, a.input)),
+    row("F.mish", "input, inplace=False", lambda b, a: act.mish(b, a.input)),
+    row("F.gelu", "input, *, approximate='none'", _gelu),
+    row(
+        "F.elu F.elu_", "input, alpha=1.0, inplace=False", lambda b, a: act.elu(b, a.input, a.alpha)
+    ),
+    row("F.selu F.selu_ selu selu_", "input, inplace=False", lambda b, a: act.selu(b, a.input)),
+    row(
+        "F.celu F.celu_ celu celu_",
+        "input, alpha=1.0, inplace=False",
+        lambda b, a: act.celu(b, a.input, a.alpha),
+    ),
+    row(
+        "F.leaky_relu F.leaky_relu_",
+        "input, negative_slope=0.01, inplace=False",
+        lambda b, a: act.leaky_relu(b, a.input, a.negative_slope),
+    ),
+    row("F.prelu prelu .prelu", "input, weight", _prelu),
+    row(
+        "F.rrelu F.rrelu_ rrelu rrelu_",
+        "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False",
+        _rrelu,
+    ),
+    row(
+        "F.softplus",
+        "input, beta=1, threshold=20",
+        lambda b, a: act.softplus(b, a.input, a.beta, a.threshold),
+    ),
+    row("F.softsign", "input", lambda b, a: a.input / (b("abs", a.input) + 1.0)),
+    row("F.tanhshrink", "input", lambda b, a: a.input - b("tanh", a.input)),
+    row("F.softshrink", "input, lambd=0.5", _shrink),
+    row("F.hardshrink hardshrink .hardshrink", "input, lambd=0.5", _hardshrink),
+    row(
+        "F.threshold F.threshold_ threshold threshold_",
+        "input, threshold, value, inplace=False",
+        _threshold,
+    ),
+    row("F.logsigmoid", "input", lambda b, a: act.log_sigmoid(b, a.input)),
+    row("F.hardsigmoid", "input, inplace=False", lambda b, a: act.hardsigmoid(b, a.input)),
+    row(
+        "F.hardswish",
+        "input, inplace=False",
+        lambda b, a: a.input * act.clamp(b, a.input + 3.0, 0.0, 6.0) / 6.0,
+    ),
+    row("F.glu", "input, dim=-1", _glu),
+    row(
+        "F.softmax softmax .softmax special.softmax",
+        "input, dim=None, _stacklevel=3, dtype=None, *, negated=False",
+        _softmax("softmax"),
+    ),
+    row(
+        "F.softmin",
+        "input, dim=None, _stacklevel=3, dtype=None, *, negated=True",
+        _softmax("softmax"),
+    ),
+    row(
+        "F.log_softmax log_softmax .log_softmax special.log_softmax",
+        "input, dim=None, _stacklevel=3, dtype=None, *, negated=False",
+        _softmax("log_softmax"),
+    ),
+    row(
+        ".to",
+        "input, *rest, dtype=None, other=None, device=None, non_blocking=False, "
+        "copy=False, memory_format=None",
+        _to,
+    ),
+    row(
+        ".type",
+        "input, dtype, non_blocking=False",
+        lambda b, a: as_kind(b, a.input, Kind.of_dtype(a.dtype.name)),
+    ),
+    row(".type_as", "input, other", lambda b, a: as_kind(b, a.input, a.other.kind)),
+    row(".float .double .half .bfloat16", "input, memory_format=None", _cast_to(Kind.FLOAT)),
+    row(".long .int .short .char", "input, memory_format=None", _cast_to(Kind.INT)),
+    row(".bool", "input, memory_format=None", _cast_to(Kind.BOOL)),
+    row(
+        "clone .clone .contiguous .cpu .cuda .detach detach .detach_ .data .requires_grad_ "
+        "resolve_conj .resolve_conj .pin_memory",
+        "input, device=None, non_blocking=False, *, memory_format=None",
+        _identity,
+    ),
+    row(
+        "F.dropout F.dropout1d F.dropout2d F.dropout3d F.alpha_dropout F.feature_alpha_dropout",
+        "input, p=0.5, training=True, inplace=False",
+        _dropout,
+    ),
+    row(
+        "dropout feature_dropout alpha_dropout",
+        "input, p, train",
+        lambda b, a: _dropout(b, Arguments({"input": a.input, "p": a.p, "training": a.train})),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Layers of torch: linear, norms, attention."""
+
+from __future__ import annotations
+
+from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import norms
+from padiff.program.lowering.composites.attention import attention
+from padiff.program.lowering.composites.shaping import reshape, swap
+from padiff.program.lowering.rules import Arguments, Row, row
+
+__all__ = ["ROWS"]
+
+
+def _linear(b: Builder, a: Arguments) -> Term:
+    x, weight = a.input, a.weight
+    if weight.ndim == 1:
+        weight = reshape(b, weight, (1, -1))
+    flat = reshape(b, x, (1, -1)) if x.ndim == 1 else x
+    result = flat @ swap(b, weight, 0, 1)
+    shape = (*x.shape[:-1], *a.weight.shape[:-1])
+    result = reshape(b, result, shape)
+    return result if a.bias is None else result + a.bias
+
+
+def _layer_norm(b: Builder, a: Arguments) -> Term:
+    affine = (a.weight, a.bias)
+    return norms.layer_norm(b, a.input, len(a.normalized_shape), affine, a.eps)
+
+
+def _rms_norm(b: Builder, a: Arguments) -> Term:
+    if a.eps is None:
+        raise NotLoweredError("an epsilon that depends on the dtype")
+    return norms.rms_norm(b, a.input, len(a.normalized_shape), (a.weight, None), a.eps)
+
+
+def _batch_norm(b: Builder, a: Arguments) -> Term:
+    statistics = None if a.training else (a.running_mean, a.running_var)
+    return norms.batch_norm(b, a.input, statistics, (a.weight, a.bias), a.eps)
+
+
+def _instance_norm(b: Builder, a: Arguments) -> Term:
+    x, affine = a.input, (a.weight, a.bias)
+    if not a.use_input_stats:
+        return norms.batch_norm(b, x, (a.running_mean, a.running_var), affine, a.eps)
+    return norms.group_norm(b, x, x.shape[1], affine, a.eps)
+
+
+def _attention(b: Builder, a: Arguments) -> Term:
+    if a.dropout_p:
+        raise NotLoweredError("elements are drawn")
+    operands = (a.query, a.key, a.value)
+    return attention(
+        b, operands, a.attn_mask, causal=a.is_causal, scale=a.scale, grouped=a.enable_gqa
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    row("F.linear", "input, weight, bias=None", _linear),
+    row("F.layer_norm", "input, normalized_shape, weight=None, bias=None, eps=1e-05", _layer_norm),
+    row(
+        "layer_norm",
+        "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True",
+        _layer_norm,
+    ),
+    row("F.rms_norm rms_norm", "input, normalized_shape, weight=None, eps=None", _rms_norm),
+    row(
+        "F.group_norm",
+        "input, num_groups, weight=None, bias=None, eps=1e-05",
+        lambda b, a: norms.group_norm(b, a.input, a.num_groups, (a.weight, a.bias), a.eps),
+    ),
+    row(
+        "F.batch_norm",
+        "input, running_mean, running_var, weight=None, bias=None, "
+        "training=False, momentum=0.1, eps=1e-05",
+        _batch_norm,
+    ),
+    row(
+        "F.instance_norm",
+        "input, running_mean=None, running_var=None, weight=None, bias=None, "
+        "use_input_stats=True, momentum=0.1, eps=1e-05",
+        _instance_norm,
+    ),
+    row(
+        "F.local_response_norm",
+        "input, size, alpha=0.0001, beta=0.75, k=1.0",
+        lambda b, a: norms.local_response_norm(b, a.input, a.size, a.alpha, a.beta, a.k),
+    ),
+    row(
+        "F.normalize",
+        "input, p=2.0, dim=1, eps=1e-12",
+        lambda b, a: norms.normalize(b, a.input, a.p, a.dim, a.eps),
+    ),
+    row(
+        "F.scaled_dot_product_attention",
+        "query, key, value, attn_mask=None, dropout_p=0.0, "
+        "is_causal=False, scale=None, enable_gqa=False",
+        _attention,
+    ),
+)

@@ -1,0 +1,165 @@
+"""Call one framework function, and write down what a recorder would: a program of one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from padiff.program import (
+    TABLES,
+    Argument,
+    Dtype,
+    LeafKind,
+    Lowered,
+    Opaque,
+    Operator,
+    Program,
+    Slice,
+    Value,
+    ValueRef,
+    execute,
+    lower,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Frame", "Recorded", "difference", "lowered_of", "results_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What the tests need to know about a framework."""
+
+    name: str
+    is_tensor: Callable[[Any], bool]
+    numpy: Callable[[Any], np.ndarray[Any, Any]]
+    clone: Callable[[Any], Any]
+    dtype_name: Callable[[Any], str | None]
+    """The name of a dtype; None for what is no dtype."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A program of one operator with the elements of all its values."""
+
+    program: Program
+    elements: Mapping[int, np.ndarray[Any, Any]]
+
+
+class Recorder:
+    """Turns one call into a program."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.values: list[Value] = []
+        self.elements: dict[int, np.ndarray[Any, Any]] = {}
+        self.known: dict[int, int] = {}
+        self.alive: list[Any] = []
+
+    def value(self, tensor: Any, producer: int | None, slot: int) -> int:
+        array = np.array(self.frame.numpy(tensor))
+        id_ = len(self.values)
+        kind = LeafKind.INPUT if producer is None else None
+        self.values.append(
+            Value(
+                id=id_, dtype=array.dtype.name, shape=array.shape, kind=kind, producer=producer,
+                slot=slot,
+            )
+        )  # fmt: skip
+        self.elements[id_] = array
+        return id_
+
+    def argument(self, argument: Any) -> Argument:
+        if self.frame.is_tensor(argument):
+            if id(argument) not in self.known:
+                self.known[id(argument)] = self.value(argument, None, 0)
+                self.alive.append(argument)
+            return ValueRef(id=self.known[id(argument)])
+        if isinstance(argument, list | tuple):
+            return tuple(map(self.argument, argument))
+        if isinstance(argument, dict):
+            return {key: self.argument(each) for key, each in argument.items()}
+        if isinstance(argument, slice):
+            parts = (argument.start, argument.stop, argument.step)
+            start, stop, step = map(self.argument, parts)
+            return Slice(start=start, stop=stop, step=step)
+        return self.plain(argument)
+
+    def plain(self, argument: Any) -> Argument:
+        if argument is None or argument is ...:
+            return argument
+        if isinstance(argument, bool | int | float | complex | str):
+            return argument
+        dtype = self.frame.dtype_name(argument)
+        return Opaque(text=str(argument)) if dtype is None else Dtype(name=dtype)
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        *,
+        in_place: bool,
+    ) -> Recorded:
+        positional = tuple(map(self.argument, arguments))
+        named = {key: self.argument(each) for key, each in keywords.items()}
+        result = function(*arguments, **keywords)
+        tensors = self.tensors(arguments[0] if in_place else result)
+        outputs = tuple(self.value(tensor, 0, slot) for slot, tensor in enumerate(tensors))
+        operator = Operator(
+            id=0, name=name, positional=positional, keywords=named, outputs=outputs,
+            in_place=in_place,
+        )  # fmt: skip
+        program = Program(
+            framework=self.frame.name,
+            values=tuple(self.values),
+            operators=(operator,),
+            outputs=outputs,
+        )
+        return Recorded(program=program, elements=self.elements)
+
+    def tensors(self, result: Any) -> list[Any]:
+        if self.frame.is_tensor(result):
+            return [result]
+        if isinstance(result, dict):
+            result = list(result.values())
+        if isinstance(result, list | tuple):
+            return [tensor for each in result for tensor in self.tensors(each)]
+        return []
+
+
+def lowered_of(recorded: Recorded) -> Lowered:
+    """Lower, with all recorded elements at hand."""
+    table = TABLES[recorded.program.framework]
+    return lower(recorded.program, table, contents=recorded.elements.get)
+
+
+def results_of(recorded: Recorded, lowered: Lowered) -> list[np.ndarray[Any, Any]]:
+    """Execute from the recorded leaves."""
+    leaves = {
+        value.id: recorded.elements[value.id]
+        for value in recorded.program.values
+        if value.producer is None
+    }
+    outputs = recorded.program.outputs
+    executed = execute(lowered, leaves, outputs)
+    return [executed[output] for output in outputs]
+
+
+def difference(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    """Measure the largest difference relative to the largest finite expected element."""
+    assert result.shape == expected.shape
+    if expected.dtype.kind == "V":
+        expected = expected.astype(np.float64)
+    if expected.dtype.kind in "biu" or not expected.size:
+        return float(np.max(result != expected, initial=0))
+    same = (result == expected) | (np.isnan(result) & np.isnan(expected))
+    finite = np.abs(expected[np.isfinite(expected)])
+    size = float(np.max(finite, initial=0)) or 1.0
+    with np.errstate(all="ignore"):
+        apart = np.abs(np.where(same, 0, result - expected))
+    return float(np.max(np.where(np.isnan(apart), np.inf, apart))) / size
