@@ -10,7 +10,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint cons
 TESTS ?= tests
 JOBS ?= auto
 
-.PHONY: help demo test pairs slow check format lint types arch cov bench localisation golden changelog build clean
+.PHONY: help demo test pairs slow check format lint types arch cov bench localisation score score-baseline golden changelog build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -68,6 +68,12 @@ bench: $(VENV)/.ready  ## measure speed and memory, as ratios within one run
 
 localisation: $(VENV)/.ready  ## measure how often a planted fault is named, and false alarms
 	$(BIN)/python -m benchmarks localisation
+
+score: $(VENV)/.ready  ## score verdicts, modules and causes on the whole corpus against the baseline
+	$(BIN)/python -m benchmarks.score
+
+score-baseline: $(VENV)/.ready  # store today's outcomes as the baseline; say in the commit why
+	$(BIN)/python -m benchmarks.score --write-baseline
 
 golden: $(VENV)/.ready  ## rewrite the golden files; say in the commit why
 	$(BIN)/python tests/golden/make.py

@@ -1,0 +1,1 @@
+"""How often verdict, module and cause are right on one corpus, held against a baseline."""

@@ -1,0 +1,26 @@
+"""All cases of the score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import planted
+
+if TYPE_CHECKING:
+    from .case import Case
+
+__all__ = ["corpus"]
+
+
+def corpus(*, with_shared: bool = True) -> list[Case]:
+    """List all cases; the names are unique.
+
+    Args:
+        with_shared: With the pairs that lie beside the checkout.
+    """
+    found = list(planted.cases())
+    names = [case.name for case in found]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"cases of one name: {sorted(twice)}")
+    return found

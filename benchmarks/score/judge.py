@@ -1,0 +1,86 @@
+"""Rank what a comparison says of a case."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from .case import CauseRank, OriginRank, VerdictRank
+
+if TYPE_CHECKING:
+    from padiff.comparer import Comparison, Divergence
+
+    from .case import Case, Expected
+
+__all__ = ["Ranks", "rank"]
+
+Ranks = tuple[VerdictRank, OriginRank | None, CauseRank | None, str]
+"""Of the verdict, the first origin and its cause; and what was said."""
+
+
+def rank(case: Case, found: Comparison) -> Ranks:
+    """Rank the verdict; and where a fault was rightly seen, its origin and its cause."""
+    expected = case.expected
+    verdict = _verdict(expected, found)
+    said = _said(found)
+    if verdict is not VerdictRank.RIGHT or not expected.origins or not found.reasons:
+        return verdict, None, None, said
+    if not found.origins:
+        return verdict, OriginRank.WRONG, CauseRank.NONE if expected.words else None, said
+    first = found.origins[0]
+    origin = _origin(expected, first)
+    return verdict, origin, _cause(expected, first, origin), said
+
+
+def _verdict(expected: Expected, found: Comparison) -> VerdictRank:
+    verdict = str(found.verdict)
+    if verdict in expected.verdicts:
+        return VerdictRank.RIGHT
+    notes = "\n".join((*found.notes, *(note for step in found.steps for note in step.notes)))
+    if expected.note and verdict == "match" and re.search(expected.note, notes, re.IGNORECASE):
+        return VerdictRank.RIGHT
+    if verdict == "diverged":
+        return VerdictRank.FALSE_ALARM
+    return VerdictRank.FALSE_MATCH if verdict == "match" else VerdictRank.INCONCLUSIVE
+
+
+def _named(origin: Divergence) -> list[str]:
+    ends = origin.pair.reference, origin.pair.candidate
+    return [end.address.module for end in ends if end is not None]
+
+
+def _origin(expected: Expected, first: Divergence) -> OriginRank:
+    named = _named(first)
+    if any(fnmatchcase(path, one) for path in named for one in expected.origins):
+        return OriginRank.EXACT
+    around = any(
+        not path or one.startswith(f"{path}.") for path in named for one in expected.origins
+    )
+    among = any(fnmatchcase(path, one) for path in first.suspects for one in expected.origins)
+    return OriginRank.CONTAINER if around or among else OriginRank.WRONG
+
+
+def _cause(expected: Expected, first: Divergence, origin: OriginRank) -> CauseRank | None:
+    if not expected.words:
+        return None
+    evidence = "\n".join(first.evidence)
+    names = {str(cause.name) for cause in first.causes}
+    if origin is OriginRank.WRONG:
+        return CauseRank.WRONG if names else CauseRank.NONE
+    is_worded = re.search(expected.words, evidence, re.IGNORECASE) is not None
+    is_of_the_sort = bool(names & expected.causes)
+    if is_worded and (is_of_the_sort or not names):
+        return CauseRank.RIGHT
+    if is_of_the_sort or is_worded:
+        return CauseRank.VAGUE
+    return CauseRank.WRONG if names else CauseRank.NONE
+
+
+def _said(found: Comparison) -> str:
+    if not found.origins:
+        return "; ".join(found.reasons[:2]) or str(found.verdict)
+    first = found.origins[0]
+    places = " = ".join(dict.fromkeys(path or "(root)" for path in _named(first)))
+    causes = "; ".join(cause.text for cause in first.causes[:2]) or "no cause"
+    return f"{first.phase} of {places}: {causes}"
