@@ -16,6 +16,7 @@ from .graph import (
     ValueRef,
 )
 from .lowering import TABLES, Lowered, Node, lower
+from .read import RecordedProgram, read_program
 
 __all__ = [
     "TABLES",
@@ -29,10 +30,12 @@ __all__ = [
     "Opaque",
     "Operator",
     "Program",
+    "RecordedProgram",
     "Site",
     "Slice",
     "Value",
     "ValueRef",
     "execute",
     "lower",
+    "read_program",
 ]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Argument, Dtype, LeafKind, Opaque, Phase, Slice, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import EllipsisType
-
-    from padiff.dumpfile import Phase
 
 __all__ = [
     "Argument",
@@ -24,54 +22,6 @@ __all__ = [
     "Value",
     "ValueRef",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueRef:
-    """An argument that is a value of the program."""
-
-    id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dtype:
-    """An argument that names a dtype: ``float32``, ``bfloat16``, ``int64``, ``bool`` …."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opaque:
-    """An argument that is neither a tensor nor plain data: a device, a layout, a generator."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """A slice of an index; each part is an argument of its own."""
-
-    start: Argument = None
-    stop: Argument = None
-    step: Argument = None
-
-
-Argument: TypeAlias = (
-    "bool | int | float | complex | str | EllipsisType | Slice | Dtype | Opaque | ValueRef"
-    " | tuple[Argument, ...] | Mapping[str, Argument] | None"
-)
-"""What an operator took at one place: plain data, or a reference to a value."""
-
-
-class LeafKind(StrEnum):
-    """Where a value comes from that no operator of the program made."""
-
-    INPUT = "input"
-    PARAMETER = "parameter"
-    BUFFER = "buffer"
-    CONSTANT = "constant"
-    RANDOM = "random"
-    HOLE = "hole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

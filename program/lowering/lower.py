@@ -114,6 +114,8 @@ class _Lowering:
 
     def lower_operator(self, operator: Operator) -> None:
         outputs = [self.output(operator, id_) for id_ in operator.outputs]
+        if all(value.id in self.terms for value in outputs):
+            return  # it read a number, or handed on what was there
         positional = [self.argument(operator, each, 0) for each in operator.positional]
         keywords = {
             key: self.argument(operator, each, 0) for key, each in operator.keywords.items()
@@ -134,21 +136,23 @@ class _Lowering:
             self.give_up(outputs)
             return
         for value, term in zip(outputs, terms, strict=True):
-            self.terms[value.id] = term
-            self.offer_contents(value.id, term)
+            if value.id not in self.terms:
+                self.terms[value.id] = term
+                self.offer_contents(value.id, term)
 
     def output(self, operator: Operator, id_: int) -> Value:
         value = self.values.get(id_)
-        if value is None or value.producer != operator.id or id_ in self.terms:
+        if value is None or (value.producer == operator.id) is (id_ in self.terms):
             raise ProgramError(
                 f"cannot lower: operator {operator.id} ({operator.name!r}): "
-                f"expected a value that it alone makes as output, found {id_}"
+                f"expected an output that it makes or that is there, found value {id_}"
             )
         return value
 
     def give_up(self, outputs: list[Value]) -> None:
         for value in outputs:
-            self.add_leaf(value)
+            if value.id not in self.terms:
+                self.add_leaf(value)
 
     def fitted(self, terms: list[Term], outputs: list[Value], operator: Operator) -> list[Term]:
         """Return the terms if their kinds and shapes are the recorded ones."""

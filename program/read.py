@@ -1,0 +1,221 @@
+"""Read the program of a step as a graph, and hand out the elements that its dump holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import LEAF_KINDS, Content, Form, Mode, Phase, Role
+
+from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Value, ValueRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from padiff.dumpfile import ProgramColumns, StepFile
+
+    from .primitives import Array
+
+__all__ = ["RecordedProgram", "read_program"]
+
+
+class RecordedProgram:
+    """A program with what its dump holds of each value."""
+
+    def __init__(self, program: Program, columns: ProgramColumns, file: StepFile) -> None:
+        """Join a program with the open file that it was read from."""
+        self.program = program
+        self._columns, self._file = columns, file
+
+    def elements(self, value: int) -> Array | None:
+        """Return the elements of a value in its recorded dtype and shape, None where they lack.
+
+        Raises:
+            DumpFormatError: They are damaged.
+        """
+        return self._elements(self._columns.value_content, value)
+
+    def gradient(self, value: int) -> Array | None:
+        """Return the elements of a value's total gradient, None where none is in the dump.
+
+        Raises:
+            DumpFormatError: They are damaged.
+        """
+        return self._elements(self._columns.value_gradient, value)
+
+    def _elements(
+        self, column: np.ndarray[tuple[int], np.dtype[np.int64]], value: int
+    ) -> Array | None:
+        row = int(column[value])
+        info = None if row < 0 else self._file.index.values[row]
+        if info is None or info.content is not Content.FULL:
+            return None
+        return self._file.value_array(info).reshape(self.program.values[value].shape)
+
+
+def read_program(file: StepFile) -> RecordedProgram | None:
+    """Read the program of a step and rank.
+
+    Returns:
+        None where none was recorded.
+
+    Raises:
+        DumpFormatError: The program has problems.
+    """
+    columns = file.program()
+    if columns is None:
+        return None
+    producers = _producers(columns)
+    sites = [
+        Site(file=columns.strings[path], line=line, function=columns.strings[function])
+        for path, line, function in zip(
+            columns.site_file.tolist(),
+            columns.site_line.tolist(),
+            columns.site_function.tolist(),
+            strict=True,
+        )
+    ]
+    program = Program(
+        framework=file.framework,
+        values=tuple(_values(columns, producers)),
+        operators=tuple(_operators(columns, sites)),
+        outputs=tuple(_results(columns, file)),
+    )
+    return RecordedProgram(program, columns, file)
+
+
+def _producers(columns: ProgramColumns) -> dict[int, tuple[int, int]]:
+    """Return the operator and slot that made each value; leaves have none."""
+    found: dict[int, tuple[int, int]] = {}
+    kinds = columns.value_kind.tolist()
+    outputs = iter(columns.outputs.tolist())
+    for operator, count in enumerate(columns.operator_outputs.tolist()):
+        for slot in range(count):
+            value = next(outputs)
+            if kinds[value] == 0 or LEAF_KINDS[kinds[value]] == "random":
+                found.setdefault(value, (operator, slot))
+    return found
+
+
+def _values(columns: ProgramColumns, producers: dict[int, tuple[int, int]]) -> Iterator[Value]:
+    shapes = [columns.shape(index) for index in range(columns.shape_ends.size)]
+    for value in range(columns.values):
+        operator, slot = producers.get(value, (None, 0))
+        yield Value(
+            id=value,
+            dtype=columns.strings[int(columns.value_dtype[value])],
+            shape=shapes[int(columns.value_shape[value])],
+            kind=LEAF_KINDS[int(columns.value_kind[value])],
+            name=columns.strings[int(columns.value_name[value])],
+            producer=operator,
+            slot=slot,
+        )
+
+
+def _operators(columns: ProgramColumns, sites: list[Site]) -> Iterator[Operator]:
+    reader = _ArgumentReader(columns)
+    made = 0
+    outputs = columns.outputs.tolist()
+    for operator in range(columns.operators):
+        count = int(columns.operator_outputs[operator])
+        rows = reader.take(int(columns.operator_rows[operator]))
+        mode = int(columns.operator_mode[operator])
+        call, site = int(columns.operator_call[operator]), int(columns.operator_site[operator])
+        yield Operator(
+            id=operator,
+            name=columns.strings[int(columns.operator_name[operator])],
+            positional=tuple(argument for key, argument in rows if key is None),
+            keywords={key: argument for key, argument in rows if key is not None},
+            outputs=tuple(outputs[made : made + count]),
+            call=None if call < 0 else call,
+            phase=Phase.UPDATE if mode & Mode.UPDATE else Phase.FORWARD,
+            in_place=bool(mode & Mode.IN_PLACE),
+            random=bool(mode & Mode.RANDOM),
+            autocast=_autocast(mode),
+            site=None if site < 0 else sites[site],
+        )
+        made += count
+
+
+def _autocast(mode: int) -> str | None:
+    if mode & Mode.FLOAT16:
+        return "float16"
+    return "bfloat16" if mode & Mode.BFLOAT16 else None
+
+
+def _results(columns: ProgramColumns, file: StepFile) -> Iterator[int]:
+    """Yield the values that the root's calls returned, in the order of their records."""
+    index = file.index
+    borders = zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True)
+    for record, value in borders:
+        info = index.records[record]
+        if info.role is Role.OUTPUT and info.call is not None and not info.module:
+            yield value
+
+
+class _ArgumentReader:
+    """Makes arguments of rows that were checked, one operator after the other."""
+
+    def __init__(self, columns: ProgramColumns) -> None:
+        self._strings, self._floats = columns.strings, columns.floats
+        self._rows = zip(
+            columns.argument_key.tolist(),
+            columns.argument_form.tolist(),
+            columns.argument_number.tolist(),
+            strict=True,
+        )
+        self._left = 0
+
+    def take(self, count: int) -> list[tuple[str | None, Argument]]:
+        """Return the arguments that the next rows spell, each with its keyword."""
+        self._left = count
+        found = []
+        while self._left:
+            found.append(self._next())
+        return found
+
+    def _next(self) -> tuple[str | None, Argument]:
+        key, form, number = next(self._rows)
+        self._left -= 1
+        return (None if key < 0 else self._strings[key]), self._argument(Form(form), number)
+
+    def _argument(self, form: Form, number: int) -> Argument:
+        if form is Form.SLICE:
+            start, stop, step = (self._next()[1] for _ in range(3))
+            return Slice(start=start, stop=stop, step=step)
+        if form is Form.TUPLE:
+            return tuple(self._next()[1] for _ in range(number))
+        if form is Form.MAPPING:
+            parts = [self._next() for _ in range(number)]
+            return {key or "": part for key, part in parts}
+        return self._single(form, number)
+
+    def _single(self, form: Form, number: int) -> Argument:
+        if form in _CONSTANTS:
+            return _CONSTANTS[form]
+        if form is Form.VALUE:
+            return ValueRef(id=number)
+        if form in (Form.STRING, Form.DTYPE, Form.OPAQUE):
+            return self._text(form, self._strings[number])
+        return self._number(form, number)
+
+    def _number(self, form: Form, number: int) -> Argument:
+        if form is Form.INT:
+            return number
+        real = float(self._floats[number])
+        return real if form is Form.FLOAT else complex(real, self._floats[number + 1])
+
+    @staticmethod
+    def _text(form: Form, text: str) -> Argument:
+        if form is Form.STRING:
+            return text
+        return Dtype(name=text) if form is Form.DTYPE else Opaque(text=text)
+
+
+_CONSTANTS: dict[Form, Argument] = {
+    Form.NONE: None,
+    Form.FALSE: False,
+    Form.TRUE: True,
+    Form.ELLIPSIS: ...,
+}
