@@ -15,6 +15,7 @@ PARTS = {
     "between": "TRAINING under padiff in the steps that are not recorded",
     "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
     "whole": "COMPARING whole dumps",
+    "diverging": "COMPARING what diverges against what matches",
     "pairing": "PAIRING large trees",
     "growth": "GROWING: ten times the calls, bytes or depth, ten times the processor time",
     "startup": "STARTING",

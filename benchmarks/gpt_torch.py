@@ -45,14 +45,71 @@ class Block(nn.Module):
         return added
 
 
+class SplitAttention(nn.Module):
+    """The same with a projection each, and a module around what is between them."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map (batch, seq, width) to the same shape."""
+        batch, length, width = hidden.shape
+        query, key, value = (
+            made(hidden).reshape(batch, length, self.heads, -1).transpose(1, 2)
+            for made in (self.q, self.k, self.v)
+        )
+        scores = query @ key.transpose(-2, -1) * (width // self.heads) ** -0.5
+        mixed = torch.softmax(scores + mask, dim=-1) @ value
+        joined: torch.Tensor = self.o(mixed.transpose(1, 2).reshape(batch, length, width))
+        return joined
+
+
+class FeedForward(nn.Module):
+    """Two projections around a function."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map (batch, seq, width) to the same shape."""
+        made: torch.Tensor = self.fc2(nn.functional.gelu(self.fc1(hidden)))
+        return made
+
+
+class OtherBlock(nn.Module):
+    """A block as another author writes it: other modules, other names, other weights."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), SplitAttention(width, heads)
+        self.ln_2, self.mlp = nn.LayerNorm(width), FeedForward(width)
+
+    def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map (batch, seq, width) to the same shape."""
+        hidden = hidden + self.attn(self.ln_1(hidden), mask)
+        added: torch.Tensor = hidden + self.mlp(self.ln_2(hidden))
+        return added
+
+
 class GPT(nn.Module):
     """Embeddings, blocks, a norm, a head."""
 
-    def __init__(self, *, layers: int, width: int, heads: int, vocabulary: int) -> None:
+    def __init__(
+        self,
+        *,
+        layers: int,
+        width: int,
+        heads: int,
+        vocabulary: int,
+        block: type[nn.Module] = Block,
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(1024, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary)
 

@@ -61,7 +61,7 @@ def _processes(folder: Path, *, rounds: int) -> Iterator[Figure]:
     taken: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
     for _ in range(rounds):
         for jobs, found in taken.items():
-            found.append(_compare(folder, "reference", "close", jobs=jobs))
+            found.append(compare_once(folder, "reference", "close", jobs=jobs))
     one, two = (min(found, key=lambda each: float(each["wall"])) for found in taken.values())
     load = os.getloadavg()[0]
     yield Figure(
@@ -78,8 +78,8 @@ def _sparse(folder: Path, *, mebibytes: int) -> Iterator[Figure]:
     tensors = mebibytes * _MIB // _SPARSE_BYTES
     for seed in (1, 2):
         write_sparse(folder / f"sparse {seed}", tensors, _SPARSE_BYTES // 4, seed=seed)
-    idle = _compare(folder, "", "")
-    found = _compare(folder, "sparse 1", "sparse 2")
+    idle = compare_once(folder, "", "")
+    found = compare_once(folder, "sparse 1", "sparse 2")
     yield Figure(
         name=f"2 x {mebibytes} MiB of sparse files: peak memory over the interpreter",
         value=(found["peak"] - idle["peak"]) / _MIB,
@@ -99,7 +99,9 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
     write_small(folder / "one", 1, noise=0.0)
     for name, is_port in (("one close", False), ("one port", True)):
         write_small(folder / name, 1, noise=2e-7, is_port=is_port)
-        _command(folder / "one", folder / name)  # compiles what an installed package has compiled
+        command_seconds(
+            folder / "one", folder / name
+        )  # compiles what an installed package has compiled
     for name, noise in (("flat", 0.0), ("flat close", 2e-7)):
         _write(folder / name, records // 5, 256, noise=noise)
     for label, names, count in (
@@ -107,7 +109,7 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
         ("small pairs, a port with another tree", ("small", "small port"), records),
         ("small pairs, a module for each", ("flat", "flat close"), records // 5),
     ):
-        found = _compare(folder, *names)
+        found = compare_once(folder, *names)
         yield Figure(
             name=f"{label}: per second",
             value=count / found["cpu"],
@@ -116,7 +118,7 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
             detail=f"{count} of 1 KiB each; processor time {found['cpu']:.1f} s, all included; "
             f"peak memory {found['peak'] / _MIB:.0f} MiB",
         )
-        seconds = _command(*(folder / name for name in names))
+        seconds = command_seconds(*(folder / name for name in names))
         yield Figure(
             name=f"{label}: the command, per second",
             value=count / seconds,
@@ -126,8 +128,8 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
         )
 
 
-def _command(reference: Path, candidate: Path) -> float:
-    """Give the processor time of the whole command, the report included."""
+def command_seconds(reference: Path, candidate: Path, *, diverges: bool = False) -> float:
+    """Return the processor time of the whole command, the report included."""
     command = [sys.executable, "-m", "padiff.cli", "compare", str(reference), str(candidate)]
     installed = {
         "PYTHONDONTWRITEBYTECODE": "",
@@ -135,16 +137,18 @@ def _command(reference: Path, candidate: Path) -> float:
     }
     environment = os.environ | installed
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, env=environment)
+    if done.returncode != int(diverges):
+        raise SystemExit(f"expected exit code {int(diverges)}, found {done.returncode}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _large(folder: Path, *, size_bytes: int) -> Iterator[Figure]:
     allclose = _allclose(folder)
-    idle = _compare(folder, "", "")
+    idle = compare_once(folder, "", "")
     label = f"2 x {size_bytes / _MIB:.0f} MiB"
-    close = _compare(folder, "reference", "close")
+    close = compare_once(folder, "reference", "close")
     yield Figure(
         name=f"{label} within tolerance: compare / allclose",
         value=close["wall"] / allclose,
@@ -158,7 +162,7 @@ def _large(folder: Path, *, size_bytes: int) -> Iterator[Figure]:
         at_most=256,
         detail=f"imports alone {idle['peak'] / _MIB:.0f} MiB",
     )
-    same = _compare(folder, "reference", "same")
+    same = compare_once(folder, "reference", "same")
     yield Figure(
         name=f"{label} bit-equal: compare",
         value=same["wall"],
@@ -185,7 +189,7 @@ def _allclose(folder: Path) -> float:
         return time.perf_counter() - began
 
 
-def _compare(folder: Path, reference: str, candidate: str, *, jobs: int = 1) -> dict[str, Any]:
+def compare_once(folder: Path, reference: str, candidate: str, *, jobs: int = 1) -> dict[str, Any]:
     """Compare in a process of its own; empty names only start it."""
     words = [str(folder), reference, candidate, str(jobs)]
     command = [sys.executable, "-m", "benchmarks.whole", *words]

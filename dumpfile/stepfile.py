@@ -39,7 +39,7 @@ _PROGRAM_LIMIT_BYTES = 256 << 20
 """Of a column: some 100 million operands."""
 _COLUMN_DTYPES = "uint8 int8 uint16 int16 uint32 int32 int64"
 _RELEASE_BYTES = 16 << 20
-"""What was copied out of the map need not stay in memory, too."""
+"""After so much was read the map lets go of its pages: who still needs some gets them again."""
 
 
 class StepFile:
@@ -66,7 +66,7 @@ class StepFile:
         self._arrays: dict[tuple[str, str], Array] = {}
         self._file: h5f.FileID | None = None
         self._map: mmap.mmap | None = None
-        self._copied_bytes = 0
+        self._read_bytes = 0
         self._sound: set[int] = set()
         """Values whose elements have the digest that the index states."""
         check_plain_file(path)
@@ -250,9 +250,7 @@ class StepFile:
         offsets = [one.offset for one in values]
         if whole is None or max(offsets) + first.size > whole.size:
             return np.stack([self.value_array(one) for one in values])
-        self._copied_bytes += len(values) * first.size * whole.itemsize
-        if self._copied_bytes > _RELEASE_BYTES:
-            self.release_pages()
+        self._count(len(values) * first.size * whole.itemsize)
         places = whole.size - first.size + 1, first.size
         steps = whole.itemsize, whole.itemsize
         windows = np.lib.stride_tricks.as_strided(whole, places, steps, writeable=False)
@@ -322,6 +320,7 @@ class StepFile:
             found = self._dataset(value.dataset, value.dtype)
             array = _read_only(self._read(found, value, size))
         else:
+            self._count(size * whole.itemsize)
             array = whole[value.offset : value.offset + size]
             if not array.flags.aligned:
                 array = _read_only(array.copy())
@@ -346,9 +345,15 @@ class StepFile:
         self._arrays[path, dtype] = whole
         return whole
 
+    def _count(self, size_bytes: int) -> None:
+        """Count what is read from the map, and let go of what was read before."""
+        self._read_bytes += size_bytes
+        if self._read_bytes > _RELEASE_BYTES:
+            self.release_pages()
+
     def release_pages(self) -> None:
         """Let the system take back the memory of all that was read; arrays stay valid."""
-        self._copied_bytes = 0
+        self._read_bytes = 0
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 __all__ = ["pair"]
 
 
-def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -> Pairing:
+def pair(
+    reference: Side,
+    candidate: Side,
+    *,
+    map_file: MapFile | None = None,
+    explains_unmatched: bool = True,
+) -> Pairing:
     """Find what of the candidate should equal what of the reference.
 
     Args:
         reference: One step and rank of the dump held to be right.
         candidate: The same step and rank of the dump to judge.
         map_file: What the user decided; it goes before everything else.
+        explains_unmatched: Whether records without a pair are listed, each with the reason. It is
+            looked for in their elements, which takes long where two runs have little in common.
 
     Returns:
         Every record of both sides, paired or with the reason why not. Deterministic; the
@@ -40,4 +48,4 @@ def pair(reference: Side, candidate: Side, *, map_file: MapFile | None = None) -
             return equal
         from .stages import pair_by_stages  # noqa: PLC0415 -- four fifths of this package
 
-        return pair_by_stages(reference, candidate, chosen)
+        return pair_by_stages(reference, candidate, chosen, explains_unmatched=explains_unmatched)

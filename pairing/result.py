@@ -132,7 +132,7 @@ class Pairing:
     records: tuple[RecordPair, ...]
     """In the reference's execution order."""
     unmatched: tuple[UnmatchedRecord, ...]
-    """Reference first, then candidate; each ascending by record id."""
+    """Reference first, then candidate; each ascending by record id. Empty where not asked for."""
     same_structure: bool
     """Whether the two trees and their calls are equal up to names and classes of equal kind."""
     notes: tuple[str, ...] = ()

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["pair_by_stages"]
 
 
-def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairing:
+def pair_by_stages(
+    reference: Side, candidate: Side, map_file: MapFile, *, explains_unmatched: bool = True
+) -> Pairing:
     """Pair as ``pair`` does, looking for all that there might be."""
     indices = reference.index, candidate.index
     mapped = apply_map(map_file, indices[0].modules, indices[1].modules)
@@ -77,11 +79,9 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
     unused = unused_entries(views, mapped, records, ignored)
     stacks = stack_notes(*views, owned.pairs)
     records.sort(key=lambda pair: _order(views[0], pair))
-    return Pairing(
-        modules=partners,
-        calls=tuple(rate_calls(*views, calls, partners, proofs)),
-        records=tuple(records),
-        unmatched=_unmatched(
+    unmatched: tuple[UnmatchedRecord, ...] = ()
+    if explains_unmatched:
+        unmatched = _unmatched(
             views,
             records,
             (
@@ -89,7 +89,12 @@ def pair_by_stages(reference: Side, candidate: Side, map_file: MapFile) -> Pairi
                 Partners(calls.back, hidden[1], ends[1]),
             ),
             (*owned.alone, *dropped, *ignored.alone),
-        ),
+        )
+    return Pairing(
+        modules=partners,
+        calls=tuple(rate_calls(*views, calls, partners, proofs)),
+        records=tuple(records),
+        unmatched=unmatched,
         same_structure=is_same_structure(*views),
         notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks))),
     )

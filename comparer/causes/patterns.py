@@ -44,6 +44,10 @@ SHOWN = 6
 MANTISSA = {"bfloat16": 16, "TF32 or float16": 13}
 """Bits of a float32's mantissa that are zero after rounding to a shorter format."""
 FLOAT32_UNIT = 2.0**-24
+SHORTEST_STEP = 2.0**-6
+"""Relative error up to which rounding to a shorter format explains an element."""
+FIRST = 64
+"""Elements whose last bits are looked at before those of all."""
 FEW_PER_ENTRY = 4
 """Elements that each entry of a vector must explain to mean something."""
 WIDE = 4
@@ -64,6 +68,8 @@ def factor(sides: Contrast) -> Cause | None:
     if not square or reference.size < 2:  # noqa: PLR2004
         return None
     scale = float(np.vdot(reference, candidate)) / square
+    if not sides.may_be(scale * sides.some(reference), candidate):
+        return None
     left = sides.left(scale * reference)
     if left > sides.allowed or not scale:
         return None
@@ -109,6 +115,8 @@ def offset(sides: Contrast) -> Cause | None:
     if sides.reference.size < 2:  # noqa: PLR2004
         return None
     shift = float((sides.candidate - sides.reference).mean())
+    if not sides.may_be(sides.some(sides.reference) + shift, sides.candidate):
+        return None
     left = sides.left(sides.reference + shift)
     if left > sides.allowed:
         return None
@@ -352,8 +360,9 @@ def lower_precision(sides: Contrast) -> Cause | None:
                 numbers={"free_bits": 23 - bits},
             )
     size = np.abs(reference)
-    large = size > 0.01 * size.max(initial=0.0)
-    if np.count_nonzero(large) < 8:  # noqa: PLR2004
+    least = 0.01 * size.max(initial=0.0)
+    large = size > least
+    if _is_off_by_more(sides, least) or np.count_nonzero(large) < 8:  # noqa: PLR2004
         return None
     signed = (candidate - reference)[large] / reference[large]
     ratio = np.abs(signed)
@@ -362,7 +371,7 @@ def lower_precision(sides: Contrast) -> Cause | None:
         return (
             None  # rounding errs to both sides; what shrinks or grows all elements is no rounding
         )
-    if 2.0**-14 <= middle <= top <= min(8 * middle, 2.0**-6):
+    if 2.0**-14 <= middle <= top <= min(8 * middle, SHORTEST_STEP):
         return Cause(
             name=CauseName.PRECISION,
             text=f"the error is proportional to the value ({middle:.2g}): lower precision",
@@ -371,8 +380,18 @@ def lower_precision(sides: Contrast) -> Cause | None:
     return None
 
 
+def _is_off_by_more(sides: Contrast, least: float) -> bool:
+    """Return whether some element is off by more than a shorter format rounds by."""
+    known, found = sides.some(sides.reference), sides.some(sides.candidate)
+    large = np.abs(known) > least
+    return bool((np.abs(found - known)[large] / np.abs(known)[large] > SHORTEST_STEP).any())
+
+
 def _is_short(values: Array, bits: int) -> bool:
     """Tell whether the last bits of all elements, as float32, are zero; of enough, not all 0."""
+    first = values.reshape(-1)[:FIRST].astype(np.float32)
+    if (first.view(np.uint32) & np.uint32((1 << bits) - 1)).any():
+        return False
     raw = values.astype(np.float32)
     if np.count_nonzero(raw) < 8 or not np.array_equal(raw, values):  # noqa: PLR2004
         return False

@@ -68,9 +68,17 @@ def agreement(reference: Array, candidate: Array, tolerance: Tolerance) -> Array
         tolerance: Decides.
     """
     with np.errstate(all="ignore"):
-        distance = np.abs(candidate - reference)
+        return _agreeing(np.abs(candidate - reference), reference, candidate, tolerance)
+
+
+def _agreeing(distance: Array, reference: Array, candidate: Array, tolerance: Tolerance) -> Array:
+    """Return ``agreement``, the distance of the sides being known."""
+    with np.errstate(all="ignore"):
         agree: Array = distance <= tolerance.atol + tolerance.rtol * np.abs(reference)
-    agree |= (candidate == reference) | (np.isnan(candidate) & np.isnan(reference))
+    odd = ~np.isfinite(distance)
+    if odd.any():  # equal finite elements agree by their distance
+        known, found = reference[odd], candidate[odd]
+        agree[odd] |= (known == found) | (np.isnan(known) & np.isnan(found))
     return agree
 
 
@@ -89,11 +97,12 @@ def profile(
         tolerance: Decides which elements agree.
         names: Of the axes; by default those that ``axis_names`` gives for their number.
     """
-    agree = agreement(reference, candidate, tolerance)
     with np.errstate(all="ignore"):
         distance = np.abs(candidate - reference)
-    distance = np.where(np.isfinite(distance), distance, np.inf)
-    distance[agree & np.isinf(distance)] = 0.0
+    agree = _agreeing(distance, reference, candidate, tolerance)
+    odd = ~np.isfinite(distance)
+    if odd.any():
+        distance[odd] = np.where(agree[odd], 0.0, np.inf)
     names = names or axis_names(reference.ndim)
     found = []
     for axis, size in enumerate(reference.shape):
@@ -106,12 +115,19 @@ def profile(
                 name=names[axis],
                 size=size,
                 mismatched=tuple(map(int, bad)),
-                max_abs=tuple(float(part.max()) for part in _bins(largest)),
+                max_abs=tuple(_largest_of_bins(largest).tolist()),
             )
         )
     return tuple(found)
 
 
-def _bins(values: Array) -> list[Array]:
+def _largest_of_bins(values: Array) -> Array:
+    """Return the largest of each of ``LONGEST`` equal bins, the first ones one longer."""
     count = min(LONGEST, values.size)
-    return [part for part in np.array_split(values, count) if part.size] if count else []
+    if not count:
+        return values
+    length, longer = divmod(values.size, count)
+    places = np.arange(count)
+    starts = places * length + np.minimum(places, longer)
+    largest: Array = np.maximum.reduceat(values, starts)
+    return largest

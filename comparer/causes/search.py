@@ -63,6 +63,8 @@ WHOLE, PLACES = 8, 6
 """Work for each element to look at the error as a whole, and where it is."""
 MOST_PLACES = 2
 """Axes along which the error is said to be only in some indices; the profile has them all."""
+SPATIAL = 4
+"""Axes from which on a tensor has an edge all around: batch, channel, row, column."""
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
 FORWARD_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
 
@@ -84,7 +86,7 @@ class Search:
         role, call = self._record.role, self._record.call
         if role is not Role.INPUT:
             self._layer = sides.layer(call, self._record.module)
-            self._maker = sides.layer(call, self._record.module, needs_partner=False)
+            self._maker = self._layer or sides.layer(call, self._record.module, needs_partner=False)
         around = None if call is None else tree.reference.calls[call].parent
         if role is Role.INPUT and around is not None:
             self._maker = sides.layer(around, tree.reference.calls[around].module)
@@ -123,9 +125,10 @@ class Search:
         size = float(np.sqrt(np.mean(sides.reference**2)))
         largest = float(np.abs(sides.candidate - sides.reference).max())
         plain = Tolerance(atol=BESIDE * largest + noise * size, rtol=noise)
-        edge = frame(agreement(sides.reference, sides.candidate, plain))
-        if edge is not None and self._record.role in CALL_ROLES:
-            return [edge]
+        if self._record.role in CALL_ROLES and sides.reference.ndim >= SPATIAL:
+            edge = frame(agreement(sides.reference, sides.candidate, plain))
+            if edge is not None:
+                return [edge]
         profiles = profile(sides.reference, sides.candidate, plain, names=sides.axes)
         return place(profiles, heads=self._heads)[:MOST_PLACES]
 

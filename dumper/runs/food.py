@@ -100,7 +100,7 @@ class Pantry:
                     f"cannot feed from {self._name!r}: it holds digests and statistics only",
                     hint="record the reference with --content full",
                 )
-            for one in pair(known, candidate, map_file=map_file).records:
+            for one in pair(known, candidate, map_file=map_file, explains_unmatched=False).records:
                 record = candidate.index.records[one.candidate]
                 records = [known.index.records[place] for place in one.reference]
                 is_output = record.role is Role.OUTPUT and record.call is not None

@@ -224,7 +224,9 @@ class Trial:
             return self._run(plan.with_pairs(moved_to(*indexes, plan.pairs, partners)))
 
         def meetings(first: Side) -> list[Meeting]:
-            pairing = pair_runs(self.reference, first, map_file=self.map_file)
+            pairing = pair_runs(
+                self.reference, first, map_file=self.map_file, explains_unmatched=False
+            )
             every = meetings_of(self.reference, first, pairing, self._owners(plan))
             return self._among_sure(plan, first, every)
 
@@ -240,7 +242,7 @@ class Trial:
 
     def _rules(self, run: Side) -> dict[int, Rule]:
         """Give the layouts of values that are known."""
-        pairing = pair_runs(self.reference, run, map_file=self.map_file)
+        pairing = pair_runs(self.reference, run, map_file=self.map_file, explains_unmatched=False)
         return {one.candidate: one.rule for one in pairing.records}
 
     def _is_allowed(self, pair: WeightPair) -> bool:
@@ -277,7 +279,9 @@ class Trial:
         labels = _labels(alike)
         with ExitStack() as stack:
             first = stack.enter_context(self._run(_as(plan, alike, labels[0])))
-            pairing = pair_runs(self.reference, first, map_file=self.map_file)
+            pairing = pair_runs(
+                self.reference, first, map_file=self.map_file, explains_unmatched=False
+            )
             every = meetings_of(self.reference, first, pairing, self._owners(plan))
             if is_every:
                 every = self._among_sure(plan, first, every)

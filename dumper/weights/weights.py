@@ -177,7 +177,7 @@ def _supposed(
 ) -> WeightPlan:
     """Add to a plan what the order of a run says; what that leaves open is supposed, in doubt."""
     with rehearsal() as played:
-        modules = pair_runs(side, played, map_file=map_file).modules
+        modules = pair_runs(side, played, map_file=map_file, explains_unmatched=False).modules
     told = grounded(modules, side.index, played.index)  # a broken tie tells nothing
     tensors = {record.id: record.tensor for record in side.index.records}
     ordered = plan_weights(side, live, modules=told, map_file=map_file).doubted_by(plan, tensors)

@@ -6,6 +6,7 @@ repeated for groups. Nothing was computed: what it holds was judged where it was
 
 from __future__ import annotations
 
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ import numpy.typing as npt
 from padiff.dumpfile import CALL_ROLES, Content, DumpError, RecordInfo, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from padiff.pairing.view import View
 
 __all__ = ["Parts"]
 
-Keys = npt.NDArray[np.uint64]
+Keys = npt.NDArray[np.unsignedinteger[Any]]
 
 MOST_ELEMENTS = 1 << 22
 """Larger tensors are not looked into."""
@@ -29,8 +30,10 @@ MOST_SOURCES = 24
 """Judged values around that are looked into for each, the nearest."""
 MOST_WORK = 1 << 29
 """Elements that are read and sorted for a whole side; what is left then stays alone."""
-KEPT_BYTES = 1 << 26
-"""Of the keys of what was looked into, so many are kept for the calls around, the latest."""
+KEPT_KEYS = 1 << 23
+"""Of what was looked into, so many are kept for the calls around, the latest; 64 MiB at most."""
+SAMPLED_KEYS = 64
+"""So many keys of a value are looked for before all of them: most values fail by the first."""
 LEAST_TELLING = 16
 """Different elements from which on it is no accident that another tensor has them all.
 
@@ -58,7 +61,7 @@ class Parts:
         self._view = view
         self._judged = judged
         self._found: dict[int, str] = {}
-        self._keys: dict[tuple[int, int], Keys] = {}
+        self._kept: dict[tuple[int, int], Keys] = {}
         """Latest last."""
         self._left = MOST_WORK
 
@@ -75,21 +78,29 @@ class Parts:
         if not self._is_readable(record) or not self._view.telling[record.value or 0]:
             return ""
         width = self._width(record)
-        own = self._read(record, width, is_part=True)
-        if own is None or own.size < LEAST_TELLING:
+        keys = self._own_keys(record, width)
+        if keys is None:
             return ""
-        names: list[str] = []
+        sample = _distinct(keys[:: max(keys.size // SAMPLED_KEYS, 1)])
+        if sample.size < LEAST_TELLING:
+            sample = keys = _distinct(keys)
+        if sample.size < LEAST_TELLING:
+            return ""
+        sources, read = self._read_sources(record, width), []
+        while sample.size:
+            source = next(sources, None)
+            if source is None:
+                return ""
+            read.append(source)
+            sample = sample[~_is_in(sample, source[1])]
+        return _covering(_distinct(keys), chain(read, sources), self._view)
+
+    def _read_sources(self, record: RecordInfo, width: int) -> Iterator[tuple[RecordInfo, Keys]]:
+        """Yield the judged records around with their keys, as far as the work allows."""
         for source in self._sources(record):
-            there = self._read(source, width, is_part=False)
-            if there is None:
-                continue
-            left = own[~_is_in(own, there)]
-            if left.size < own.size:
-                names.append(self._view.name_of(source.id))
-            own = left
-            if not own.size:
-                return "elements judged at " + " and ".join(names)
-        return ""
+            there = self._source_keys(source, width)
+            if there is not None:
+                yield source, there
 
     def _width(self, record: RecordInfo) -> int:
         """Give how many neighbours are looked for together: several of few bits."""
@@ -129,35 +140,69 @@ class Parts:
                 left -= 1
                 yield one
 
-    def _read(self, record: RecordInfo, width: int, *, is_part: bool) -> Keys | None:
+    def _own_keys(self, record: RecordInfo, width: int) -> Keys | None:
+        """Read the elements of a record, or runs of neighbours along its last axis, as they lie."""
+        array = self._read(record)
+        if array is None or (width > 1 and (not array.ndim or array.shape[-1] < width)):
+            return None
+        return _keys(array, width, is_part=True)
+
+    def _source_keys(self, record: RecordInfo, width: int) -> Keys | None:
         """Read the different elements of a record, or runs of neighbours, as ascending keys."""
         assert record.value is not None
         key = record.value, width
-        if not is_part and key in self._keys:
-            self._keys[key] = self._keys.pop(key)
-            return self._keys[key]
+        if key in self._kept:
+            self._kept[key] = self._kept.pop(key)
+            return self._kept[key]
+        array = self._read(record)
+        if array is None:
+            return None
+        self._kept[key] = _distinct(_keys(array, width, is_part=False))
+        self._forget()
+        return self._kept[key]
+
+    def _read(self, record: RecordInfo) -> npt.NDArray[Any] | None:
+        """Read a record's elements; None where the work is used up or they cannot be read."""
         self._left -= prod(record.shape)
         if self._left < 0:
             return None
         try:
-            array = self._view.side.array(record)
+            return self._view.side.array(record)
         except DumpError:
             return None
-        if width > 1 and is_part and (not array.ndim or array.shape[-1] < width):
-            return None
-        found = np.unique(_keys(array, width, is_part=is_part))
-        if not is_part:
-            self._keys[key] = found
-            self._forget()
-        return found
 
     def _forget(self) -> None:
         """Let go of the keys that were asked for longest ago."""
-        kept = sum(keys.nbytes for keys in self._keys.values())
-        for key in list(self._keys)[:-1]:
-            if kept <= KEPT_BYTES:
+        kept = sum(keys.size for keys in self._kept.values())
+        for key in list(self._kept)[:-1]:
+            if kept <= KEPT_KEYS:
                 break
-            kept -= self._keys.pop(key).nbytes
+            kept -= self._kept.pop(key).size
+
+
+def _covering(own: Keys, sources: Iterable[tuple[RecordInfo, Keys]], view: View) -> str:
+    """Return which sources hold all keys together; empty where some key is in none."""
+    names: list[str] = []
+    for source, there in sources:
+        left = own[~_is_in(own, there)]
+        if left.size < own.size:
+            names.append(view.name_of(source.id))
+        own = left
+        if not own.size:
+            return "elements judged at " + " and ".join(names)
+    return ""
+
+
+def _distinct(keys: Keys) -> Keys:
+    """Return the different keys, ascending.
+
+    ``np.unique`` hashes from numpy 2.3 on, which takes a hundred times as long as sorting here.
+    """
+    found = np.sort(keys)
+    is_first = np.empty(found.size, np.bool_)
+    is_first[:1] = True
+    np.not_equal(found[1:], found[:-1], out=is_first[1:])
+    return found[is_first]
 
 
 def _is_in(own: Keys, there: Keys) -> npt.NDArray[np.bool_]:
@@ -173,9 +218,10 @@ def _is_in(own: Keys, there: Keys) -> npt.NDArray[np.bool_]:
 def _keys(array: npt.NDArray[Any], width: int, *, is_part: bool) -> Keys:
     """Give bit patterns: of single elements, or of runs of neighbours of the last axis."""
     kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-    bits = np.ascontiguousarray(array).view(kinds[array.dtype.itemsize]).astype(np.uint64)
+    bits: Keys = np.ascontiguousarray(array).view(kinds[array.dtype.itemsize])
     if width == 1:
         return bits.reshape(-1)
+    bits = bits.astype(np.uint64)
     if not is_part:
         bits = bits.reshape(-1)
     runs = np.zeros((*bits.shape[:-1], max(bits.shape[-1] - width + 1, 0)), np.uint64)

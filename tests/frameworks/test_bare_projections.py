@@ -15,6 +15,7 @@ from padiff.dumper import record
 from padiff.dumper.adapters import load
 from padiff.dumper.runs.rehearsal import rehearse
 from padiff.dumper.weights.weights import load_weights
+from padiff.pairing import stages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,36 @@ class _Matrices(paddle.nn.Layer):
         shown: paddle.Tensor = self.image(images) @ matrix
         made: paddle.Tensor = self.text(texts) @ self.text_matrix @ shown.t() * self.scale
         return made
+
+
+def test_what_a_trial_leaves_without_partner_is_not_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference, candidate = _Layers().eval(), _Matrices(is_left=True)
+    candidate.eval()
+    with record(reference, name="reference", out=tmp_path) as known:
+        reference(torch.tensor(TEXTS), torch.tensor(IMAGES)).square().mean().backward()
+    tried: list[str] = []
+    explained: list[str] = []
+    adapter = load("paddle")
+
+    def explain(*_: object) -> list[object]:
+        explained.append("")
+        return []
+
+    monkeypatch.setattr(stages, "unmatched_records", explain)
+
+    def run() -> paddle.Tensor:
+        tried.append("")
+        made: paddle.Tensor = candidate(paddle.to_tensor(TEXTS), paddle.to_tensor(IMAGES))
+        return made
+
+    load_weights(
+        candidate, adapter, known.path, rehearsal=lambda: rehearse(candidate, adapter, run)
+    )
+
+    assert tried
+    assert not explained
 
 
 @pytest.mark.parametrize("is_left", [True, False])

@@ -26,6 +26,7 @@ COUNTS = {
     "between": 2 * len(FRAMEWORKS),
     "comparing": 6 * 3 + 2 + 2,
     "whole": 8 + 3,
+    "diverging": 2,
     "growth": 3 * 6 + 3,
     "startup": 3 + 1,
 }

@@ -17,6 +17,7 @@ from padiff.dumpfile import (
     ProblemKind,
     digest_of,
     open_dump,
+    stepfile,
     validate,
 )
 from tests.support.dumps import DumpBuilder, write_dump
@@ -180,6 +181,27 @@ def test_arrays_are_mapped_read_only_and_outlive_the_file(dump: Path) -> None:
     assert array[-1] == 39_999.0
     with pytest.raises(DumpError):
         file.array(file.index.records[0])
+
+
+def test_pages_that_were_read_are_released_on_the_way(
+    dump: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[int] = []
+    release = stepfile.StepFile.release_pages
+    monkeypatch.setattr(stepfile, "_RELEASE_BYTES", 250_000)
+    file = open_dump(dump).open()
+    record = file.index.records[1]
+
+    def counted(one: stepfile.StepFile) -> None:
+        released.append(1)
+        release(one)
+
+    monkeypatch.setattr(stepfile.StepFile, "release_pages", counted)
+    arrays = [file.array(record) for _ in range(8)]
+
+    assert arrays[0].nbytes == 160_000
+    assert len(released) == 4
+    assert np.array_equal(arrays[0], arrays[-1])
 
 
 def test_a_dump_can_be_moved(dump: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.dumpfile import Role
+from padiff.dumpfile import RecordInfo, Role
 from padiff.pairing import Absence, SideName, UnmatchedRecord, pair
 from padiff.pairing.tensors import parts
 from tests.support.dumps import DumpBuilder, MemorySide
@@ -118,10 +118,10 @@ def test_what_was_looked_into_is_not_all_kept(monkeypatch: pytest.MonkeyPatch) -
 
     def forgotten(self: parts.Parts) -> None:
         forget(self)
-        kept.append(len(self._keys))
+        kept.append(len(self._kept))
 
     monkeypatch.setattr(parts.Parts, "_forget", forgotten)
-    monkeypatch.setattr(parts, "KEPT_BYTES", 0)
+    monkeypatch.setattr(parts, "KEPT_KEYS", 0)
     joined = np.concatenate([FUSED.reshape(10, 24), np.tile(random(2, 4), (5, 6))])
 
     found = alone(functional(), attention([joined]), Role.INPUT)
@@ -137,3 +137,64 @@ def test_the_work_for_a_side_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     found = alone(functional(), attention([FUSED[..., :8].copy()]), Role.INPUT)
 
     assert [one.absence for one in found] == [Absence.MISSING]
+
+
+def test_no_whole_tensor_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+    unique = np.unique
+
+    def counted(array: Array, **options: Any) -> Any:  # noqa: ANN401 - numpy's own
+        hashed.append(array.size)
+        return unique(array, **options)
+
+    monkeypatch.setattr(np, "unique", counted)
+
+    found = alone(functional(), attention([FUSED[..., :8].copy()]), Role.INPUT)
+
+    assert [one.absence for one in found] == [Absence.COVERED]
+    assert max(hashed, default=0) < FUSED[..., :8].size
+
+
+def test_a_value_that_is_judged_nowhere_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+    distinct = parts._distinct
+
+    def counted(keys: parts.Keys) -> parts.Keys:
+        ordered.append(keys.size)
+        return distinct(keys)
+
+    monkeypatch.setattr(parts, "_distinct", counted)
+    large = random(100, 100, seed=7)
+
+    found = alone(functional(), attention([large]), Role.INPUT)
+
+    assert [one.absence for one in found] == [Absence.MISSING]
+    assert FUSED.size in ordered
+    assert large.size not in ordered
+
+
+def test_unmatched_records_are_explained_only_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[RecordInfo] = []
+
+    def counted(_: parts.Parts, record: RecordInfo) -> str:
+        looked.append(record)
+        return ""
+
+    monkeypatch.setattr(parts.Parts, "reason", counted)
+    sides = functional(), attention([FUSED[..., :8].copy()])
+
+    whole = pair(*sides)
+    asked = len(looked)
+    short = pair(*sides, explains_unmatched=False)
+
+    assert asked
+    assert whole.unmatched
+    assert len(looked) == asked
+    assert short.unmatched == ()
+    assert (short.modules, short.calls, short.records) == (
+        whole.modules,
+        whole.calls,
+        whole.records,
+    )
