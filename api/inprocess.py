@@ -20,19 +20,20 @@ from padiff.dumper.recording.named import arrays_of, write_named
 from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.feedphase import FeedPhase
 from padiff.dumper.runs.loading import seed_all
-from padiff.dumper.runs.rehearsal import rehearse
+from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed, rehearsed
 from padiff.dumper.runs.steploop import LiveRun, record_steps
 from padiff.dumper.weights import weights
-from padiff.dumpfile import ConfigError, Phase
+from padiff.dumpfile import ConfigError, Phase, open_dump
 from padiff.dumpfile.scratch import scratch_folder
 from padiff.layermap import map_of
 from padiff.options import Options, options_of
+from padiff.pairing import plan_weights
 from padiff.pairing.weights.weight_text import WeightError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from padiff.pairing import MapFile, WeightPlan
+    from padiff.pairing import MapFile, Side, WeightPlan
 
 __all__ = ["AutoDiffResult", "assign_weight", "auto_diff", "check_dataloader", "create_model"]
 
@@ -87,8 +88,8 @@ def auto_diff(
             as PaDiff's ``options``, ``auto_weights`` or ``layer_map``, PaDiff's default "mean"),
             ``single_step`` (each call hands the reference's recorded output on), ``atol``,
             ``rtol``, ``seed``, ``map`` (a map file, ``LayerMap``, or dict of modules), ``include``
-            and ``exclude`` (patterns of what is compared), ``out`` (keep the dumps here),
-            ``quiet``.
+            and ``exclude`` (patterns of what is compared, or modules), ``out`` (keep the dumps
+            here), ``quiet``.
 
     Returns:
         The comparison; true if it is a match. The report is printed unless ``quiet``.
@@ -99,8 +100,8 @@ def auto_diff(
     """
     losses = _two("loss_fns", _either("loss_fns", loss_fns, more.pop("loss_fn", None)))
     updates = _two("optimizers", _either("optimizers", optimizers, more.pop("optimizer", None)))
-    chosen = options_of(options, more)
     models = (reference_model, candidate_model)
+    chosen = options_of(options, more, models)
     map_file = map_of(chosen.map, *models)
     runs = [
         LiveRun(
@@ -230,25 +231,38 @@ def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, 
 
 
 def _share_weights(reference: LiveRun, candidate: LiveRun) -> None:
-    """Give the candidate the reference's weights; run both once where names leave it open.
+    """Give the candidate the reference's weights; run both where names leave anything open.
 
     Raises:
         ConfigError: A weight has no partner, or several.
+        RecordError: A model does not run, and not because of its weights.
     """
     known, found = adapters.find(reference.model), adapters.find(candidate.model)
-    live = LiveSide(candidate.model, found)
-    about: dict[str, Any] = {"task": "cannot assign weights", "map_file": candidate.map_file}
-    try:
-        weights.carry_over(LiveSide(reference.model, known), live, **about)
-    except WeightError:
-        with ExitStack() as exits:
-            played = exits.enter_context(rehearse(reference.model, known, reference.forward))
+    side, live = LiveSide(reference.model, known), LiveSide(candidate.model, found)
+    map_file = candidate.map_file
+    with ExitStack() as exits:
+        played: Side | None = None
+        about: dict[str, Any] = {}
+        if not plan_weights(side, live, map_file=map_file).is_firm:
+            run = exits.enter_context(rehearsed(reference.model, known, reference.forward))
+            played = exits.enter_context(open_dump(run).open())
+            again = candidate.model, found, candidate.forward
+            about["rehearsal"] = lambda: rehearse(*again)
+            about["fed"] = lambda told: rehearse_fed(*again, run, told)
+        try:
             weights.carry_over(
-                played,
+                side if played is None else played,
                 live,
-                rehearsal=lambda: rehearse(candidate.model, found, candidate.forward),
+                task="cannot assign weights",
+                map_file=map_file,
                 **about,
             )
+        except WeightError as error:
+            error.hint = (
+                "say by map= which is which, or assign what fits by "
+                "padiff.assign_weight(…, strict=False) and call auto_diff(…, auto_init=False)"
+            )
+            raise
 
 
 def _either(name: str, given: object, old: object) -> Any:  # noqa: ANN401

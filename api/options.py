@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from padiff.dumper.recording.patterns import patterns_of
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Options", "options_of"]
@@ -18,7 +20,7 @@ _OLD_NAMES = {"auto_weights": "auto_init", "layer_map": "map"}
 """What versions of PaDiff called an option."""
 _GONE = {
     "white_list": "include=['encoder.*', 'type:Linear'] compares only what matches",
-    "black_list": "exclude=['**.dropout', 'type:Dropout'] leaves out what matches",
+    "black_list": "exclude=['**.dropout', 'type:Dropout', model.head] leaves out what matches",
     "use_loss": "loss_fns alone says so",
     "use_opt": "optimizers alone says so",
     "opt_type": "optimizers may be optimizers or functions without arguments",
@@ -28,6 +30,12 @@ _GONE = {
 """Options of PaDiff without a counterpart of that meaning, and what to use."""
 _PHASES = ("both", "forward", "backward")
 _MODES = ("mean", "strict")
+_KINDS = (
+    ("atol", Real, "a number"),
+    ("rtol", Real, "a number"),
+    ("steps", Integral, "a whole number"),
+    ("seed", Integral, "a whole number"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +68,17 @@ class Options:
                 raise ConfigError(
                     f"cannot use {name}={value!r}: expected one of {', '.join(known)}"
                 )
+        for name, kind, said in _KINDS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                raise ConfigError(f"cannot use {name}={value!r:.80}: expected {said}")
         if self.steps < 1:
             raise ConfigError(f"cannot run {self.steps} steps: expected 1 or more")
 
 
-def options_of(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
+def options_of(
+    options: Mapping[str, Any] | None, more: Mapping[str, Any], models: Sequence[Any] = ()
+) -> Options:
     """Read options given in a dict, as PaDiff took them, and by name.
 
     A call in PaDiff's spelling keeps PaDiff's default ``compare_mode="mean"``, since the
@@ -84,8 +98,7 @@ def options_of(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Op
         given.setdefault("compare_mode", "mean")
     for name in ("include", "exclude"):
         if name in given:
-            patterns = given[name]
-            given[name] = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+            given[name] = patterns_of(name, given[name], *models)
     return Options(**given)
 
 

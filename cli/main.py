@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .hints import on_the_command_line
 from .joblog import defused
 from .signals import Terminated, terminable
 
@@ -262,7 +263,7 @@ def _trouble(error: Exception) -> int:
             indent = line[: len(line) - len(line.lstrip(" "))]  # drawn trees have some
             _say(f"  {indent}{_one_line(line)}")
         if error.hint:
-            _say(f"hint: {_one_line(error.hint)}")
+            _say(f"hint: {_one_line(on_the_command_line(error.hint))}")
     elif isinstance(error, MemoryError):
         _say("padiff: error: cannot go on: expected more memory, found none left")
         _say("hint: `ulimit -v` and the container's limit say how much there is")

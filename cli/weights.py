@@ -100,6 +100,7 @@ def convert(  # noqa: PLR0913 - one per option
     from padiff.dumper.weights.checkpoint import open_source, write_arrays  # noqa: PLC0415 -- when needed
     from padiff.dumper.weights.convert import convert as convert_weights  # noqa: PLC0415
     from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
+    from padiff.pairing.weights.same_content import settled_by_content  # noqa: PLC0415
 
     from .weights_text import draw_conversion  # noqa: PLC0415
 
@@ -107,6 +108,7 @@ def convert(  # noqa: PLR0913 - one per option
         target = _target(stack, like, model, model_args)
         sides = stack.enter_context(open_source(source)), target
         made = plan_weights(*sides, map_file=None if map_path is None else read_map(map_path))
+        made = settled_by_content(made, *sides)
         task = f"cannot convert {str(source)!r}"
         found = convert_weights(made, *sides, task=task, strict=strict)
         write_arrays(destination, found.arrays)
@@ -195,10 +197,11 @@ def _planned(
 ) -> tuple[tuple[Side, Side], WeightPlan]:
     from padiff.dumper.weights.checkpoint import open_source  # noqa: PLC0415 -- when needed
     from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
+    from padiff.pairing.weights.same_content import settled_by_content  # noqa: PLC0415
 
     sides = (
         stack.enter_context(open_source(reference)),
         stack.enter_context(open_source(candidate)),
     )
     entries = None if map_path is None else read_map(map_path)
-    return sides, plan_weights(*sides, map_file=entries)
+    return sides, settled_by_content(plan_weights(*sides, map_file=entries), *sides)

@@ -9,6 +9,7 @@ anything else in it is not ours.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -100,6 +101,23 @@ def _try_remove(leftover: Path) -> None:
         remove_dump(leftover)
 
 
+def check_folder(folder: Path) -> None:
+    """Check that a folder can be written to, or can be made; nothing is made.
+
+    Raises:
+        DumpWriteError: Something on the way there is not a folder, or nobody may write there.
+    """
+    there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+    code = 0
+    if not there.is_dir():
+        code = errno.ENOTDIR
+    elif not os.access(there, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
+    if code:
+        error = OSError(code, os.strerror(code))
+        raise write_error(f"create a dump in {str(folder)!r}", error) from error
+
+
 class Place:
     """Exclusive access to the place of one dump, from ``claim`` to ``release``."""
 
@@ -121,6 +139,21 @@ class Place:
     def partial(self) -> Path:
         """Give the hidden directory to build the dump in."""
         return self._partial
+
+    def check(self) -> None:
+        """Check as far as can be seen that a dump may be written here; nothing is made or locked.
+
+        Raises:
+            DumpExistsError: Something is there that must not be replaced.
+            DumpWriteError: The folder cannot be written.
+        """
+        check_folder(self._target.parent)
+        try:
+            self._check_target()
+        except DumpExistsError:
+            raise
+        except OSError as error:
+            raise write_error(f"create a dump at {self._shown!r}", error) from error
 
     def claim(self) -> None:
         """Lock the place, tidy up after dead processes, and make the hidden directory.
@@ -235,7 +268,7 @@ class Place:
             raise DumpWriteError(
                 f"cannot write a dump at {self._shown!r}: {holder or 'another process'} is writing "
                 "one there",
-                hint="wait for it to finish, or choose another --name",
+                hint="wait for it to finish, or choose another name",
             )
 
     def _tidy(self, reason: str = KILLED) -> Path | None:
@@ -287,23 +320,23 @@ class Place:
         where = f"cannot write a dump at {self._shown!r}"
         if not self._target.is_dir():
             raise DumpExistsError(
-                f"{where}: expected no file there, found one", hint="choose another --name"
+                f"{where}: expected no file there, found one", hint="choose another name"
             )
         if not any(self._target.iterdir()):
             return
         if not is_dump(self._target):
             raise DumpExistsError(
                 f"{where}: expected a dump or nothing, found a directory of other things",
-                hint="choose another --name; padiff removes nothing but dumps",
+                hint="choose another name; padiff removes nothing but dumps",
             )
         foreign = foreign_entry(self._target)
         if foreign is not None:
             raise DumpExistsError(
                 f"{where}: the dump there also holds {str(foreign.relative_to(self._target))!r}",
-                hint="move that file away, or choose another --name; padiff removes only dumps",
+                hint="move that file away, or choose another name; padiff removes only dumps",
             )
         if not self._overwrite:
             raise DumpExistsError(
                 f"{where}: there is a dump already",
-                hint="choose another --name, or replace it with --overwrite",
+                hint="choose another name, or replace it with overwrite=True",
             )

@@ -7,14 +7,14 @@ import errno
 from .errors import DumpWriteError
 
 _HINTS = {
-    errno.ENOSPC: "free some space, or record less: --include, --depth, --phase forward",
+    errno.ENOSPC: 'free some space, or record less: include=, depth=, phase="forward"',
     errno.EDQUOT: "your quota is used up: free some space, or record less",
     errno.EFBIG: "the file exceeds the size that the system allows: raise `ulimit -f`",
-    errno.EACCES: "choose a place you may write to with --out",
-    errno.EPERM: "choose a place you may write to with --out",
-    errno.EROFS: "the file system is read-only: choose another place with --out",
-    errno.ENAMETOOLONG: "choose a shorter name with --name",
-    errno.ENOTDIR: "a part of the path is a file: choose another place with --out",
+    errno.EACCES: "choose a place you may write to by out=",
+    errno.EPERM: "choose a place you may write to by out=",
+    errno.EROFS: "the file system is read-only: choose another place by out=",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "a part of the path is a file: choose another place by out=",
 }
 
 

@@ -321,7 +321,8 @@ class PaddleAdapter:
             raise RecordError(
                 "cannot run backward: Paddle's recurrent layers have no backward in eval mode, "
                 "and one with dropout cannot be put into training mode without changing it",
-                hint="--no-dropout switches dropout off, as eval mode does; or use --phase forward",
+                hint="set the dropout of these layers to 0, as eval mode does; or use "
+                'phase="forward"',
             ) from error
 
     def assign(self, tensor: Tensor, array: Array) -> None:

@@ -196,7 +196,7 @@ class _OtherWriter(DumpWriter):
         if not self._replaces and self._target.is_dir() and any(self._target.iterdir()):
             raise DumpExistsError(
                 f"cannot write a dump at {str(self._place_of_all)!r}: there is something already",
-                hint="choose another --name, or replace a dump with --overwrite",
+                hint="choose another name, or replace a dump with overwrite=True",
             )
         super().__enter__()
         self._call = self._find_call()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError, Keep, Phase
 
+from .patterns import patterns_of
 from .recorder import Recorder
 from .recordsettings import RecordSettings, StepPlan
 
@@ -26,8 +27,8 @@ def record(  # noqa: PLR0913
     name: str | None = None,
     out: str | Path = "padiff_dump",
     phase: str = "backward",
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    include: Sequence[str | Model] = (),
+    exclude: Sequence[str | Model] = (),
     depth: int | None = None,
     overwrite: bool = False,
     compression: int | None = None,
@@ -68,9 +69,9 @@ def record(  # noqa: PLR0913
         name: Name of the dump; by default the model's class name.
         out: Directory of all dumps.
         phase: ``"backward"``, or ``"forward"`` to leave all gradients out.
-        include: Patterns of modules to record, such as ``encoder.*`` or ``type:Linear@self``;
-            none means all.
-        exclude: Patterns of modules to leave out; they win.
+        include: Patterns of modules to record, such as ``encoder.*`` or ``type:Linear@self``, or
+            modules; none means all.
+        exclude: Patterns of modules to leave out, or modules; they win.
         depth: Deepest level whose calls are recorded; the root is 0.
         overwrite: Replace an existing dump of that name.
         compression: Deflate level 1 to 9; by default values lie uncompressed.
@@ -96,8 +97,8 @@ def record(  # noqa: PLR0913
         out=Path(out),
         name=name,
         phase=Phase(phase),
-        include=_patterns(include),
-        exclude=_patterns(exclude),
+        include=patterns_of("include", include, model),
+        exclude=patterns_of("exclude", exclude, model),
         depth=depth,
         overwrite=overwrite,
         compression=compression,
@@ -109,11 +110,6 @@ def record(  # noqa: PLR0913
     )
     adapter = adapters.find(model) if framework is None else adapters.load(framework)
     return Recorder(model, settings, adapter, optimizers=_optimizers(optimizer))
-
-
-def _patterns(given: Sequence[str]) -> tuple[str, ...]:
-    """Take one pattern for a list of one, since a string is a sequence of letters."""
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _optimizers(given: Optimizer | Sequence[Optimizer] | None) -> tuple[Optimizer, ...]:

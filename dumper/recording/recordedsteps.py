@@ -209,5 +209,5 @@ class RecordedSteps:
         return RecordError(
             f"cannot record {what}: expected the model to be called {where}, found no call",
             hint="call the very model that was passed to padiff.record, or check "
-            "--include and --exclude",
+            "include= and exclude=",
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["StepInputs"]
+__all__ = ["StepInputs", "files_of_step"]
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
@@ -67,7 +67,7 @@ class StepInputs:
 
     def labels(self, step: int) -> Arguments:
         """Make fresh tensors of what the loss takes beside the outputs."""
-        files = _of_step(self._settings.train.labels, step)
+        files = files_of_step(self._settings.train.labels, step)
         return self._convert(load_inputs(files, _ANY), wants_grad=False)
 
     def named_labels(self, labels: Arguments) -> Iterator[tuple[str, Tensor]]:
@@ -83,7 +83,7 @@ class StepInputs:
     def _is_same(self) -> bool:
         """Tell whether all steps take the same."""
         files = self._settings.inputs
-        return self._source is None and files == _of_step(files, 0)
+        return self._source is None and files == files_of_step(files, 0)
 
     @property
     def _source(self) -> Path | None:
@@ -95,7 +95,7 @@ class StepInputs:
         keywords = self._adapter.forward_keywords(self._model)
         source = self._source
         if source is None:
-            return load_inputs(_of_step(self._settings.inputs, step), keywords)
+            return load_inputs(files_of_step(self._settings.inputs, step), keywords)
         recorded = inputs_of(source, step=step)
         inputs = renamed(recorded, keywords)
         if inputs is not recorded:
@@ -133,7 +133,7 @@ class StepInputs:
         return positional, {name: convert(value) for name, value in inputs.keywords.items()}
 
 
-def _of_step(files: Sequence[InputFile], step: int) -> tuple[InputFile, ...]:
+def files_of_step(files: Sequence[InputFile], step: int) -> tuple[InputFile, ...]:
     """Put a step's number into the files' names."""
     return tuple(
         replace(file, path=Path(str(file.path).replace("{step}", str(step)))) for file in files

@@ -98,7 +98,7 @@ class Pantry:
             if any(values[value].content is not Content.FULL for value in fed if value is not None):
                 raise ConfigError(
                     f"cannot feed from {self._name!r}: it holds digests and statistics only",
-                    hint="record the reference with --content full",
+                    hint='record the reference with content="full"',
                 )
             for one in pair(known, candidate, map_file=map_file, explains_unmatched=False).records:
                 record = candidate.index.records[one.candidate]

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 __all__ = [
     "InputFile",
     "Inputs",
+    "check_file",
     "check_keyword",
     "load_inputs",
     "parse_input",
     "read_arrays",
     "renamed",
 ]
+
+_SUFFIXES = frozenset({".npy", ".npz", ".safetensors"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +151,11 @@ def _in_position(path: Path, arrays: Array | dict[str, Array], known: Sequence[s
     )
 
 
-def read_arrays(path: Path) -> Array | dict[str, Array]:
-    """Read one file by its suffix: an array, or arrays by name.
+def check_file(path: Path) -> None:
+    """Check that a file is there and of a known format; it is not read.
 
     Raises:
-        ConfigError: It is not there, of no known format, damaged, or holds pickled objects.
+        ConfigError: It is not.
     """
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
@@ -161,15 +164,24 @@ def read_arrays(path: Path) -> Array | dict[str, Array]:
             f"cannot read the arrays of {str(path)!r}: {found}",
             hint=near_names(str(path), siblings),
         )
+    if path.suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"cannot read the arrays of {str(path)!r}: expected .npy, .npz or .safetensors, "
+            f"found {path.suffix!r}",
+            hint="save it with numpy.save, numpy.savez or safetensors",
+        )
+
+
+def read_arrays(path: Path) -> Array | dict[str, Array]:
+    """Read one file by its suffix: an array, or arrays by name.
+
+    Raises:
+        ConfigError: It is not there, of no known format, damaged, or holds pickled objects.
+    """
+    check_file(path)
     if path.suffix == ".safetensors":
         return dict(read_safetensors(path, what="the arrays of"))
-    if path.suffix in {".npy", ".npz"}:
-        return _read_numpy(path)
-    raise ConfigError(
-        f"cannot read the arrays of {str(path)!r}: expected .npy, .npz or .safetensors, "
-        f"found {path.suffix!r}",
-        hint="save it with numpy.save, numpy.savez or safetensors",
-    )
+    return _read_numpy(path)
 
 
 def _read_numpy(path: Path) -> Array | dict[str, Array]:

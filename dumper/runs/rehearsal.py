@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from .feeder import Feeder
 
-__all__ = ["rehearse", "rehearse_fed"]
+__all__ = ["rehearse", "rehearse_fed", "rehearsed"]
 
 
 @contextmanager
-def rehearse(
+def rehearsed(
     model: Model,
     adapter: Adapter,
     forward: Callable[[], object],
     feeder: Feeder | None = None,
-) -> Iterator[Side]:
+) -> Iterator[Path]:
     """Record one forward pass into a temporary dump, and leave the model as it was.
 
     Args:
@@ -42,7 +42,7 @@ def rehearse(
         feeder: Replaces what its calls hand on.
 
     Yields:
-        What was recorded, readable until the context is left.
+        The dump, until the context is left.
     """
     buffers = [
         (owned.tensor, adapter.snapshot(owned.tensor))
@@ -57,8 +57,29 @@ def rehearse(
             forward()
         for tensor, array in buffers:
             adapter.assign(tensor, array)
-        with open_dump(recorder.path).open() as side:
-            yield side
+        yield recorder.path
+
+
+@contextmanager
+def rehearse(
+    model: Model,
+    adapter: Adapter,
+    forward: Callable[[], object],
+    feeder: Feeder | None = None,
+) -> Iterator[Side]:
+    """Run as ``rehearsed`` does, and yield what was recorded, readable until the context is left.
+
+    Args:
+        model: As ``rehearsed``.
+        adapter: As ``rehearsed``.
+        forward: As ``rehearsed``.
+        feeder: As ``rehearsed``.
+    """
+    with (
+        rehearsed(model, adapter, forward, feeder) as path,
+        open_dump(path).open() as side,
+    ):
+        yield side
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from padiff.dumper.recording.recorder import Recorder
 from padiff.dumper.recording.recordsettings import StepPlan
 from padiff.dumpfile import ConfigError, Phase
 
+from .beforehand import check_beforehand
 from .feeding import StepInputs
 from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
@@ -54,6 +55,7 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         DumpError: The dump cannot be written, or one to be read cannot be.
     """
     with opened_sources(settings) as found:
+        check_beforehand(found)
         return _recorded(found, Progress() if progress is None else progress)
 
 

@@ -15,6 +15,7 @@ from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError, RecordError
 
 from .afterimport import AfterImport
+from .beforehand import check_place
 from .scriptmodel import Choice
 from .scriptwatch import ScriptStopped, ScriptWatch
 from .usercode import UserCode
@@ -72,6 +73,7 @@ def run_script(settings: ScriptSettings) -> Path:
         RecordError: The script raised, which is the ``__cause__``, or ended with an exit status
             other than 0. Whole steps are kept beside the dump's place.
     """
+    check_place(settings.record)
     watch = ScriptWatch(
         replace(settings.record, out=settings.record.out.absolute()),  # scripts change folders
         settings.choice,

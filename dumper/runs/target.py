@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Target",
     "build",
+    "check_target",
     "import_target",
     "kind_of_thing",
     "near_names",
@@ -187,15 +188,25 @@ def _make_importable(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _import_file(target: Target) -> ModuleType:
-    """Load a Python file, its own folder importable as with ``python FILE.py``."""
+def check_target(target: Target) -> None:
+    """Check that the file is there, if the target names one; nothing is imported.
+
+    Raises:
+        ConfigError: It is not.
+    """
     path = Path(target.place)
-    if not path.is_file():
+    if target.is_file and not path.is_file():
         siblings = path.parent.glob("*.py") if path.parent.is_dir() else ()
         raise ConfigError(
             f"cannot load {target.noun} {str(target)!r}: no such file {target.place!r}",
             hint=near_names(target.place, [str(sibling) for sibling in siblings]),
         )
+
+
+def _import_file(target: Target) -> ModuleType:
+    """Load a Python file, its own folder importable as with ``python FILE.py``."""
+    check_target(target)
+    path = Path(target.place)
     resolved = path.resolve()
     _make_importable(str(resolved.parent))
     known = sys.modules.get(path.stem)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from padiff.dumper.recording.named_tree import infer_modules
+from padiff.dumper.runs.target import near_names
 from padiff.dumpfile import (
     ConfigError,
     Index,
@@ -45,12 +46,13 @@ if TYPE_CHECKING:
 
     from padiff.pairing.side import Side
 
-__all__ = ["FileSide", "open_source", "read_arrays", "write_arrays"]
+__all__ = ["FileSide", "check_source", "open_source", "read_arrays", "write_arrays"]
 
 Array = npt.NDArray[Any]
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "_mean", "_variance")
 _TORCH_SUFFIXES = (".pth", ".pt", ".bin", ".ckpt")
+_SUFFIXES = (".safetensors", ".pdparams", INDEX_SUFFIX, *_TORCH_SUFFIXES)
 _WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "module", "net", "params")
 """Under which of its names a checkpoint keeps the state dict, the outermost first."""
 _MOST_RATIO = 100
@@ -116,9 +118,7 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
         ConfigError: The file is of no known kind, damaged, or no state dict.
         DumpError: The dump cannot be read.
     """
-    place = Path(path)
-    if place.is_dir() and not (place / MANIFEST_NAME).exists():
-        place = find_checkpoint(place) or place
+    place = _place(Path(path))
     if _is_checkpoint(place):
         arrays, found = read_arrays(place)
         yield FileSide(arrays, framework or found or _told_by(arrays))
@@ -127,12 +127,38 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
             yield side
 
 
+def check_source(path: Path) -> None:
+    """Check that a dump, not packed, or a file of weights is there and of a known kind.
+
+    Raises:
+        ConfigError: There is no such file, or its name is of no known kind.
+        DumpError: There is no dump.
+    """
+    place = _place(path)
+    if not _is_checkpoint(place):
+        open_dump(place)
+    elif not place.is_file():
+        siblings = [str(near) for near in place.parent.glob("*.*")]
+        raise ConfigError(
+            f"cannot read weights {str(path)!r}: no such file",
+            hint=near_names(str(path), siblings),
+        )
+    elif not place.name.lower().endswith(_SUFFIXES):
+        raise _unknown_kind(place)
+
+
+def _place(path: Path) -> Path:
+    """Find the checkpoint in a folder that holds one and is no dump."""
+    if path.is_dir() and not (path / MANIFEST_NAME).exists():
+        return find_checkpoint(path) or path
+    return path
+
+
 def _is_checkpoint(path: Path) -> bool:
     """Tell files of weights from dumps: any file that is no packed dump, or the name of one."""
-    suffixes = (".safetensors", ".pdparams", INDEX_SUFFIX, *_TORCH_SUFFIXES)
     if path.exists():
         return path.is_file() and not path.name.endswith(PACKED_SUFFIX)
-    return path.name.lower().endswith(suffixes)
+    return path.name.lower().endswith(_SUFFIXES)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], str]:
@@ -141,6 +167,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], str]:
     Raises:
         ConfigError: The file is missing, of no known kind, damaged, or no state dict.
     """
+    check_source(path)
     try:
         return _read(path)
     except OSError as error:
@@ -159,9 +186,13 @@ def _read(path: Path) -> tuple[dict[str, Array], str]:
         return _state(path, _read_pickle(path, read_torch_file)), "torch"
     if suffix == ".pdparams":
         return _state(path, _read_pickle(path, _read_paddle_file)), "paddle"
-    raise ConfigError(
+    raise _unknown_kind(path)
+
+
+def _unknown_kind(path: Path) -> ConfigError:
+    return ConfigError(
         f"cannot read weights {str(path)!r}: expected a dump, .safetensors, .pth, .pt, .bin or "
-        f".pdparams, found {suffix!r}"
+        f".pdparams, found {path.suffix.lower()!r}"
     )
 
 

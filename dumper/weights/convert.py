@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError, DumpError, Role
 from padiff.pairing.result import SideName
 from padiff.pairing.weights.map_example import example_of
+from padiff.pairing.weights.same_content import settled_by_content
 from padiff.pairing.weights.weight_rules import is_passive
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
@@ -50,6 +51,7 @@ def convert(
     Raises:
         ConfigError: Something is missing, ambiguous or does not fit; all of it is listed.
     """
+    plan = settled_by_content(plan, source, target)
     problems = list(problems_of(plan, source, target)) if strict else []
     trees: tuple[str, ...] = ()
     if problems:

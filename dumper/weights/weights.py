@@ -11,13 +11,14 @@ import numpy as np
 
 from padiff.dumper.adapters import find
 from padiff.dumper.recording.live import LiveSide
-from padiff.dumpfile import ConfigError, DumpError, RecordInfo
+from padiff.dumpfile import ConfigError, DumpError, RecordError, RecordInfo
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.grounded import grounded
 from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.plan import plan_weights
+from padiff.pairing.weights.same_content import settled_by_content
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
 
@@ -139,33 +140,59 @@ def carry_over(
 
     Raises:
         ConfigError: As ``load_weights``; the model is as it was.
+        RecordError: The model does not run, and not because of its weights.
     """
     plan = plan_weights(side, live, map_file=map_file)
+    failed: RecordError | None = None
     if rehearsal is not None and side.index.calls and not plan.is_firm:
-        with _unchanged(live):
-            supposed = _supposed(plan, side, live, rehearsal, map_file)
-            if not (strict and supposed.missing):
-                known = map_file
-                trial = Trial(
-                    reference=side,
-                    live=live.index,
-                    named=_named(plan),
-                    load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
-                    rehearse=rehearsal,
-                    fed=None if fed is None else lambda: fed(known),
-                    replan=lambda told: plan_weights(side, live, modules=told, map_file=known),
-                    map_file=map_file,
-                )
-                supposed = trial.settle(supposed)
-            plan = supposed
+        try:
+            plan = _tried(plan, side, live, rehearsal, fed, map_file, strict=strict)
+        except RecordError as error:
+            if not (strict and plan.missing):
+                raise
+            failed = error  # weights that do not fit are why
+    plan = settled_by_content(plan, side, live)
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
     if problems:
         trees = (*draw_problems(plan, side, live), *example_of(plan, side, live))
-        raise WeightError(task, problems, trees if strict else ())
+        said = () if failed is None else (f"no run could tell more: {failed.message}",)
+        raise WeightError(task, problems, (*trees, *said) if strict else ()) from failed
     _assign(live, ready)
     return plan
+
+
+def _tried(
+    plan: WeightPlan,
+    side: Side,
+    live: LiveSide,
+    rehearsal: Rehearsal,
+    fed: FedRehearsal | None,
+    map_file: MapFile | None,
+    *,
+    strict: bool,
+) -> WeightPlan:
+    """Return the plan with what runs of the model tell; its weights are as they were.
+
+    Raises:
+        RecordError: The model does not run.
+    """
+    with _unchanged(live):
+        supposed = _supposed(plan, side, live, rehearsal, map_file)
+        if strict and supposed.missing:
+            return supposed
+        trial = Trial(
+            reference=side,
+            live=live.index,
+            named=_named(plan),
+            load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
+            rehearse=rehearsal,
+            fed=None if fed is None else lambda: fed(map_file),
+            replan=lambda told: plan_weights(side, live, modules=told, map_file=map_file),
+            map_file=map_file,
+        )
+        return trial.settle(supposed)
 
 
 def _supposed(

@@ -1,4 +1,4 @@
-"""The lines of a map file that would settle the first thing that a weight plan leaves open."""
+"""The lines of a map file that would settle what a weight plan leaves open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.maps.tomltext import quoted
 
-from .weight_text import weight_name
+from .weight_kinds import weight_name, with_captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,40 +18,53 @@ if TYPE_CHECKING:
 
 __all__ = ["example_of"]
 
-_CAPTURES = "ijklmn"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 """A component of a path that is a number."""
 
 
 def example_of(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str, ...]:
-    """Write the map entry that says what the plan would take for the first ambiguous weight.
+    """Write the map entries that say what the plan would take for what is ambiguous.
 
-    Layers whose numbers are the same on both sides are written as one, ``layers.{i}``.
+    Layers whose numbers are the same on both sides are written as one, ``layers.{i}``; of others
+    that are numbered, the first stands for all.
 
     Returns:
         Lines of TOML after one that introduces them; nothing if nothing is ambiguous.
     """
-    first = next(iter(plan.ambiguous), None)
-    if first is None:
+    entries: dict[str, list[str]] = {}
+    for pair in plan.ambiguous:
+        target, lines = _entry(pair, plan, reference, candidate)
+        entries.setdefault(_NUMBER.sub("#", target), lines)
+    if not entries:
         return ()
-    module = _module_pair(first, plan, reference, candidate)
+    return (
+        "such an entry in a map file settles it; this one takes the first way of the list:"
+        if len(entries) == 1
+        else "such entries in a map file settle it; these take the first way of each list:",
+        *(f"  {line}" for lines in entries.values() for line in lines),
+    )
+
+
+def _entry(
+    pair: WeightPair, plan: WeightPlan, reference: Side, candidate: Side
+) -> tuple[str, list[str]]:
+    """Return what an entry is about on the candidate, without numbers of blocks, and its lines."""
+    module = _module_pair(pair, plan, reference, candidate)
     sides = reference.index.records, candidate.index.records
-    names = [weight_name(reference, sides[0][one]) for one in first.reference]
-    names.append(weight_name(candidate, sides[1][first.candidate]))
-    if _is_alike(plan, first, reference, candidate):
-        names, module = _with_captures(names), module and _with_captures(module)
+    names = [weight_name(reference, sides[0][one]) for one in pair.reference]
+    names.append(weight_name(candidate, sides[1][pair.candidate]))
+    place = (module or names)[-1]
+    if _is_alike(plan, pair, reference, candidate):
+        names, module = with_captures(names), module and with_captures(module)
     *sources, target = module or names
-    entry = [
+    lines = [
         "[[weight]]" if module is None else "[[pair]]",
         f"reference = {_list(sources)}",
         f"candidate = {quoted(target)}",
     ]
     if module is None:
-        entry.append(f"rule = {quoted(str(first.rule))}")
-    return (
-        "such an entry in a map file settles it; this one takes the first way of the list:",
-        *(f"  {line}" for line in entry),
-    )
+        lines.append(f"rule = {quoted(str(pair.rule))}")
+    return place, lines
 
 
 def _module_pair(
@@ -84,18 +97,6 @@ def _is_alike(plan: WeightPlan, first: WeightPair, reference: Side, candidate: S
         found[1] == wanted[1] and all(numbers == found[2][0] for numbers in found[2])
         for found in alike
     )
-
-
-def _with_captures(names: Sequence[str]) -> list[str]:
-    """Write ``{i}`` for the numbers in names that have the same ones."""
-    parts = [name.split(".") for name in names]
-    if sum(part.isdecimal() for part in parts[0]) > len(_CAPTURES):
-        return list(names)
-    made = []
-    for name in parts:
-        letters = iter(_CAPTURES)
-        made.append(".".join(f"{{{next(letters)}}}" if p.isdecimal() else p for p in name))
-    return made
 
 
 def _list(names: Sequence[str]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ConfigError, RecordInfo
+from padiff.dumpfile import ConfigError
 from padiff.pairing.maps.tomltext import comment, quoted
 from padiff.pairing.result import SideName
+
+from .weight_kinds import kinds_of, weight_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,14 +45,9 @@ class WeightError(ConfigError):
             f"{task}: {count}",
             details=(*problems, *trees),
             hint="write the pairs in a map file (padiff weights plan -o writes one to edit), or "
-            "load what fits with --no-weights-strict",
+            "load what fits with strict=False",
         )
         self.problems = tuple(problems)
-
-
-def weight_name(side: Side, record: RecordInfo) -> str:
-    """Give a parameter's full dotted name."""
-    return f"{side.index.modules[record.module].path}{record.slot}".removeprefix(".")
 
 
 def names_of(side: Side, records: Sequence[int]) -> str:
@@ -59,7 +56,7 @@ def names_of(side: Side, records: Sequence[int]) -> str:
 
 
 def problems_of(plan: WeightPlan, reference: Side, candidate: Side) -> Iterator[str]:
-    """Say in one line each what is missing and what is ambiguous."""
+    """Say what is missing, in one line each, and what is ambiguous, in one for each kind."""
     for alone in plan.missing:
         is_reference = alone.side is SideName.REFERENCE
         own, other = (reference, candidate) if is_reference else (candidate, reference)
@@ -68,10 +65,12 @@ def problems_of(plan: WeightPlan, reference: Side, candidate: Side) -> Iterator[
             f"{alone.side} {weight_name(own, record)} {record.shape}: {alone.reason}"
             f"{closest_of(alone, other)}"
         )
-    for pair in plan.ambiguous:
-        name = weight_name(candidate, candidate.index.records[pair.candidate])
+    for kind in kinds_of(plan.ambiguous, candidate):
+        pair = kind.first
         reason = f" ({pair.note})" if pair.note else ""
-        yield f"candidate {name} is ambiguous{reason}: {options_of(pair, reference)}"
+        name = weight_name(candidate, candidate.index.records[pair.candidate])
+        such = "" if name == kind.name else f"; {name}"
+        yield f"candidate {kind.name} is ambiguous{reason}{such}: {options_of(pair, reference)}"
 
 
 def plan_to_toml(plan: WeightPlan, reference: Side, candidate: Side) -> str:

@@ -1,4 +1,4 @@
-"""The module trees of two sides, drawn as far as a weight plan has problems there.
+"""The module trees of two sides, drawn as far as a weight plan finds no partner there.
 
 Only the branches that lead to a problem are drawn; each weight concerned is marked ``<--- HERE``
 with what is wrong and what comes closest on the other side::
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.result import SideName
 
-from .weight_text import closest_of, options_of
+from .weight_text import closest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,16 +33,16 @@ _MAX_MARKS = 40
 
 
 def draw_problems(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str, ...]:
-    """Draw both trees with what is missing and what is ambiguous; nothing if all is well."""
+    """Draw both trees with what is missing; nothing if nothing is.
+
+    What is ambiguous has a partner, and is no matter of where it is: one line says it for all
+    blocks, and map entries stand beside it.
+    """
     marks: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for alone in plan.missing:
         place = int(alone.side is SideName.CANDIDATE)
         other = (candidate, reference)[place]
         marks[place][alone.record] = f"{alone.reason}{closest_of(alone, other)}"
-    for pair in plan.ambiguous:
-        marks[1][pair.candidate] = f"ambiguous: {options_of(pair, reference, at_most=1)}"
-        for record in pair.reference:
-            marks[0].setdefault(record, "ambiguous, see the candidate")
     lines: list[str] = []
     sides = (SideName.REFERENCE, reference), (SideName.CANDIDATE, candidate)
     for (name, side), found in zip(sides, marks, strict=True):

@@ -55,7 +55,7 @@ def _load(path: Path) -> Callable[[], object]:
 
 HINT = (
     "hint: write the pairs in a map file (padiff weights plan -o writes one to edit), or load what "
-    "fits with --no-weights-strict\n"
+    "fits with strict=False\n"
 )
 
 

@@ -181,6 +181,6 @@ TEMPORARY = {
     "compare": ["compare", "packed.padiff.zip", "b", "-q"],
     "accept": ["accept", "new", "packed.padiff.zip", "--reason", "new"],
     "compare arrays": ["compare", "w.npz", "w.npz", "-q"],
-    "dump": [*pair_words("candidate"), "--out", ".", "--weights-from", "reference"],
+    "dump": [*pair_words("candidate"), "--out", ".", "--weights-from", "reference", "--overwrite"],
 }
 """Commands that need temporary files."""

@@ -1,0 +1,66 @@
+"""Check what needs no framework, before the user's model imports one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import open_dump
+from padiff.dumpfile.place import Place, check_folder
+
+from .feeding import files_of_step
+from .inputs import check_file, read_arrays
+from .target import check_target
+
+if TYPE_CHECKING:
+    from padiff.dumper.recording.recordsettings import RecordSettings
+
+    from .runsettings import RunSettings
+
+__all__ = ["check_beforehand", "check_place"]
+
+
+def check_beforehand(settings: RunSettings) -> None:
+    """Check files, dumps, the map and the dump's name; importing a framework takes seconds.
+
+    Args:
+        settings: What to run; no dump that it names is packed.
+
+    Raises:
+        ConfigError: A file is not there or of no known kind, or the map is wrong.
+        DumpError: There is no such dump to read, or the new one cannot be written.
+    """
+    check_place(settings.record)
+    train = settings.train
+    for target in (settings.model, train.loss, train.optimizer, train.scheduler):
+        if target is not None:
+            check_target(target)
+    files = (*settings.inputs, *train.labels)
+    for path in dict.fromkeys(
+        file.path for step in range(train.steps) for file in files_of_step(files, step)
+    ):
+        check_file(path)
+    for file in files_of_step(files, 0):
+        read_arrays(file.path)  # those of one step are small, and a damaged one is told at once
+    for dump in (settings.inputs_from, settings.feed):
+        if dump is not None:
+            open_dump(dump)
+    if settings.weights_from is not None:
+        from padiff.dumper.weights.checkpoint import check_source  # noqa: PLC0415 - few runs need it
+
+        check_source(settings.weights_from)
+    if settings.map_file is not None:
+        from padiff.pairing import read_map  # noqa: PLC0415 - few runs need it
+
+        read_map(settings.map_file)
+
+
+def check_place(record: RecordSettings) -> None:
+    """Check that a dump can be written where it is to go, as far as its name is known.
+
+    Raises:
+        DumpError: Something is there that must not be replaced, or nobody may write there.
+    """
+    if record.name is None:
+        check_folder(record.out)
+    else:
+        Place(record.out / record.name, overwrite=record.overwrite).check()
