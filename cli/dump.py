@@ -352,6 +352,7 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
     from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the run
+    from padiff.dumpfile.manifestcodec import RECORDING  # noqa: PLC0415
 
     manifest = open_dump(path).manifest
     files = manifest.files
@@ -364,7 +365,7 @@ def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
         err=True,
     )
     for note in manifest.notes:
-        if note.startswith(("weights: ", "inputs: ", "no backward pass: ")):
+        if note.startswith(("weights: ", "inputs: ", "no backward pass: ", RECORDING)):
             click.echo(f"note: {printable(note)}", err=True)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
+from padiff.dumpfile.manifestcodec import RECORDING
 from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .causes.arguments import result_notes
@@ -179,6 +180,7 @@ def notes_of_run(
             for note in mine.notes
             if (STALE in note or ASSUMED in note) and note not in other.notes
         ]
+        told += [note for note in mine.notes if note.startswith(RECORDING)]
         if mine.incomplete:
             told.insert(0, f"incomplete, its recording did not finish: {mine.incomplete}")
         notes += [f"{side}: {note}" for note in told]

@@ -35,6 +35,9 @@ class NamedTensor:
     is_weight: bool
     """True for what an optimizer could train; False for buffers and for parameters that the
     framework uses as buffers (Paddle's BatchNorm statistics)."""
+    is_saved: bool = True
+    """Whether the framework saves it with the weights; False for buffers that a constructor
+    computes (``persistent=False``, ``persistable=False``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,4 +227,7 @@ class Adapter(Protocol):
         """Overwrite a parameter or buffer in place; dtype and device stay, shapes must agree."""
 
     def notes(self, model: Model) -> Sequence[str]:
-        """State what recording changes in this model, such as fused paths that hooks disable."""
+        """State what recording changes in this model, such as fused paths that hooks disable.
+
+        The model is as the user has it, possibly wrapped.
+        """

@@ -20,6 +20,12 @@ MANIFEST_NAME = "manifest.json"
 BEGUN_NAME = "begun.json"
 """Name of the manifest without files that a recording writes when it begins, and removes."""
 
+UNSAVED = "unsaved"
+"""Key of a manifest's settings: full names of the buffers that are not saved with weights."""
+
+RECORDING = "recording: "
+"""How notes of a manifest begin that say what recording changed in the run."""
+
 FORMAT_NAME = "padiff-dump"
 """What the key ``format`` of a manifest says."""
 

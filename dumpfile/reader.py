@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .directory import read_manifest
 from .errors import DumpFormatError, DumpNotFoundError
-from .manifestcodec import MANIFEST_NAME, decode_manifest
+from .manifestcodec import MANIFEST_NAME, UNSAVED, decode_manifest
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .stepfile import StepFile
@@ -85,13 +85,23 @@ class Dump:
                 f"{info.path!r}, found {found}",
                 hint="the file is truncated or was changed: copy it again, or record again",
             )
-        opened = StepFile(path, framework=self._manifest.framework, like=like)
+        opened = StepFile(
+            path, framework=self._manifest.framework, unsaved=_unsaved(self._manifest), like=like
+        )
         try:
             _check_place(opened, info)
         except DumpFormatError:
             opened.close()
             raise
         return opened
+
+
+def _unsaved(manifest: Manifest) -> frozenset[str]:
+    """Return names of buffers that the framework does not save; none of what is no name."""
+    names = manifest.settings.get(UNSAVED, ())
+    if not isinstance(names, list):
+        return frozenset()
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _check_place(file: StepFile, info: FileInfo) -> None:

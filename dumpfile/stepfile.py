@@ -48,12 +48,20 @@ class StepFile:
     Arrays that were given out stay valid after ``close``.
     """
 
-    def __init__(self, path: Path, *, framework: str = "", like: StepFile | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        framework: str = "",
+        unsaved: frozenset[str] = frozenset(),
+        like: StepFile | None = None,
+    ) -> None:
         """Open a file and read its index.
 
         Args:
             path: The HDF5 file.
             framework: What the manifest names.
+            unsaved: Full names of buffers that, by the manifest, are not saved with weights.
             like: An open file that this one may be like: rows of the index that are the same in
                 both become the same objects, and are read once.
 
@@ -62,6 +70,7 @@ class StepFile:
         """
         self._path = path
         self._framework = framework
+        self._unsaved = unsaved
         self._found: dict[str, tuple[str, Found]] = {}
         self._arrays: dict[tuple[str, str], Array] = {}
         self._file: h5f.FileID | None = None
@@ -108,6 +117,11 @@ class StepFile:
     def framework(self) -> str:
         """Name the framework that recorded it, ``""`` if unknown."""
         return self._framework
+
+    @property
+    def unsaved(self) -> frozenset[str]:
+        """Return full names of buffers that the framework does not save with weights."""
+        return self._unsaved
 
     @property
     def index(self) -> Index:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from padiff.dumpfile import Role
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,6 +42,29 @@ class _InRows(Protocol):
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
         """Give the elements of values of one dtype and size as rows of a matrix."""
+
+
+@runtime_checkable
+class _KnowsUnsaved(Protocol):
+    """A side that knows which buffers its framework saves: a live model, a dump of one."""
+
+    @property
+    def unsaved(self) -> frozenset[str]:
+        """Return full names of buffers that are not saved with weights."""
+
+
+def unsaved_records(side: Side) -> frozenset[int]:
+    """Return the ids of the buffers that a constructor computes, and no checkpoint holds."""
+    names = side.unsaved if isinstance(side, _KnowsUnsaved) else frozenset()
+    if not names:
+        return frozenset()
+    modules = side.index.modules
+    return frozenset(
+        record.id
+        for record in side.index.records
+        if record.role is Role.BUFFER
+        and f"{modules[record.module].path}{record.slot}".removeprefix(".") in names
+    )
 
 
 def rows_of(side: Side, records: Sequence[RecordInfo]) -> Array:

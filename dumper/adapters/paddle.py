@@ -144,7 +144,8 @@ class PaddleAdapter:
             yield NamedTensor(name=name, tensor=tensor, is_weight=True)
         for name, tensor in module._buffers.items():
             if tensor is not None and name not in skip:
-                yield NamedTensor(name=name, tensor=tensor, is_weight=False)
+                is_saved = name not in module._non_persistable_buffer_names_set
+                yield NamedTensor(name=name, tensor=tensor, is_weight=False, is_saved=is_saved)
 
     def class_bases(self, module: Module) -> Sequence[type]:
         """Give the method resolution order from the layer's class to ``paddle.nn.Layer``."""
@@ -340,10 +341,7 @@ class PaddleAdapter:
         notes = []
         compiled = [path for path, layer in layers if is_compiled(layer)]
         if compiled:
-            notes.append(
-                "layers compiled by to_static ran eagerly in the recorded steps: "
-                + ", ".join(compiled)
-            )
+            notes.append("what to_static compiled ran eagerly: " + ", ".join(compiled))
         kept = [path for path, layer in layers if layer.training and isinstance(layer, RNNBase)]
         if kept and not all(layer.training for _, layer in layers):
             notes.append(

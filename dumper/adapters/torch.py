@@ -103,7 +103,8 @@ class TorchAdapter:
                 yield NamedTensor(name=name, tensor=parameter, is_weight=True)
         for name, buffer in module._buffers.items():
             if buffer is not None and not is_lazy(buffer):
-                yield NamedTensor(name=name, tensor=buffer, is_weight=False)
+                is_saved = name not in module._non_persistent_buffers_set
+                yield NamedTensor(name=name, tensor=buffer, is_weight=False, is_saved=is_saved)
 
     def class_bases(self, module: torch.nn.Module) -> Sequence[type]:
         """Give the classes from the module's own up to ``torch.nn.Module``."""
@@ -306,12 +307,16 @@ class TorchAdapter:
             torch.nn.TransformerEncoder,
             torch.nn.MultiheadAttention,
         )
-        modules = [module for _, module in self.named_modules(model)]
+        paths = list(self.named_modules(model))
+        modules = [module for _, module in paths]
         found = sorted({type(m).__name__ for m in modules if isinstance(m, fused)})
         notes = []
+        compiled = [path or "(root)" for path, module in paths if _is_compiled(module)]
+        if compiled:
+            notes.append(f"what torch.compile compiled ran eagerly: {', '.join(compiled)}")
         if found:
             notes.append(
-                f"recording hooks disable torch's fused inference path of {', '.join(found)}: "
+                f"hooks disable torch's fused inference path of {', '.join(found)}: "
                 "in eval mode without gradients the results may differ in the last bits from "
                 "those without recording"
             )
@@ -324,6 +329,17 @@ class TorchAdapter:
                 "recorded; call the model once before recording"
             )
         return notes
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    """Return whether ``torch.compile`` made it, or its forward, or compiled it in place."""
+    held = vars(module)
+    forward = held.get("forward")
+    return (
+        "_orig_mod" in module._modules
+        or held.get("_compiled_call_impl") is not None
+        or hasattr(forward, "_torchdynamo_orig_callable")
+    )
 
 
 def _in_host_memory(plain: torch.Tensor) -> Array:

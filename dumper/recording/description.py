@@ -10,11 +10,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, InputInfo, Manifest, Phase
+from padiff.dumpfile.manifestcodec import RECORDING, UNSAVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.dumper.adapter import Adapter, Model
+    from padiff.dumper.adapter import Adapter, Model, Module
 
     from .recordedsteps import RecordedSteps
     from .recordsettings import RecordSettings
@@ -35,11 +36,12 @@ class Description:
         """
         inner = adapter.unwrap(model)
         self._model, self._adapter, self._settings = inner, adapter, settings
+        self._wrapped = model
         self._notes: list[str] = []
         if inner is not model:
             self._notes.append(
                 f"the model was wrapped in {type(model).__name__}: the module inside it was "
-                "recorded, and ran uncompiled"
+                "recorded"
             )
         self._about = Manifest(
             name=settings.name or type(inner).__name__,
@@ -103,9 +105,10 @@ class Description:
                 "exclude": list(settings.exclude),
                 "depth": settings.depth,
                 **more,
+                **_unsaved(model, adapter),
             },
         )
-        self._notes.extend(adapter.notes(model))
+        self._notes.extend(f"{RECORDING}{note}" for note in adapter.notes(self._wrapped))
 
     def as_begun(self) -> Manifest:
         """Give what is known when recording begins."""
@@ -124,6 +127,20 @@ class Description:
             phase=Phase.UPDATE if steps.updated else phase,
             notes=(*self._notes, *steps.notes()),
         )
+
+
+def _unsaved(model: Model, adapter: Adapter) -> dict[str, JSON]:
+    """Name the buffers that the framework does not save with weights, if there are any."""
+    paths: dict[int, tuple[str, Module]] = {}
+    for path, module in adapter.named_modules(model):
+        paths.setdefault(id(module), (path, module))
+    names: list[JSON] = [
+        f"{path}.{owned.name}".removeprefix(".")
+        for path, module in paths.values()
+        for owned in adapter.own_tensors(module)
+        if not owned.is_saved
+    ]
+    return {UNSAVED: names} if names else {}
 
 
 @functools.cache

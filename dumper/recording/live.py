@@ -34,6 +34,7 @@ class LiveSide:
         self._tensors: list[Tensor] = []
         records: list[RecordInfo] = []
         numbers: dict[Hashable, int] = {}
+        unsaved: set[str] = set()
         for node in nodes:
             for item in adapter.own_tensors(node.module):
                 identity = adapter.identity(item.tensor)
@@ -53,6 +54,9 @@ class LiveSide:
                     )
                 )
                 self._tensors.append(item.tensor)
+                if not item.is_saved:
+                    unsaved.add(f"{node.info.path}.{item.name}".removeprefix("."))
+        self._unsaved = frozenset(unsaved)
         modules = tuple(node.info for node in nodes)
         self._index = Index(
             step=0, rank=0, modules=modules, calls=(), records=tuple(records), values=()
@@ -67,6 +71,11 @@ class LiveSide:
     def index(self) -> Index:
         """Modules, parameters and buffers; no calls, no values."""
         return self._index
+
+    @property
+    def unsaved(self) -> frozenset[str]:
+        """Return full names of buffers that the framework does not save with weights."""
+        return self._unsaved
 
     def array(self, record: RecordInfo) -> npt.NDArray[Any]:
         """Copy a parameter's elements to host memory."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, DumpError, Role
 from padiff.pairing.result import SideName
+from padiff.pairing.side import unsaved_records
 from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.same_content import settled_by_content
 from padiff.pairing.weights.weight_rules import is_passive
@@ -57,10 +58,11 @@ def convert(
     if problems:
         trees = (*draw_problems(plan, source, target), *example_of(plan, source, target))
     arrays: dict[str, Array] = {}
+    unsaved = unsaved_records(target)
     left_out: list[str] = []
     for pair in plan.pairs:
         record = target.index.records[pair.candidate]
-        if record.role is Role.BUFFER and is_passive(record.slot):
+        if record.id in unsaved or (record.role is Role.BUFFER and is_passive(record.slot)):
             left_out.append(weight_name(target, record))
             continue
         try:
@@ -88,6 +90,7 @@ def _keep(plan: WeightPlan, target: Side, arrays: dict[str, Array]) -> Iterator[
         if alone.side is not SideName.CANDIDATE or alone.is_missing:
             continue
         record = target.index.records[alone.record]
-        if record.role is Role.BUFFER and not is_passive(record.slot):
+        is_saved = record.id not in unsaved_records(target) and not is_passive(record.slot)
+        if record.role is Role.BUFFER and is_saved:
             arrays.update(dict.fromkeys(_names(target, record), target.array(record)))
             yield weight_name(target, record)

@@ -19,6 +19,7 @@ from padiff.pairing.weights.grounded import grounded
 from padiff.pairing.weights.map_example import example_of
 from padiff.pairing.weights.plan import plan_weights
 from padiff.pairing.weights.same_content import settled_by_content
+from padiff.pairing.weights.unsaved import without_unsaved
 from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
 from padiff.pairing.weights.weight_trees import draw_problems
 
@@ -151,7 +152,7 @@ def carry_over(
             if not (strict and plan.missing):
                 raise
             failed = error  # weights that do not fit are why
-    plan = settled_by_content(plan, side, live)
+    plan = without_unsaved(settled_by_content(plan, side, live), side, live)
     problems = list(problems_of(plan, side, live)) if strict else []
     ready, unreadable = _ready(plan, side, live)
     problems += unreadable
@@ -186,7 +187,9 @@ def _tried(
             reference=side,
             live=live.index,
             named=_named(plan),
-            load=lambda tried: _assign(live, _ready(tried, side, live)[0]),
+            load=lambda tried: _assign(
+                live, _ready(without_unsaved(tried, side, live), side, live)[0]
+            ),
             rehearse=rehearsal,
             fed=None if fed is None else lambda: fed(map_file),
             replan=lambda told: plan_weights(side, live, modules=told, map_file=map_file),

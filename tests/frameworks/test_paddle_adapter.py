@@ -203,7 +203,7 @@ def test_layer_compiled_by_to_static_runs_eagerly_while_it_is_recorded(tmp_path:
 
     got = Recorded.read(recorder.path)
     assert got.calls() == ["#0", "0#0", "1#0", "1.0#0", "1.1#0"]
-    assert any("compiled by to_static ran eagerly" in note for note in got.manifest.notes)
+    assert any("what to_static compiled ran eagerly" in note for note in got.manifest.notes)
     assert paddle.jit.dy2static.program_translator.ProgramTranslator().enable_to_static
 
 
