@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .dtypes import MOST_AXES
 from .schema import SourceLine
 from .strictjson import is_plain
 
@@ -120,7 +121,11 @@ def shape(name: str) -> Column:
     """Describe a column of shapes."""
 
     def accepts(cell: object) -> bool:
-        return type(cell) is list and all(type(n) is int and 0 <= n < INT_LIMIT for n in cell)
+        return (
+            type(cell) is list
+            and len(cell) <= MOST_AXES
+            and all(type(n) is int and 0 <= n < INT_LIMIT for n in cell)
+        )
 
     def accepts_all(cells: Cells) -> bool:
         if not {list}.issuperset(map(type, cells)):
@@ -128,11 +133,13 @@ def shape(name: str) -> Column:
         if not {int}.issuperset(map(type, chain.from_iterable(cells))):
             return False
         distinct = set(map(tuple, cells))
+        if max(map(len, distinct), default=0) > MOST_AXES:
+            return False
         return all(0 <= size < INT_LIMIT for dims in distinct for size in dims)
 
     return Column(
         name=name,
-        expected="list of sizes",
+        expected=f"list of at most {MOST_AXES} sizes",
         accepts=accepts,
         accepts_all=accepts_all,
         make=_tuples,

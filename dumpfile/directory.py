@@ -89,12 +89,24 @@ def _beside(directory: Path) -> str | None:
     return f"dumps there: {', '.join(dumps[:5])}" if dumps else None
 
 
+def linked_steps(directory: Path) -> list[str]:
+    """List the names of step directories that are links."""
+    return sorted(
+        entry.name
+        for entry in directory.iterdir()
+        if _STEP.fullmatch(entry.name) and entry.is_symlink()
+    )
+
+
 def step_files(directory: Path) -> list[str]:
-    """List the paths of all step files in a directory, relative to it, in the manifest or not."""
+    """List the paths of all step files in a directory, relative to it, in the manifest or not.
+
+    A step directory that is a link is passed over: what it leads to is not even listed.
+    """
     found: list[tuple[int, int]] = []
     for entry in directory.iterdir():
         step = _STEP.fullmatch(entry.name)
-        if step is None or not entry.is_dir():
+        if step is None or entry.is_symlink() or not entry.is_dir():
             continue
         names = (file.name for file in entry.iterdir())
         ranks = (_RANK.fullmatch(name) for name in names)

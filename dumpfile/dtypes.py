@@ -1,4 +1,4 @@
-"""The dtypes that a dump can hold: name, numpy dtype and HDF5 type of each.
+"""The dtypes that a dump can hold: name, numpy dtype and HDF5 type of each; and how many axes.
 
 bfloat16 and both float8 types are HDF5 floating-point types of their exact bit layout, so that
 raw bits survive and any HDF5 tool converts them. (float8_e4m3fn has no infinity and uses the
@@ -20,6 +20,9 @@ import numpy.typing as npt
 from .errors import DumpFormatError, RecordError
 
 Array = npt.NDArray[Any]
+
+MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""So many axes an array can have here; torch's tensors end at 64, Paddle's earlier."""
 
 _NUMPY: dict[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),

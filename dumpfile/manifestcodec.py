@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from .address import Phase
 from .digest import DIGEST_PATTERN
-from .dtypes import DTYPE_NAMES
+from .dtypes import DTYPE_NAMES, MOST_AXES
 from .problem import Problem, ProblemKind
 from .schema import FORMAT_VERSION, JSON, FileInfo, InputInfo, Manifest
 from .strictjson import StrictJSONError, from_json, is_plain, plain, to_json
@@ -93,8 +93,10 @@ _INPUT_FIELDS: dict[str, Check] = {
         lambda found: type(found) is str and found in set(DTYPE_NAMES),
     ),
     "shape": (
-        "a list of sizes",
-        lambda found: type(found) is list and all(_COUNT[1](size) for size in found),
+        f"a list of at most {MOST_AXES} sizes",
+        lambda found: (
+            type(found) is list and len(found) <= MOST_AXES and all(map(_COUNT[1], found))
+        ),
     ),
     "digest": (
         "32 hexadecimal digits",

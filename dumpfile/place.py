@@ -37,8 +37,21 @@ _MANIFESTS = {
     for plain in (MANIFEST_NAME, FLOOR_NAME, BEGUN_NAME)
     for name in (plain, f".{plain}.partial")
 }
+_RESERVED = re.compile(r"\.(.+)\.((partial|old)-[0-9a-f]{8}|lock|ranks)", re.DOTALL)
 _MANIFEST_BYTES = 64 << 20
 KILLED = "the process was killed"
+
+
+def reserved_for(name: str) -> str | None:
+    """Return the name of the dump for whose own files a name is kept, None if it is free.
+
+    A dump of such a name would be renamed or removed by the next writer of the other dump.
+
+    >>> reserved_for(".net.old-0123abcd")
+    'net'
+    """
+    found = _RESERVED.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def is_dump(directory: Path) -> bool:
@@ -160,8 +173,16 @@ class Place:
 
         Raises:
             DumpExistsError: Something is there that must not be replaced.
-            DumpWriteError: The place is locked by another writer, or cannot be written.
+            DumpWriteError: The name is reserved, the place is locked by another writer, or cannot
+                be written.
         """
+        owner = reserved_for(self._target.name)
+        if owner is not None:
+            raise DumpWriteError(
+                f"cannot write a dump at {self._shown!r}: such a name is kept for what belongs to "
+                f"the dump {owner!r}",
+                hint="choose another name",
+            )
         try:
             self._make_parents()
             self._acquire()

@@ -10,6 +10,8 @@ from .errors import DumpFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
+LINK = "is a link, and links within a dump are never followed"
+
 
 def check_plain_file(path: Path) -> None:
     """Look at a file within a dump before it is opened; one that is missing passes.
@@ -24,7 +26,7 @@ def check_plain_file(path: Path) -> None:
         return  # whoever opens it says why not
     if stat.S_ISLNK(mode) or (path.parent.name.startswith("step_") and path.parent.is_symlink()):
         raise DumpFormatError(
-            f"cannot read {str(path)!r}: it is a link, and links within a dump are never followed",
+            f"cannot read {str(path)!r}: it {LINK}",
             hint="copy the dump with the files that its links lead to: cp -rL",
         )
     if not stat.S_ISREG(mode):

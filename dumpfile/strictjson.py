@@ -10,11 +10,13 @@ from .boundedfile import chunks_of
 from .bulk import collector_paused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from .schema import JSON
 
 _MAX_DEPTH = 32
+_MOST_SHOWN = 60  # characters of a number
 
 
 class StrictJSONError(ValueError):
@@ -44,11 +46,18 @@ def read_json(path: Path) -> JSON:
         if b"\0" in chunk:
             raise StrictJSONError("a zero byte is no JSON")
         found += chunk
-    return from_json(found)
+    return from_json(found, parse_float=_finite)
 
 
-def from_json(data: bytes | bytearray) -> JSON:
+def from_json(
+    data: bytes | bytearray, *, parse_float: Callable[[str], float] | None = None
+) -> JSON:
     """Read strict JSON from UTF-8.
+
+    Args:
+        data: The text.
+        parse_float: Reads each number that is no integer; by default one that no float can hold
+            becomes infinite, and whoever takes the number looks.
 
     Raises:
         StrictJSONError: It is something else.
@@ -59,9 +68,13 @@ def from_json(data: bytes | bytearray) -> JSON:
     """
     check = _unique if b":" in data else None  # else all objects are empty: no key stands twice
     try:
-        return cast(
-            "JSON", json.loads(data.decode(), parse_constant=_refuse, object_pairs_hook=check)
+        found = json.loads(
+            data.decode(),
+            parse_float=parse_float,
+            parse_constant=_refuse,
+            object_pairs_hook=check,
         )
+        return cast("JSON", found)
     except RecursionError:
         raise StrictJSONError("nested too deeply") from None
     except MemoryError:
@@ -109,6 +122,13 @@ def _is_plain(value: object, depth: int) -> bool:
 
 def _refuse(constant: str) -> None:
     raise StrictJSONError(f"bare {constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise StrictJSONError(f"{text[:_MOST_SHOWN]} is more than a number can be")
+    return number
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:

@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 
 from .digest import digest_of
-from .directory import read_manifest, step_files
+from .directory import linked_steps, read_manifest, step_files
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
 from .floor import FLOOR_NAME, read_floor
 from .manifestcodec import MANIFEST_NAME, decode_manifest
-from .plainfile import check_plain_file
+from .plainfile import LINK, check_plain_file
 from .problem import Problem, ProblemKind
 from .schema import Content, FileInfo, Manifest, Statistics, ValueInfo
 from .statistics import statistics_of
@@ -56,6 +56,9 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
     for name in step_files(directory):
         if name not in listed:
             problems.append(_problem(name, ProblemKind.UNEXPECTED, "no entry in the manifest"))
+    for name in linked_steps(directory):
+        if not any(path.startswith(f"{name}/") for path in listed):
+            problems.append(_problem(name, ProblemKind.FORBIDDEN, f"it {LINK}"))
     for info in manifest.files:
         problems.extend(_file_problems(directory, manifest, info, deep=deep))
     problems.extend(_floor_problems(directory, manifest))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from padiff.dumpfile import ConfigError, Keep, Phase
+from padiff.dumpfile.place import reserved_for
 
 from .running import Running
 
@@ -88,6 +89,13 @@ class RecordSettings:
         if self.name is not None and (not self.name.strip(".") or set(self.name) & set("/\\\0")):
             raise ConfigError(
                 f"cannot name a dump {self.name!r}: expected one plain directory name"
+            )
+        owner = None if self.name is None else reserved_for(self.name)
+        if owner is not None:
+            raise ConfigError(
+                f"cannot name a dump {self.name!r}: such a name is kept for what belongs to the "
+                f"dump {owner!r}",
+                hint="choose another name",
             )
 
 

@@ -13,6 +13,8 @@ import struct
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol
 
+from padiff.dumpfile.dtypes import MOST_AXES
+
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +25,6 @@ __all__ = ["PlainUnpickler", "StandIn", "damage_told", "made", "ordered", "refus
 
 _LENGTH_BYTES = 8
 _LARGEST_KEY = 1 << 31
-_MOST_AXES = 64
 _LARGEST_LENGTH = 1 << 62
 
 
@@ -45,7 +46,7 @@ def lengths_of(numbers: object) -> tuple[int, ...]:
     Raises:
         pickle.UnpicklingError: They are something else.
     """
-    if not isinstance(numbers, list | tuple) or len(numbers) > _MOST_AXES:
+    if not isinstance(numbers, list | tuple) or len(numbers) > MOST_AXES:
         raise refuse("holds an array of a wrong form")
     if not all(type(one) is int and 0 <= one < _LARGEST_LENGTH for one in numbers):
         raise refuse("holds an array of a wrong form")

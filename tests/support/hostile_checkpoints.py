@@ -240,6 +240,11 @@ def torch_of_one_number_again_and_again(folder: Path) -> Path:
     return torch(folder, tensor(size=(2**20, 2**20), stride=(0, 0)), GOOD)
 
 
+@CHECKPOINTS.refused("of a wrong form")
+def torch_of_more_axes_than_an_array_can_have(folder: Path) -> Path:
+    return torch(folder, tensor(size=(1,) * 63 + (2, 3), stride=(6,) * 63 + (3, 1)), GOOD)
+
+
 @CHECKPOINTS.refused("whose data do not have its size")
 def torch_of_a_huge_storage(folder: Path) -> Path:
     return torch(folder, tensor(count=2**50), GOOD)

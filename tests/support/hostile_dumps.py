@@ -11,6 +11,8 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5s, h5t
 
+from padiff.dumpfile.dtypes import MOST_AXES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -166,6 +168,16 @@ def step_file_is_a_pipe(dump: Path) -> None:
 @DUMPS.refused("expected 1125899906842624 bytes in the file")
 def huge_shape_without_elements(dump: Path) -> None:
     edit_file(dump, lambda file: replace_page(file, shape=(2**48,), dtype="f4"))
+
+
+@DUMPS.refused(f"records[0].shape: type: expected list of at most {MOST_AXES} sizes, found")
+def shape_of_more_axes_than_an_array_can_have(dump: Path) -> None:
+    def change(document: Any) -> None:  # noqa: ANN401
+        column = document["records"]["columns"].index("shape")
+        for row in document["records"]["rows"]:
+            row[column] = [1] * MOST_AXES + row[column]
+
+    edit_index(dump, change)
 
 
 @DUMPS.refused("0 stored bytes cannot hold")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.cli.main import main
 from tests.support.hostile_dumps import Cases
 
 if TYPE_CHECKING:
@@ -163,6 +165,24 @@ def deep_report_to_render(folder: Path) -> list[str]:
 @TEXTS.refused("bare NaN is not JSON")
 def report_of_a_number_that_is_none(folder: Path) -> list[str]:
     return report(folder, b'{"schema": NaN}', "judge")
+
+
+@TEXTS.refused("1e999 is more than a number can be")
+def report_of_a_number_beyond_all_to_judge(folder: Path) -> list[str]:
+    return report(folder, b'{"schema": "padiff-report/1", "pairs": [1e999]}', "judge")
+
+
+@TEXTS.refused("1e999 is more than a number can be")
+def report_of_a_number_beyond_all_to_render(folder: Path) -> list[str]:
+    """Have it where nothing but the page looks."""
+    path = folder / "report.json"
+    good = str(folder / "good")
+    assert main(["compare", good, good, "--quiet", "--json", str(path)]) == 0
+    text = path.read_text(encoding="utf-8")
+    details = '"details":{"records":[],"attributes":[],"left_out":0,"floors":[1e999]}'
+    path.write_text(re.sub(r'"details": ?null', details, text), encoding="utf-8")
+    assert details in path.read_text(encoding="utf-8")
+    return ["report", "report.json", "--html", "page.html"]
 
 
 @TEXTS.refused("expected a number in the report")

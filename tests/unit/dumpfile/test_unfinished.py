@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import DumpWriteError, DumpWriter, Phase, ProblemKind, open_dump, validate
+from padiff.dumpfile.directory import step_files
 from padiff.dumpfile.place import Place
 from padiff.dumpfile.unfinished import state_begin
 from tests.support.dumps import DumpBuilder, add_step, manifest
@@ -175,3 +176,20 @@ def test_recovery_leaves_a_living_writer_alone_and_says_who_it_is(tmp_path: Path
 
     assert validate(path, deep=True) == []
     assert names(path) == ["manifest.json", "step_000000"]
+
+
+def test_folder_behind_a_link_is_not_listed(tmp_path: Path) -> None:
+    dump = tiny(7).write(tmp_path / "net")
+    (dump / "step_000007").rename(tmp_path / "elsewhere")
+    (dump / "step_000007").symlink_to(tmp_path / "elsewhere")
+
+    assert step_files(dump) == []
+
+
+def test_folder_behind_a_link_is_a_problem_though_no_manifest_lists_it(tmp_path: Path) -> None:
+    dump = tiny(7).write(tmp_path / "net")
+    (dump / "step_000008").symlink_to(dump / "step_000007")
+
+    (problem,) = validate(dump, deep=False)
+
+    assert (problem.loc, problem.kind) == ("step_000008", ProblemKind.FORBIDDEN)

@@ -245,6 +245,25 @@ def test_leftovers_of_a_dead_writer_are_removed_and_others_kept(tmp_path: Path) 
     assert names(tmp_path) == [".net.partial-mine", ".net2.partial-0123abcd", "net"]
 
 
+@pytest.mark.parametrize(
+    "name", [".net.partial-0123abcd", ".net.old-0123abcd", ".net.lock", ".net.ranks"]
+)
+def test_a_name_that_writers_give_their_own_files_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DumpWriteError, match="kept for what belongs to the dump 'net'") as caught:
+        tiny().write(tmp_path / name)
+
+    assert caught.value.hint is not None
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", [".net", ".net.partial", "net.old-0123abcd", ".net.old-0123abcde"])
+def test_a_name_that_only_looks_alike_is_taken(name: str, tmp_path: Path) -> None:
+    tiny().write(tmp_path / name)
+    tiny().write(tmp_path / "net")
+
+    assert names(tmp_path) == sorted([name, "net"])
+
+
 def test_a_dump_set_aside_by_a_dead_writer_is_put_back(tmp_path: Path) -> None:
     path = tiny(1.0).write(tmp_path / "net")
     path.rename(tmp_path / ".net.old-0123abcd")

@@ -1,10 +1,10 @@
-"""Which steps are recorded."""
+"""Which steps are recorded, and under which names."""
 
 from __future__ import annotations
 
 import pytest
 
-from padiff.dumper.recording.recordsettings import StepPlan
+from padiff.dumper.recording.recordsettings import RecordSettings, StepPlan
 from padiff.dumpfile import ConfigError
 
 
@@ -33,3 +33,9 @@ def test_plan_that_names_no_step_is_refused() -> None:
         StepPlan(steps=frozenset({-1}))
     with pytest.raises(ConfigError, match="every 0 steps"):
         StepPlan(every=0)
+
+
+@pytest.mark.parametrize("name", [".net.partial-0123abcd", ".net.old-0123abcd", ".net.lock"])
+def test_name_that_padiff_keeps_for_itself_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="kept for what belongs to the dump 'net'"):
+        RecordSettings(name=name)
