@@ -18,6 +18,7 @@ import numpy.typing as npt
 from h5py import h5d, h5f, h5fd, h5g, h5p, h5s
 
 from .dtypes import hdf5_type
+from .owner import Owner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,7 @@ class HDF5Sink:
             compression: Level of deflate, 1 to 9; None for contiguous datasets.
         """
         self._path = path
+        self._owner = Owner()
         self._compression = compression
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_libver_bounds(h5f.LIBVER_V110, h5f.LIBVER_V110)
@@ -117,7 +119,10 @@ class HDF5Sink:
         return self._disk.close()
 
     def abandon(self) -> None:
-        """Close and remove the file, whatever state it is in. Harmless after a failed ``close``."""
+        """Close and remove the file, whatever state it is in. Harmless after a failed ``close``.
+
+        A forked process closes its copy, as HDF5 would crash at its end; the file stays.
+        """
         self._disk.give_up()
         try:
             if self._file.valid:
@@ -126,8 +131,9 @@ class HDF5Sink:
             pass  # the file goes away anyhow
         finally:
             self._disk.close()
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self._path.unlink()
+            if self._owner.is_here:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    self._path.unlink()
 
 
 class _Disk:
@@ -139,6 +145,7 @@ class _Disk:
         self._raw: int | None = os.open(path, flags, 0o666)
         self._at = 0
         self._error: OSError | None = None
+        self._owner = Owner()
         self._is_given_up = False
 
     def raise_error(self) -> None:
@@ -150,10 +157,15 @@ class _Disk:
         """Write nothing any more."""
         self._is_given_up = True
 
+    @property
+    def _is_writable(self) -> bool:
+        """Return whether it may still be changed, and by this process."""
+        return not self._is_given_up and self._owner.is_here
+
     def write_at(self, rest: memoryview, offset: int) -> None:
         """Write bytes to a place; an error is kept."""
         try:
-            while rest and self._raw is not None and not self._is_given_up:
+            while rest and self._raw is not None and self._is_writable:
                 done = os.pwrite(self._raw, rest, offset)
                 rest = rest[done:]
                 offset += done
@@ -196,7 +208,7 @@ class _Disk:
     def truncate(self, size: int | None = None) -> int:
         size = self._at if size is None else size
         try:
-            if self._raw is not None and not self._is_given_up:
+            if self._raw is not None and self._is_writable:
                 os.ftruncate(self._raw, size)
         except OSError as error:
             self._error = self._error or error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .lock import PlaceLock
+from .owner import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,11 +38,13 @@ def scratch_folder(place: Path | None = None) -> Iterator[Path]:
         lock = PlaceLock(folder / _LOCK)
         if lock.acquire() is None:
             break  # else another process took it for a dead one's, between the two lines above
+    owner = Owner()
     try:
         yield folder
     finally:
-        lock.release()
-        shutil.rmtree(folder, ignore_errors=True)
+        if owner.is_here:
+            lock.release()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_dead(place: Path) -> None:

@@ -13,6 +13,7 @@ from .errors import DumpError
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
 from .keep import Keep
+from .owner import Owner
 from .programcolumns import encode_program
 from .schema import CallInfo, Content, Draw, FileInfo, ModuleInfo, ValueInfo
 from .valuestore import Stored, ValueStore
@@ -79,6 +80,7 @@ class StepWriter:
         self._records: list[list[Any]] = []
         self._addresses: dict[tuple[Any, ...], int] = {}
         self._is_closed = False
+        self._owner = Owner()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._sink = HDF5Sink(self._partial, compression=compression)
@@ -242,10 +244,14 @@ class StepWriter:
             self._sink.write(f"/program/{name}", data, dtype_name(column.dtype))
 
     def abandon(self) -> None:
-        """Stop and remove the file; harmless after ``close``."""
+        """Stop and remove the file; harmless after ``close``.
+
+        A forked process, which has neither the thread nor a right to the file, closes its copy.
+        """
         if not self._is_closed:
             self._is_closed = True
-            self._store.stop(discard=True)
+            if self._owner.is_here:
+                self._store.stop(discard=True)
             self._sink.abandon()
             with suppress(OSError):  # another rank's file may be in it
                 self._path.parent.rmdir()

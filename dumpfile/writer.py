@@ -11,6 +11,7 @@ from .arena import Arena
 from .errors import DumpExistsError, DumpWriteError, PadiffError
 from .keep import Keep
 from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, encode_manifest, file_path
+from .owner import Owner
 from .place import Place
 from .stepwriter import StepWriter
 from .unfinished import state_begin
@@ -62,6 +63,7 @@ class DumpWriter:
         self._open: dict[str, StepWriter] = {}
         self._files: list[FileInfo] = []
         self._is_described = False
+        self._owner = Owner()
 
     def __enter__(self) -> Self:
         """Claim the place.
@@ -70,6 +72,7 @@ class DumpWriter:
             DumpExistsError: There is something that must not be replaced.
             DumpWriteError: Another process writes there, or nobody may.
         """
+        self._owner = Owner()  # it may have been made before a fork
         self._place.claim()
         return self
 
@@ -79,7 +82,12 @@ class DumpWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove what was not committed, but for whole steps, and give the place free."""
+        """Remove what was not committed, but for whole steps, and give the place free.
+
+        A forked process leaves everything to the one that began.
+        """
+        if not self.is_owned:
+            return
         try:
             for step in self._open.values():
                 step.abandon()
@@ -88,6 +96,11 @@ class DumpWriter:
         finally:
             self._place.discard()
             self._place.release()
+
+    @property
+    def is_owned(self) -> bool:
+        """Return whether this is the process that began to write, and none forked from it."""
+        return self._owner.is_here
 
     def describe(self, manifest: Manifest) -> None:
         """Say what the dump is about, so that its whole steps are of use if it never ends.

@@ -110,7 +110,7 @@ class _FirstWriter(DumpWriter):
         trace: TracebackType | None,
     ) -> None:
         """End the meeting and give the place free."""
-        if self._call is not None:
+        if self._call is not None and self.is_owned:
             self._meeting.close(self._call)
         super().__exit__(kind, error, trace)
 
@@ -209,7 +209,7 @@ class _OtherWriter(DumpWriter):
         trace: TracebackType | None,
     ) -> None:
         """Tell rank 0 of an error, so that it need not wait, and remove what was written."""
-        call = self._find_call() if error is not None else None
+        call = self._find_call() if error is not None and self.is_owned else None
         if call is not None and error is not None:
             text = " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_TEXT]
             self._try_offer(call, Offer(folder="", lost=text))

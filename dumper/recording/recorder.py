@@ -199,13 +199,15 @@ class Recorder:
     ) -> None:
         """Take the hooks off; write the manifest, or remove the unfinished dump after an error.
 
+        In a forked process that comes here nothing is written or removed.
+
         Raises:
             RecordError: The block ended well, but no call of the model was seen.
             DumpWriteError: The dump could not be written.
         """
         steps = self.steps
         self._ended = True
-        if error is not None:
+        if error is not None or not self._writer.is_owned:
             self._exits.__exit__(kind, error, trace)
             return
         with self._exits:
