@@ -114,6 +114,8 @@ class Builder:
         self.specs: list[Spec] = []
         self.operator = -1
         """The operator that is being lowered."""
+        self.expected: tuple[Spec, ...] = ()
+        """What was recorded as its outputs: sizes that depend on elements stand here."""
         self.contents: dict[int, Callable[[], Array | None]] = {}
         """How to get the elements of recorded terms, if the dump holds them."""
         self._constants: dict[tuple[Kind, str], Term] = {}
@@ -198,9 +200,9 @@ class Builder:
         results = result if isinstance(result, tuple) else (result,)
         return np.asarray(results[node.outputs.index(term.id)])
 
-    def begin(self, operator: int) -> None:
+    def begin(self, operator: int, expected: tuple[Spec, ...]) -> None:
         """Remember the state before an operator is lowered."""
-        self.operator = operator
+        self.operator, self.expected = operator, expected
         self._mark = (len(self.nodes), len(self.specs))
 
     def undo(self) -> None:

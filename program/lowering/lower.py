@@ -98,12 +98,14 @@ class _Lowering:
             random=frozenset(self.random),
         )
 
-    def add_leaf(self, value: Value) -> None:
+    def spec_of(self, value: Value) -> Spec:
         try:
-            spec = Spec(Kind.of_dtype(value.dtype), value.shape)
+            return Spec(Kind.of_dtype(value.dtype), value.shape)
         except ShapeError as error:
             raise ProgramError(f"cannot lower: value {value.id}: {error}") from error
-        term = self.builder.leaf(spec)
+
+    def add_leaf(self, value: Value) -> None:
+        term = self.builder.leaf(self.spec_of(value))
         self.terms[value.id], self.leaves[term.id] = term, value.id
         self.offer_contents(value.id, term)
 
@@ -124,12 +126,13 @@ class _Lowering:
             self.random.add(operator.id)
             self.give_up(outputs)
             return
-        self.builder.begin(operator.id)
+        expected = tuple(self.spec_of(value) for value in outputs)
+        self.builder.begin(operator.id, expected)
         try:
             entry, arguments = self.table.bind(operator.name, positional, keywords)
             result = entry.rule(self.builder, arguments)
             terms = [result] if isinstance(result, Term) else list(result)
-            terms = self.fitted(terms, outputs, operator)
+            terms = self.fitted(terms, expected, operator)
         except _MISFITS as error:
             self.builder.undo()
             self.opaque[operator.id] = str(error) or type(error).__name__
@@ -154,13 +157,14 @@ class _Lowering:
             if value.id not in self.terms:
                 self.add_leaf(value)
 
-    def fitted(self, terms: list[Term], outputs: list[Value], operator: Operator) -> list[Term]:
+    def fitted(
+        self, terms: list[Term], expected: tuple[Spec, ...], operator: Operator
+    ) -> list[Term]:
         """Return the terms if their kinds and shapes are the recorded ones."""
-        if len(terms) != len(outputs):
-            raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(outputs)}")
+        if len(terms) != len(expected):
+            raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(expected)}")
         result = []
-        for given, value in zip(terms, outputs, strict=True):
-            recorded = Spec(Kind.of_dtype(value.dtype), value.shape)
+        for given, recorded in zip(terms, expected, strict=True):
             written = operator.in_place and given.kind is not recorded.kind
             term = self.builder("cast", given, kind=recorded.kind.value) if written else given
             if term.spec != recorded:

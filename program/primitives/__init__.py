@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .spec import Array, Kind, Primitive, ShapeError, Spec, float_kind, promote
+from .spec import Array, Kind, Primitive, ShapeError, Spec, broadcast, float_kind, promote
 from .vocabulary import VOCABULARY
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Primitive",
     "ShapeError",
     "Spec",
+    "broadcast",
     "float_kind",
     "promote",
 ]

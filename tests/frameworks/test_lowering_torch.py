@@ -95,7 +95,11 @@ def arguments_of(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def is_in_place(name: str) -> bool:
     last = name.rpartition(".")[2]
     plain = last.endswith("_") and not last.endswith("__")
-    return plain or (last.startswith("__i") and last != "__invert__") or last == "__setitem__"
+    return (
+        plain
+        or (last.startswith("__i") and last not in {"__invert__", "__iter__"})
+        or last == "__setitem__"
+    )
 
 
 def function_of(name: str) -> Any:
@@ -151,8 +155,8 @@ def test_every_name_of_a_row_accepts_a_case(entry: Any) -> None:
 def test_row_computes_what_torch_computes(name: str, text: str) -> None:
     recorded = record(name, text)
     if recorded is None:
-        first = TABLE.full_name(TABLE.names[name].names[0])
-        assert record(first, text) is not None, reasons[name, text]
+        others = map(TABLE.full_name, TABLE.names[name].names)
+        assert any(record(other, text) for other in others), reasons[name, text]
         return
 
     lowered = lowered_of(recorded)

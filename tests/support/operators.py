@@ -127,7 +127,7 @@ class Recorder:
             return [result]
         if isinstance(result, dict):
             result = list(result.values())
-        if isinstance(result, list | tuple):
+        if isinstance(result, list | tuple) or hasattr(result, "__next__"):
             return [tensor for each in result for tensor in self.tensors(each)]
         return []
 

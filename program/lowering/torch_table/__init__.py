@@ -9,14 +9,27 @@ from __future__ import annotations
 
 from padiff.program.lowering.rules import Table
 
-from . import elementwise, networks
+from . import elementwise, indexing, layers, linear, losses, networks, reductions, shapes
 
 __all__ = ["TORCH"]
 
 TORCH = Table(
     framework="torch",
     prefixes={"": "torch.", ".": "torch.Tensor.", "F.": "torch.nn.functional."},
-    rows=(*elementwise.ROWS, *networks.ROWS),
+    rows=tuple(
+        entry
+        for room in (
+            elementwise,
+            networks,
+            shapes,
+            reductions,
+            indexing,
+            linear,
+            layers,
+            losses,
+        )
+        for entry in room.ROWS
+    ),
     aliases={
         "x": ("input",),
         "self": ("input",),

@@ -1,0 +1,311 @@
+"""Linear algebra and Fourier transforms of torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import fourier, norms
+from padiff.program.lowering.composites import shaping as s
+from padiff.program.lowering.composites.einsum import einsum, tensordot
+from padiff.program.lowering.composites.matrices import matmul
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
+from padiff.program.primitives import Kind
+
+__all__ = ["ROWS"]
+
+
+def _scaled(x: Term, factor: Any) -> Term:
+    return x if factor == 1 else x * factor
+
+
+def _added(first: str, second: str) -> Rule:
+    """Compute beta · input + alpha · product (summed over the batch for addbmm)."""
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        product = matmul(b, getattr(a, first), getattr(a, second))
+        if first == "batch1" and product.ndim > b.expected[0].ndim:
+            product = b("sum", product, axes=(0,), keepdims=False)
+        product = _scaled(product, a.alpha)
+        return product if a.beta == 0 else _scaled(a.input, a.beta) + product
+
+    return rule
+
+
+def _outer(b: Builder, x: Term, y: Term) -> Term:
+    return s.reshape(b, x, (-1, 1)) * s.reshape(b, y, (1, -1))
+
+
+def _addr(b: Builder, a: Arguments) -> Term:
+    return _scaled(a.input, a.beta) + _scaled(_outer(b, a.vec1, a.vec2), a.alpha)
+
+
+def _einsum(b: Builder, a: Arguments) -> Term:
+    operands = a.operands
+    if len(operands) == 1 and isinstance(operands[0], tuple | list):
+        operands = operands[0]
+    if not isinstance(a.equation, str):
+        raise NotLoweredError("an equation by lists of numbers")
+    return einsum(b, a.equation, operands)
+
+
+def _tensordot(b: Builder, a: Arguments) -> Term:
+    if isinstance(a.dims, int):
+        x_axes = range(a.a.ndim - a.dims, a.a.ndim)
+        return tensordot(b, a.a, a.b, list(x_axes), list(range(a.dims)))
+    return tensordot(b, a.a, a.b, s.integers(b, a.dims[0]), s.integers(b, a.dims[1]))
+
+
+def _kron(b: Builder, a: Arguments) -> Term:
+    x, y = a.input, a.other
+    ndim = max(x.ndim, y.ndim)
+    x = s.reshape(b, x, (1,) * (ndim - x.ndim) + x.shape)
+    y = s.reshape(b, y, (1,) * (ndim - y.ndim) + y.shape)
+    wide = s.reshape(b, x, [part for size in x.shape for part in (size, 1)])
+    other = s.reshape(b, y, [part for size in y.shape for part in (1, size)])
+    return s.reshape(b, wide * other, [i * j for i, j in zip(x.shape, y.shape, strict=True)])
+
+
+def _cross(b: Builder, a: Arguments) -> Term:
+    axis = -1 if a.dim is None else a.dim
+    ndim = max(a.input.ndim, a.other.ndim)
+    axis = s.axis_of(b, axis, ndim)
+    x, y = (s.unbind(b, s.expand(b, each, np.broadcast_shapes(a.input.shape, a.other.shape)), axis)
+            for each in (a.input, a.other))  # fmt: skip
+    parts = [x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return s.stack(b, parts, axis)
+
+
+def _trace(b: Builder, a: Arguments) -> Term:
+    return b("sum", b("diagonal", a.input, offset=0), axes=(0,), keepdims=False)
+
+
+def _matrix_power(b: Builder, a: Arguments) -> Term:
+    x, power = a.input, s.integer(b, a.n)
+    if power < 0:
+        x, power = b("inverse", x), -power
+    if not power:
+        same = b("equal", s.positions(b, x.shape[-1], 2, 0), s.positions(b, x.shape[-1], 2, 1))
+        return s.expand(b, s.as_kind(b, same, x.kind), x.shape)
+    result: Term | None = None
+    while power:
+        if power & 1:
+            result = x if result is None else result @ x
+        power >>= 1
+        x = x @ x if power else x
+    assert result is not None
+    return result
+
+
+def _solve(b: Builder, a: Arguments) -> Term:
+    x, y = a.A, a.B
+    vector = y.ndim == 1 or (y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
+    if not a.left:
+        raise NotLoweredError("a matrix on the right")
+    if vector:
+        return s.squeeze(b, b("solve", x, s.unsqueeze(b, y, -1)), (y.ndim,))
+    return b("solve", x, y)
+
+
+def _triangular(b: Builder, a: Arguments) -> Term:
+    if not a.left:
+        raise NotLoweredError("a matrix on the right")
+    x = b("triu" if a.upper else "tril", a.A, offset=0)
+    if a.unitriangular:
+        size = x.shape[-1]
+        same = b("equal", s.positions(b, size, 2, 0), s.positions(b, size, 2, 1))
+        x = b("where", same, 1.0, x)
+    return b("solve", x, a.B)
+
+
+def _cholesky(b: Builder, a: Arguments) -> Term:
+    x = b("cholesky", s.swap(b, a.input, -1, -2) if a.upper else a.input)
+    return s.swap(b, x, -1, -2) if a.upper else x
+
+
+def _distances(b: Builder, a: Arguments) -> Term:
+    apart = s.unsqueeze(b, a.x1, a.x1.ndim - 1) - s.unsqueeze(b, a.x2, a.x2.ndim - 2)
+    return norms.vector_norm(b, apart, a.p, (apart.ndim - 1,), keepdims=False)
+
+
+def _pair_distances(b: Builder, a: Arguments) -> Term:
+    rows, columns = np.triu_indices(a.input.shape[0], 1)
+    apart = b("take", a.input, b.literal(rows), axis=0)
+    apart = apart - b("take", a.input, b.literal(columns), axis=0)
+    return norms.vector_norm(b, apart, a.p, (1,), keepdims=False)
+
+
+def _vecdot(b: Builder, a: Arguments) -> Term:
+    x = b("conj", a.x) if a.x.kind is Kind.COMPLEX else a.x
+    product = x * a.y
+    return b("sum", product, axes=(s.axis_of(b, a.dim, product.ndim),), keepdims=False)
+
+
+def _transform(*, inverse: bool) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        return fourier.transform(b, a.input, [(a.dim, a.n)], a.norm, inverse=inverse)
+
+    return rule
+
+
+def _axes(b: Builder, a: Arguments) -> list[tuple[int, int | None]]:
+    x = a.input
+    sizes: list[int | None] = [] if a.s is None else list(s.integers(b, a.s))
+    if a.dim is None:
+        axes = list(range(x.ndim))[-len(sizes) :] if sizes else list(range(x.ndim))
+    else:
+        axes = [s.axis_of(b, axis, x.ndim) for axis in s.integers(b, a.dim)]
+    return list(zip(axes, sizes or [None] * len(axes), strict=True))
+
+
+def _transforms(*, inverse: bool) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        return fourier.transform(b, a.input, _axes(b, a), a.norm, inverse=inverse)
+
+    return rule
+
+
+def _shifted(*, inverse: bool) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        x = a.input
+        for axis in s.axes_of(b, a.dim, x.ndim):
+            half = x.shape[axis] // 2
+            x = b("roll", x, axis=axis, shift=-half if inverse else half)
+        return x
+
+    return rule
+
+
+def _frequencies(b: Builder, a: Arguments) -> Term:
+    places = (np.arange(a.n) + a.n // 2) % a.n - a.n // 2
+    return s.as_kind(b, b.literal(places), Kind.FLOAT) / (a.n * float(a.d))
+
+
+def _half_frequencies(b: Builder, a: Arguments) -> Term:
+    return s.as_kind(b, b("iota", size=a.n // 2 + 1), Kind.FLOAT) / (a.n * float(a.d))
+
+
+def _stft(b: Builder, a: Arguments) -> Term:
+    if not a.return_complex:
+        raise NotLoweredError("pairs of real numbers")
+    how = fourier.Frames(
+        size=a.n_fft,
+        step=a.n_fft // 4 if a.hop_length is None else a.hop_length,
+        centre=a.center,
+        pad_mode=a.pad_mode,
+        onesided=a.input.kind is not Kind.COMPLEX if a.onesided is None else a.onesided,
+        normalized=bool(a.normalized),
+    )
+    width = a.n_fft if a.win_length is None else a.win_length
+    window = a.window
+    if window is None and width != a.n_fft:
+        window = s.filled(b, (width,), 1.0, Kind.FLOAT)
+    return fourier.short_time(b, a.input, window, how)
+
+
+def _chain(b: Builder, a: Arguments) -> Term:
+    matrices = a.tensors[0] if isinstance(a.tensors[0], tuple | list) else a.tensors
+    result = matrices[0]
+    for each in matrices[1:]:
+        result = matmul(b, result, each)
+    return result
+
+
+def _block_diagonal(b: Builder, a: Arguments) -> Term:
+    parts = [s.reshape(b, x, (1,) * (2 - x.ndim) + x.shape) for x in a.tensors]
+    columns, start, result = sum(x.shape[1] for x in parts), 0, []
+    for x in parts:
+        widths = ((0, 0), (start, columns - start - x.shape[1]))
+        result.append(b("pad", x, widths=widths, mode="constant", value=0))
+        start += x.shape[1]
+    return b("concat", *result, axis=0)
+
+
+def _sign_and_log(b: Builder, a: Arguments) -> Result:
+    return b.many("sign_determinant", a.input)
+
+
+_FFT = "input, n=None, dim=-1, norm=None"
+_FFT2 = "input, s=None, dim=(-2, -1), norm=None"
+_FFTN = "input, s=None, dim=None, norm=None"
+
+ROWS: tuple[Row, ...] = (
+    row(
+        "matmul .matmul .__matmul__ mm .mm bmm .bmm mv .mv dot .dot linalg.matmul",
+        "input, other",
+        lambda b, a: matmul(b, a.input, a.other),
+    ),
+    row(".__rmatmul__", "input, other", lambda b, a: matmul(b, a.other, a.input)),
+    row(
+        "inner .inner",
+        "input, other",
+        lambda b, a: (
+            a.input * a.other
+            if not a.input.ndim or not a.other.ndim
+            else tensordot(b, a.input, a.other, [-1], [-1])
+        ),
+    ),
+    row("vdot", "input, other", lambda b, a: matmul(b, b("conj", a.input), a.other)),
+    row("addmm .addmm .addmm_", "input, mat1, mat2, *, beta=1, alpha=1", _added("mat1", "mat2")),
+    row("addmv .addmv", "input, mat, vec, *, beta=1, alpha=1", _added("mat", "vec")),
+    row(
+        "baddbmm .baddbmm .baddbmm_ addbmm .addbmm",
+        "input, batch1, batch2, *, beta=1, alpha=1",
+        _added("batch1", "batch2"),
+    ),
+    row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
+    row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
+    row("einsum functional.einsum", "equation, *operands", _einsum),
+    row("tensordot", "a, b, dims=2", _tensordot),
+    row("kron .kron", "input, other", _kron),
+    row("cross .cross linalg.cross", "input, other, dim=None", _cross),
+    row("trace .trace", "input", _trace),
+    row("chain_matmul linalg.multi_dot", "*tensors", _chain),
+    row("block_diag", "*tensors", _block_diagonal),
+    row("matrix_power .matrix_power linalg.matrix_power", "input, n", _matrix_power),
+    row("inverse .inverse linalg.inv", "input", lambda b, a: b("inverse", a.input)),
+    row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),
+    row("slogdet .slogdet linalg.slogdet", "input", _sign_and_log),
+    row("logdet .logdet", "input", lambda b, a: b.many("sign_determinant", a.input)[1]),
+    row("linalg.solve", "A, B, *, left=True", _solve),
+    row("linalg.solve_triangular", "A, B, *, upper, left=True, unitriangular=False", _triangular),
+    row("linalg.cholesky cholesky .cholesky", "input, upper=False", _cholesky),
+    row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
+    row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
+    row("linalg.vecdot", "x, y, dim=-1", _vecdot),
+    row("cdist", "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'", _distances),
+    row("pdist F.pdist", "input, p=2.0", _pair_distances),
+    row("fft.fft", _FFT, _transform(inverse=False)),
+    row("fft.ifft", _FFT, _transform(inverse=True)),
+    row("fft.fft2", _FFT2, _transforms(inverse=False)),
+    row("fft.ifft2", _FFT2, _transforms(inverse=True)),
+    row("fft.fftn", _FFTN, _transforms(inverse=False)),
+    row("fft.ifftn", _FFTN, _transforms(inverse=True)),
+    row("fft.rfft", _FFT, lambda b, a: fourier.real(b, a.input, [(a.dim, a.n)], a.norm)),
+    row("fft.irfft", _FFT, lambda b, a: fourier.real_inverse(b, a.input, [(a.dim, a.n)], a.norm)),
+    row("fft.rfft2", _FFT2, lambda b, a: fourier.real(b, a.input, _axes(b, a), a.norm)),
+    row("fft.irfft2", _FFT2, lambda b, a: fourier.real_inverse(b, a.input, _axes(b, a), a.norm)),
+    row("fft.rfftn", _FFTN, lambda b, a: fourier.real(b, a.input, _axes(b, a), a.norm)),
+    row("fft.irfftn", _FFTN, lambda b, a: fourier.real_inverse(b, a.input, _axes(b, a), a.norm)),
+    row("fft.fftshift", "input, dim=None", _shifted(inverse=False)),
+    row("fft.ifftshift", "input, dim=None", _shifted(inverse=True)),
+    row(
+        "fft.fftfreq",
+        "n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False",
+        _frequencies,
+    ),
+    row(
+        "fft.rfftfreq",
+        "n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False",
+        _half_frequencies,
+    ),
+    row(
+        "stft .stft",
+        "input, n_fft, hop_length=None, win_length=None, window=None, center=True, "
+        "pad_mode='reflect', normalized=False, onesided=None, return_complex=None, "
+        "align_to_window=None",
+        _stft,
+    ),
+)

@@ -1,0 +1,257 @@
+"""Losses and distances of torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import losses as loss
+from padiff.program.lowering.composites import norms
+from padiff.program.lowering.composites import shaping as s
+from padiff.program.lowering.composites.activations import log_sigmoid
+from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.primitives import broadcast
+
+__all__ = ["ROWS"]
+
+
+def _reduction(a: Arguments) -> str:
+    if a.size_average is not None or a.reduce is not None:
+        raise NotLoweredError("size_average and reduce")
+    return str(a.reduction)
+
+
+def _classes(a: Arguments, x: Term, smoothing: float = 0.0) -> loss.CrossEntropy:
+    return loss.CrossEntropy(
+        weight=a.weight,
+        ignore=a.ignore_index,
+        reduction=_reduction(a),
+        smoothing=smoothing,
+        axis=0 if x.ndim == 1 else 1,
+    )
+
+
+def _cross_entropy(b: Builder, a: Arguments) -> Term:
+    how = _classes(a, a.input, a.label_smoothing)
+    return loss.cross_entropy(b, a.input, a.target, how)
+
+
+def _nll(b: Builder, a: Arguments) -> Term:
+    return loss.negative_log_likelihood(b, a.input, a.target, _classes(a, a.input))
+
+
+def _elementwise(function: Any) -> Rule:
+    """Reduce a function of input and target."""
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        x = function(b, a)
+        weight = getattr(a, "weight", None)
+        return loss.reduced(b, x if weight is None else x * weight, _reduction(a))
+
+    return rule
+
+
+def _squares(_b: Builder, a: Arguments) -> Term:
+    apart = a.input - a.target
+    return apart * apart
+
+
+def _divergence(b: Builder, a: Arguments) -> Term:
+    if a.log_target:
+        x = b("exp", a.target) * (a.target - a.input)
+    else:
+        own = b("where", b("equal", a.target, 0.0), 0.0, a.target * b("log", a.target))
+        x = own - a.target * a.input
+    if a.reduction == "batchmean":
+        total = b("sum", x, axes=tuple(range(x.ndim)), keepdims=False)
+        return total / float(x.shape[0])
+    return loss.reduced(b, x, _reduction(a))
+
+
+def _poisson(b: Builder, a: Arguments) -> Term:
+    x, target = a.input, a.target
+    result = b("exp", x) - target * x if a.log_input else x - target * b("log", x + float(a.eps))
+    if a.full:
+        more = target * b("log", target) - target + b("log", target * (2 * math.pi)) * 0.5
+        result = result + b("where", target <= 1.0, 0.0, more)
+    return loss.reduced(b, result, _reduction(a))
+
+
+def _gaussian(b: Builder, a: Arguments) -> Term:
+    var = b("maximum", b.term(a.var), float(a.eps))
+    if var.shape not in {a.input.shape, ()}:
+        var = s.unsqueeze(b, var, -1) if var.shape == a.input.shape[:-1] else var
+    apart = a.input - a.target
+    result = (b("log", var) + apart * apart / var) * 0.5
+    if a.full:
+        result = result + 0.5 * math.log(2 * math.pi)
+    return loss.reduced(b, result, str(a.reduction))
+
+
+def _margin(b: Builder, a: Arguments) -> Term:
+    x = b("maximum", -a.target * (a.input1 - a.input2) + float(a.margin), 0.0)
+    return loss.reduced(b, x, _reduction(a))
+
+
+def _hinge(b: Builder, a: Arguments) -> Term:
+    near = b("where", b("equal", a.target, 1), a.input, 0.0)
+    far = b("maximum", float(a.margin) - a.input, 0.0)
+    x = near + b("where", b("equal", a.target, -1), far, 0.0)
+    return loss.reduced(b, x, _reduction(a))
+
+
+def _soft_margin(b: Builder, a: Arguments) -> Term:
+    return b("softplus", -(a.target * a.input))
+
+
+def _distance(b: Builder, x: Term, y: Term, order: float, epsilon: float) -> Term:
+    apart = x - y + float(epsilon)
+    return norms.vector_norm(b, apart, order, (apart.ndim - 1,), keepdims=False)
+
+
+def _pairwise(b: Builder, a: Arguments) -> Term:
+    apart = a.x1 - a.x2 + float(a.eps)
+    return norms.vector_norm(b, apart, a.p, (apart.ndim - 1,), keepdims=bool(a.keepdim))
+
+
+def _triplet(b: Builder, a: Arguments) -> Term:
+    near = _distance(b, a.anchor, a.positive, a.p, a.eps)
+    far = _distance(b, a.anchor, a.negative, a.p, a.eps)
+    if a.swap:
+        far = b("minimum", far, _distance(b, a.positive, a.negative, a.p, a.eps))
+    x = b("maximum", near - far + float(a.margin), 0.0)
+    return loss.reduced(b, x, _reduction(a))
+
+
+def _cosine(b: Builder, x: Term, y: Term, axis: int, epsilon: float) -> Term:
+    shape = broadcast(x.shape, y.shape)
+    x, y, axis = s.expand(b, x, shape), s.expand(b, y, shape), s.axis_of(b, axis, len(shape))
+    sizes = [
+        b("maximum", norms.vector_norm(b, each, 2, (axis,), keepdims=True), float(epsilon))
+        for each in (x, y)
+    ]
+    return b("sum", (x / sizes[0]) * (y / sizes[1]), axes=(axis,), keepdims=False)
+
+
+def _cosine_embedding(b: Builder, a: Arguments) -> Term:
+    x, y = a.input1, a.input2
+    axis = x.ndim - 1
+    product = b("sum", x * y, axes=(axis,), keepdims=False)
+    squares = [b("sum", each * each, axes=(axis,), keepdims=False) + 1e-12 for each in (x, y)]
+    cosine = product / b("sqrt", squares[0] * squares[1])
+    near = b("where", b("equal", a.target, 1), 1.0 - cosine, 0.0)
+    far = b("maximum", cosine - float(a.margin), 0.0)
+    return loss.reduced(b, near + b("where", b("equal", a.target, -1), far, 0.0), _reduction(a))
+
+
+def _multilabel_soft(b: Builder, a: Arguments) -> Term:
+    x = -(a.target * log_sigmoid(b, a.input) + (1.0 - a.target) * log_sigmoid(b, -a.input))
+    x = x if a.weight is None else x * a.weight
+    return loss.reduced(b, s.mean(b, x, (x.ndim - 1,), keepdims=False), _reduction(a))
+
+
+def _multi_margin(b: Builder, a: Arguments) -> Term:
+    x = a.input if a.input.ndim > 1 else s.reshape(b, a.input, (1, -1))
+    target = s.reshape(b, a.target, (-1, 1))
+    own = b("gather", x, target, axis=1)
+    beyond = b("maximum", x - own + float(a.margin), 0.0)
+    if a.p == 2:  # noqa: PLR2004
+        beyond = beyond * beyond
+    if a.weight is not None:
+        beyond = beyond * b("take", a.weight, target, axis=0)
+    others = b("equal", s.positions(b, x.shape[1], 2, 1), target)
+    beyond = b("where", others, 0.0, beyond)
+    result = b("sum", beyond, axes=(1,), keepdims=False) / float(x.shape[1])
+    if a.input.ndim == 1:
+        result = s.reshape(b, result, ())
+    return loss.reduced(b, result, _reduction(a))
+
+
+_OLD = "size_average=None, reduce=None, reduction='mean'"
+
+ROWS: tuple[Row, ...] = (
+    row(
+        "F.cross_entropy",
+        "input, target, weight=None, size_average=None, ignore_index=-100, "
+        "reduce=None, reduction='mean', label_smoothing=0.0",
+        _cross_entropy,
+    ),
+    row(
+        "F.nll_loss",
+        "input, target, weight=None, size_average=None, ignore_index=-100, "
+        "reduce=None, reduction='mean'",
+        _nll,
+    ),
+    row("F.mse_loss", f"input, target, {_OLD}, weight=None", _elementwise(_squares)),
+    row(
+        "F.l1_loss",
+        f"input, target, {_OLD}, weight=None",
+        _elementwise(lambda b, a: b("abs", a.input - a.target)),
+    ),
+    row(
+        "F.smooth_l1_loss",
+        f"input, target, {_OLD}, beta=1.0",
+        lambda b, a: loss.smooth_l1(b, a.input, a.target, a.beta, _reduction(a)),
+    ),
+    row(
+        "F.huber_loss",
+        "input, target, reduction='mean', delta=1.0, weight=None",
+        lambda b, a: loss.huber(b, a.input, a.target, a.delta, a.reduction),
+    ),
+    row(
+        "F.binary_cross_entropy",
+        "input, target, weight=None, size_average=None, reduce=None, reduction='mean'",
+        lambda b, a: loss.binary_cross_entropy(b, a.input, a.target, a.weight, _reduction(a)),
+    ),
+    row(
+        "F.binary_cross_entropy_with_logits",
+        "input, target, weight=None, size_average=None, "
+        "reduce=None, reduction='mean', pos_weight=None",
+        lambda b, a: loss.binary_cross_entropy_with_logits(
+            b, a.input, a.target, (a.weight, a.pos_weight), _reduction(a)
+        ),
+    ),
+    row("F.kl_div", f"input, target, {_OLD}, log_target=False", _divergence),
+    row(
+        "F.poisson_nll_loss",
+        "input, target, log_input=True, full=False, size_average=None, "
+        "eps=1e-08, reduce=None, reduction='mean'",
+        _poisson,
+    ),
+    row(
+        "F.gaussian_nll_loss",
+        "input, target, var, full=False, eps=1e-06, reduction='mean'",
+        _gaussian,
+    ),
+    row("F.margin_ranking_loss", "input1, input2, target, margin=0, " + _OLD, _margin),
+    row("F.hinge_embedding_loss", "input, target, margin=1.0, " + _OLD, _hinge),
+    row("F.soft_margin_loss", f"input, target, {_OLD}", _elementwise(_soft_margin)),
+    row(
+        "F.multilabel_soft_margin_loss",
+        "input, target, weight=None, size_average=None, reduce=None, reduction='mean'",
+        _multilabel_soft,
+    ),
+    row(
+        "F.multi_margin_loss",
+        "input, target, p=1, margin=1.0, weight=None, size_average=None, "
+        "reduce=None, reduction='mean'",
+        _multi_margin,
+    ),
+    row(
+        "F.triplet_margin_loss",
+        "anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, " + _OLD,
+        _triplet,
+    ),
+    row("F.cosine_embedding_loss", "input1, input2, target, margin=0, " + _OLD, _cosine_embedding),
+    row(
+        "F.cosine_similarity cosine_similarity",
+        "x1, x2, dim=1, eps=1e-08",
+        lambda b, a: _cosine(b, a.x1, a.x2, a.dim, a.eps),
+    ),
+    row(
+        "F.pairwise_distance pairwise_distance",
+        "x1, x2, p=2.0, eps=1e-06, keepdim=False",
+        _pairwise,
+    ),
+)
