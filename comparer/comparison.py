@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, open_dump
+from padiff.dumpfile import CompareError, ConfigError, Dump, DumpError, Phase, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
-from padiff.pairing import pair
+from padiff.pairing import RunPartners, pair
 
 from .causes.budget import Budget
 from .causes.callfacts import add_call_facts
@@ -69,6 +69,7 @@ class _Run:
     """What all steps of one comparison share."""
 
     training: TrainingJudge
+    partners: RunPartners
     fed: Fed
     budget: Budget
     """For the searches for causes, of the first step first."""
@@ -115,7 +116,8 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
-    run = _Run(training=training, fed=fed, budget=Budget())
+    partners = _partners_of(known, found, common, settings)
+    run = _Run(training=training, partners=partners, fed=fed, budget=Budget())
     results: list[_StepResult] = []
     for place in common:
         if results:
@@ -236,7 +238,7 @@ def _compare_files(
     before: Callable[[], tuple[StepFile, StepFile] | None],
 ) -> _StepResult:
     settings = run.training.settings
-    pairing = _pair_files(known, found, settings)
+    pairing = _pair_files(known, found, settings, run.partners)
 
     def release() -> None:
         known.release_pages()
@@ -344,13 +346,31 @@ def _excuse(
     return judgement
 
 
-def _pair_files(known: StepFile, found: StepFile, settings: CompareSettings) -> Pairing:
+def _partners_of(
+    known: Dump, found: Dump, common: Sequence[tuple[int, int]], settings: CompareSettings
+) -> RunPartners:
+    """Learn the partners from the first step of each rank, where that was not asked for."""
+    partners = RunPartners()
+    every = replace(settings, steps=None, ranks=None)
+    both = _places(known, every) & _places(found, every)
+    firsts = {rank: min(step for step, other in both if other == rank) for _, rank in common}
+    for place in sorted((step, rank) for rank, step in firsts.items()):
+        if place in common:
+            continue
+        with suppress(DumpError), known.open(*place) as one, found.open(*place, like=one) as two:
+            pair(one, two, map_file=settings.map_file, run=partners, explains_unmatched=False)
+    return partners
+
+
+def _pair_files(
+    known: StepFile, found: StepFile, settings: CompareSettings, partners: RunPartners
+) -> Pairing:
     """Pair what the settings select.
 
     Raises:
         CompareError: Nothing has a counterpart.
     """
-    whole = pair(known, found, map_file=settings.map_file)
+    whole = pair(known, found, map_file=settings.map_file, run=partners)
     if not whole.records and (known.index.records or found.index.records):
         place = name_of_place((known.index.step, known.index.rank))
         raise CompareError(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
+    from .run import RunPartners
     from .side import Side, rows_of
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .weights.carry import carry
@@ -45,6 +46,7 @@ __all__ = [
     "Pairing",
     "RecordPair",
     "Rule",
+    "RunPartners",
     "Side",
     "SideName",
     "UnmatchedRecord",
@@ -78,6 +80,7 @@ _HOMES = {
     "Pairing": "result",
     "RecordPair": "result",
     "Rule": "rule",
+    "RunPartners": "run",
     "Side": "side",
     "SideName": "result",
     "UnmatchedRecord": "result",

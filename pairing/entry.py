@@ -12,6 +12,7 @@ from .weights.class_rule import registered_classes
 
 if TYPE_CHECKING:
     from .result import Pairing
+    from .run import RunPartners
     from .side import Side
 
 __all__ = ["pair"]
@@ -23,6 +24,7 @@ def pair(
     *,
     map_file: MapFile | None = None,
     explains_unmatched: bool = True,
+    run: RunPartners | None = None,
 ) -> Pairing:
     """Find what of the candidate should equal what of the reference.
 
@@ -32,6 +34,7 @@ def pair(
         map_file: What the user decided; it goes before everything else.
         explains_unmatched: Whether records without a pair are listed, each with the reason. It is
             looked for in their elements, which takes long where two runs have little in common.
+        run: What other steps and ranks of the same two runs say of partners; learns from these.
 
     Returns:
         Every record of both sides, paired or with the reason why not. Deterministic; the
@@ -48,4 +51,6 @@ def pair(
             return equal
         from .stages import pair_by_stages  # noqa: PLC0415 -- four fifths of this package
 
-        return pair_by_stages(reference, candidate, chosen, explains_unmatched=explains_unmatched)
+        return pair_by_stages(
+            reference, candidate, chosen, run, explains_unmatched=explains_unmatched
+        )

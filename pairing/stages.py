@@ -13,6 +13,7 @@ from .calls.modules import pair_modules
 from .calls.onesided import hidden_by_weights, stack_notes
 from .calls.proof import Proofs
 from .calls.wholes import pair_wholes
+from .learning import doubts_of, known_alignment, prepare, remember
 from .maps.mapeffects import (
     hidden_calls,
     ignored_records,
@@ -22,6 +23,7 @@ from .maps.mapeffects import (
 )
 from .maps.mapped import apply_map
 from .result import Pairing, RecordPair, SideName, UnmatchedRecord
+from .run import Alignment, RunPartners
 from .structure import certain, identity, is_same_by_name, is_same_structure
 from .tensors.batches import with_batches
 from .tensors.layout import with_layouts
@@ -31,6 +33,7 @@ from .view import View, view_of
 from .weights.copies import with_copies
 from .weights.folded import find_folds, without_folded
 from .weights.owned import pair_owned
+from .weights.plan import plan_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +47,12 @@ __all__ = ["pair_by_stages"]
 
 
 def pair_by_stages(
-    reference: Side, candidate: Side, map_file: MapFile, *, explains_unmatched: bool = True
+    reference: Side,
+    candidate: Side,
+    map_file: MapFile,
+    run: RunPartners | None = None,
+    *,
+    explains_unmatched: bool = True,
 ) -> Pairing:
     """Pair as ``pair`` does, looking for all that there might be."""
     indices = reference.index, candidate.index
@@ -54,17 +62,17 @@ def pair_by_stages(
         view_of(reference, SideName.REFERENCE, hidden_calls(indices[0], mapped, 0) | made[0]),
         view_of(candidate, SideName.CANDIDATE, hidden_calls(indices[1], mapped, 1) | made[1]),
     )
-    calls, partners, proofs = _aligned(views, mapped.pairs)
-    owned = pair_owned(views[0], views[1], partners, map_file)
-    is_wider = pair_wholes(views, calls, owned.pairs)
-    hidden = (
-        hidden_by_weights(views[0], views[1], calls.ahead, owned.pairs),
-        hidden_by_weights(views[1], views[0], calls.back, owned.pairs),
-    )
-    if any(hidden):
-        pair_around(*views, calls, hidden)
-    if any(hidden) or is_wider:
-        partners, proofs = rate(*views, _modules_of(views, calls, mapped.pairs), calls)
+    run = RunPartners() if run is None else run
+    known = known_alignment(run, views)
+    doubts = () if known is None else doubts_of(known, views)
+    if known is None:
+        prepare(run, views)
+        aligned = _align(views, mapped.pairs, map_file)
+        remember(run, views, aligned)
+    else:
+        aligned = known.alignment
+    calls, partners, hidden = aligned.calls, aligned.modules, aligned.hidden
+    owned = pair_owned(*views, aligned.plan)
     owned = with_copies(views, calls, owned)
     folds = find_folds(views, calls, owned)
     ends = absorbed(views, calls, folds, owned.pairs)
@@ -92,12 +100,31 @@ def pair_by_stages(
         )
     return Pairing(
         modules=partners,
-        calls=tuple(rate_calls(*views, calls, partners, proofs)),
+        calls=tuple(rate_calls(*views, calls, partners, aligned.proofs)),
         records=tuple(records),
         unmatched=unmatched,
         same_structure=is_same_structure(*views),
-        notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks))),
+        notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks, *doubts))),
     )
+
+
+def _align(
+    views: tuple[View, View], fixed: Sequence[tuple[int, int]], map_file: MapFile
+) -> Alignment:
+    """Find the partners of calls, modules and weights."""
+    calls, partners, proofs = _aligned(views, fixed)
+    plan = plan_weights(views[0].side, views[1].side, modules=partners, map_file=map_file)
+    weights = pair_owned(*views, plan).pairs
+    is_wider = pair_wholes(views, calls, weights)
+    hidden = (
+        hidden_by_weights(views[0], views[1], calls.ahead, weights),
+        hidden_by_weights(views[1], views[0], calls.back, weights),
+    )
+    if any(hidden):
+        pair_around(*views, calls, hidden)
+    if any(hidden) or is_wider:
+        partners, proofs = rate(*views, _modules_of(views, calls, fixed), calls)
+    return Alignment(calls=calls, modules=partners, proofs=proofs, hidden=hidden, plan=plan)
 
 
 def _joined_or_stray(

@@ -57,8 +57,10 @@ PASSED_ON = 2.0
 """How much more than what an update is made of the update itself may be off, relatively: a moment
 over the root of the other, each off by as much, is off by 1.5."""
 
-DRIFT_FACTOR = 4.0
-"""How much more than its weights a module's outputs and gradients may be apart."""
+DRIFT_FACTOR = 8.0
+"""How much more than its weights a module's outputs and gradients may be apart: an element's
+distance is multiplied by the input. Of 1e8 normalised inputs the largest is sqrt(2 ln 1e8) = 6;
+measured are 3.6 at width 384."""
 
 DRIFTED = "within what rounding in earlier updates explains"
 NOISE = "differs only where the gradient is rounding noise, which the optimizer scales up"
@@ -74,8 +76,8 @@ class TrainingJudge:
     _accepted: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
     """Digests of pairs that matched after an update."""
     _variances: RunningVariance = field(default_factory=RunningVariance)
-    _drift: float = 1.0
-    """How much farther than the default tolerance weights are apart by rounding alone."""
+    _drift: float = 0.0
+    """How far weights are apart by rounding alone, in default tolerances."""
 
     def settle(
         self, judgement: Judgement, pairing: Pairing, reference: StepFile, candidate: StepFile
@@ -177,7 +179,7 @@ def _open_address(judged: JudgedPair) -> Address | None:
 def _within(judged: JudgedPair, drift: float) -> JudgedPair:
     """Let pass what rounding in earlier updates explains; rates and updates it does not."""
     end, metrics, tolerance = judged.reference, judged.metrics, judged.tolerance
-    if judged.verdict is not Verdict.DIVERGED or drift <= 1 or end is None or tolerance is None:
+    if judged.verdict is not Verdict.DIVERGED or end is None or tolerance is None:
         return judged
     is_own = end.address.role in (Role.LR, Role.WEIGHT)
     if is_own or metrics is None or metrics.needed_atol is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
-__all__ = ["distinct_weights", "told_by_next", "told_by_outputs", "weight_numbers"]
+__all__ = ["content_of", "distinct_weights", "told_by_next", "told_by_outputs", "weight_numbers"]
 
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -143,11 +143,12 @@ def _key(view: View, call: int) -> Hashable | None:
     """Give a key of the weights' content that no layout changes; None where it says nothing."""
     module = view.calls[call].module
     if module not in view.contents:
-        view.contents[module] = _content(view, module)
+        view.contents[module] = content_of(view, module)
     return view.contents[module]
 
 
-def _content(view: View, module: int) -> Hashable | None:
+def content_of(view: View, module: int) -> tuple[int, float, float] | None:
+    """Return the size and the limits of all weights in and below a module; None of constants."""
     size, low, high = 0, inf, -inf
     for info in distinct_weights(view, module):
         statistics = None if info.value is None else view.values[info.value].statistics

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.followers import follow, followers_of, one_sided
-from padiff.pairing.result import Absence, ModulePair, RecordPair, SideName, UnmatchedRecord
-
-from .plan import plan_weights
+from padiff.pairing.result import Absence, RecordPair, SideName, UnmatchedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.pairing.maps.mapfile import MapFile
     from padiff.pairing.view import View
 
-    from .weight_plan import WeightPair
+    from .weight_plan import WeightPair, WeightPlan
 
 __all__ = ["Owned", "pair_owned"]
 
@@ -31,18 +28,12 @@ class Owned:
     notes: tuple[str, ...]
 
 
-def pair_owned(
-    reference: View,
-    candidate: View,
-    modules: Sequence[ModulePair],
-    map_file: MapFile | None = None,
-) -> Owned:
-    """Pair all records that belong to modules.
+def pair_owned(reference: View, candidate: View, plan: WeightPlan) -> Owned:
+    """Pair all records that belong to modules, by the plan of their weights.
 
     What belongs to a weight (its gradient, what is left of it after the update, what the optimizer
     keeps for it) follows it, rule included.
     """
-    plan = plan_weights(reference.side, candidate.side, modules=modules, map_file=map_file)
     sides = followers_of(reference), followers_of(candidate)
     pairs: list[RecordPair] = []
     for made in _pairs(plan.pairs):

@@ -20,7 +20,7 @@ from padiff.pairing.structure import certain, identity, is_same_by_name
 from padiff.pairing.view import view_of
 from padiff.pairing.weights.equal import plan_equal
 from padiff.pairing.weights.owned import pair_owned
-from padiff.pairing.weights.plan import plan_by_search
+from padiff.pairing.weights.plan import plan_by_search, plan_weights
 from tests.support import treegen
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def test_rating_equal_trees_finds_no_doubt(seed: int, change: str, *, is_rich: b
 def test_no_call_of_equal_trees_is_hidden_by_weights(seed: int, change: str) -> None:
     views = equal_trees(seed, change, is_rich=True)
     calls, modules = identity(views[0])
-    owned = pair_owned(*views, certain(modules))
+    plan = plan_weights(views[0].side, views[1].side, modules=certain(modules))
+    owned = pair_owned(*views, plan)
 
     assert hidden_by_weights(*views, calls.ahead, owned.pairs) == {}
     assert hidden_by_weights(views[1], views[0], calls.back, owned.pairs) == {}
