@@ -160,7 +160,9 @@ class PadiffCompare:
             from padiff.comparer.report.terminal import render  # noqa: PLC0415
 
             text = render_to_text(lambda console: render(result, console))
-            pytest.fail(f"the model diverges from {str(baseline)!r}\n{text}", pytrace=False)
+            is_bad = result.verdict is Verdict.DIVERGED
+            said = "the model diverges from" if is_bad else "nothing decides about the model and"
+            pytest.fail(f"{said} {str(baseline)!r}\n{text}", pytrace=False)
         return result
 
 

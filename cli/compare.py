@@ -9,6 +9,7 @@ import click
 
 from .arrays import as_dumps
 from .drawing import drawing_options
+from .exitcodes import exit_code_of
 from .formats import Format, Wanted, file_options
 from .judging import judging_options
 from .selecting import selecting_options
@@ -69,9 +70,10 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     """Find where the dump CANDIDATE first diverges from the dump REFERENCE.
 
     Files of named arrays (.npy, .npz, .safetensors) and folders of them compare like dumps. Needs
-    no framework. Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared.
+    no framework. Exit code 0 if they match, 1 if they diverge, 2 if they could not be compared or
+    nothing of the model's result was judged.
     """
-    from padiff.comparer import CompareSettings, Verdict  # noqa: PLC0415 -- after the options
+    from padiff.comparer import CompareSettings  # noqa: PLC0415 -- after the options
     from padiff.comparer import compare as compare_dumps  # noqa: PLC0415
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
@@ -92,7 +94,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
             more = look_closer(known, found, result)
     further = commands_to_look_further(result, click.get_current_context())
     wanted.write(lambda: _parts(result, more), lambda: drawing.text(result) + further, quiet=quiet)
-    return 0 if result.verdict is Verdict.MATCH else 1
+    return exit_code_of(result.verdict)
 
 
 def _parts(result: Comparison, more: Details | None) -> ReportParts:

@@ -46,10 +46,11 @@ def judge(
             raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
     from padiff.comparer.judging.rejudge import rejudge  # noqa: PLC0415 -- after the options
 
-    result = rejudge(_read(report), atol=atol, rtol=rtol)
+    data = _read(report)
+    result = rejudge(data, atol=atol, rtol=rtol)
     if not quiet:
-        emit(_text(result, max_rows or len(result.pairs)))
-    return 1 if result.reasons else UNDECIDED if result.undecided else 0
+        emit(_verdict(result, data) + _text(result, max_rows or len(result.pairs)))
+    return 1 if result.reasons else UNDECIDED if result.undecided or result.open else 0
 
 
 def _read(path: Path) -> JSON:
@@ -63,8 +64,8 @@ def _read(path: Path) -> JSON:
 def _text(result: Rejudgement, limit: int) -> str:
     from padiff.comparer.judging.rejudge import Outcome  # noqa: PLC0415
 
-    lines = [_verdict(result)]
-    lines += [f"  {printable(line)}" for line in (*result.reasons, *result.notes)]
+    why = result.reasons or result.open
+    lines = [f"  {printable(line)}" for line in (*why, *result.notes)]
     shown = result.diverged
     for pair in shown[:limit]:
         ways = [("--atol", pair.needed_atol), ("--rtol", pair.needed_rtol)]
@@ -80,12 +81,19 @@ def _text(result: Rejudgement, limit: int) -> str:
         lines.append(f"    {printable(pair.name)}  {how}: {pair.why}")
     if len(others) > limit:
         lines.append(f"    ... {len(others) - limit} more (--max-rows 0 lists all)")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _verdict(result: Rejudgement) -> str:
-    if result.reasons:
-        return "DIVERGED"
-    if result.undecided:
-        return f"UNDECIDED: compare the dumps for {len(result.undecided)} of the records"
-    return "MATCH: all judged records agree"
+def _verdict(result: Rejudgement, report: JSON) -> str:
+    from padiff.comparer.report.fields import Fields  # noqa: PLC0415 -- after the options
+    from padiff.comparer.report.headline import verdict_line  # noqa: PLC0415
+    from padiff.comparer.report.json_scope import read_scope  # noqa: PLC0415
+    from padiff.comparer.result import Verdict  # noqa: PLC0415
+
+    if result.undecided and not result.reasons:
+        return f"UNDECIDED: compare the dumps for {len(result.undecided)} of the records\n"
+    is_open = not result.reasons and result.open
+    verdict = Verdict.DIVERGED if result.reasons else Verdict.MATCH
+    scope = read_scope(Fields(report, "report"))
+    line = verdict_line(Verdict.INCONCLUSIVE if is_open else verdict, scope)
+    return f"{printable(line)}\n"

@@ -11,6 +11,7 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
 from .drawing import drawing_options
+from .exitcodes import exit_code_of
 from .formats import Format, Wanted, file_options
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def report(
 
     wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
     wanted.write(lambda: dict(data), (lambda: drawing.text(rebuild(data))) if wants_text else None)
-    return 0 if found.verdict == "match" else 1
+    return exit_code_of(found.verdict)
 
 
 def _read(path: Path) -> dict[str, JSON]:

@@ -40,8 +40,9 @@ from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
-from .remarks import name_of_place, notes_of_run, notes_of_step, reasons_of_step
-from .result import Comparison, StepComparison, Verdict
+from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
+from .result import Comparison, StepComparison
+from .scope import StepScope, scope_of_run, scope_of_step
 from .settings import CompareSettings
 from .steps import inherit_across
 from .treerows import TreeRows, columns_of
@@ -83,6 +84,7 @@ class _StepResult:
     used_rules: frozenset[int]
     used_allowances: frozenset[str]
     records: int
+    scope: StepScope
 
 
 def compare(
@@ -134,13 +136,16 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         *_one_sided(places),
         *(line for step in steps for line in reasons_of_step(step, settings)),
     ]
+    scope = scope_of_run([result.scope for result in results], settings, known.manifest.settings)
+    verdict, reasons = decide(reasons, scope)
     result = Comparison(
-        verdict=Verdict.DIVERGED if reasons else Verdict.MATCH,
+        verdict=verdict,
         reasons=tuple(reasons),
         reference=known.manifest,
         candidate=found.manifest,
         steps=steps,
         settings=settings.to_json(),
+        scope=scope,
         notes=notes_of_run(
             known,
             found,
@@ -296,6 +301,7 @@ def _result_of_step(
         used_rules=judgement.used_rules,
         used_allowances=judgement.used_allowances,
         records=len(located.pairs),
+        scope=scope_of_step(judgement, known.index),
     )
 
 

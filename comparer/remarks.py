@@ -19,7 +19,7 @@ from .locating.fed import read_fed
 from .locating.masks import mask_notes
 from .locating.moved import moved_notes
 from .locating.nonfinite import nonfinite_notes
-from .result import Coverage, StepComparison, Verdict
+from .result import Coverage, Looked, StepComparison, Verdict
 from .steps import known_notes
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
 
     from .locating.locate import Located
+    from .result import Scope
     from .settings import CompareSettings
 
-__all__ = ["name_of_place", "notes_of_run", "notes_of_step", "reasons_of_step"]
+__all__ = ["decide", "name_of_place", "notes_of_run", "notes_of_step", "reasons_of_step"]
 
 SAME_STRUCTURE_COVERAGE = 1.0
 OTHER_STRUCTURE_COVERAGE = 0.8
@@ -52,6 +53,9 @@ AXES = {
     )
 }
 """What orders of axes are called, by the rule."""
+
+UNRECORDED = "nothing that the model gives was recorded, and no loss"
+"""Why a comparison is inconclusive where there is nothing to judge."""
 
 STALE = "had a gradient before recording began"
 """What the recorder notes of gradients that were not cleared."""
@@ -104,6 +108,21 @@ def _is_given(index: Index, record: RecordInfo) -> bool:
     """Return whether the model itself gives it."""
     is_call = record.call is not None and record.role is Role.OUTPUT
     return is_call and index.calls[record.call or 0].parent is None
+
+
+def decide(reasons: list[str], scope: Scope) -> tuple[Verdict, list[str]]:
+    """Return the verdict on the whole, and why it is no match.
+
+    Args:
+        reasons: Why it diverged.
+        scope: What was looked at.
+    """
+    if reasons:
+        return Verdict.DIVERGED, reasons
+    if scope.looked_at is not Looked.NOTHING:
+        return Verdict.MATCH, []
+    why = [f"an output of the model was not judged: {reason}" for reason in scope.unjudged]
+    return Verdict.INCONCLUSIVE, why or [UNRECORDED]
 
 
 def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str]:

@@ -30,6 +30,8 @@ class Verdict(StrEnum):
     """Only one side has it."""
     SKIPPED = "skipped"
     """Not judged, for a stated reason."""
+    INCONCLUSIVE = "inconclusive"
+    """Of the whole: nothing diverged, and nothing of the model's result was judged."""
 
 
 class Kind(StrEnum):
@@ -54,6 +56,23 @@ class Evidence(StrEnum):
     """Digests: all bits are equal, or not."""
     DESCRIPTION = "description"
     """Shape, dtype and presence."""
+
+
+class Looked(StrEnum):
+    """What a comparison looked at."""
+
+    RESULT = "result"
+    """What the model gives, or the loss, and what stood beside it."""
+    SELECTED = "selected"
+    """What the options selected, which is not the model's result."""
+    RECORDED = "recorded"
+    """What was selected when the dumps were recorded, which is not the model's result."""
+    WEIGHTS = "weights"
+    """Weights and buffers: no call was recorded."""
+    ARRAYS = "arrays"
+    """Arrays with names."""
+    NOTHING = "nothing"
+    """Nothing of the model's result, though nobody left it out."""
 
 
 _PHASES = tuple(Phase)
@@ -327,20 +346,46 @@ class StepComparison:
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a comparison looked at, for its headline."""
+
+    looked_at: Looked
+    selected: tuple[str, ...] = ()
+    """The options that narrowed it, as the command line has them."""
+    unjudged: tuple[str, ...] = ()
+    """Why parts of the model's result were not judged."""
+    by_statistics: bool = False
+    """Whether parts of the result were judged by statistics alone, which prove no match."""
+    is_sampled: bool = False
+    """Whether parts of the result were judged by a sample of their elements."""
+    outputs: int = 0
+    """Tensors of the model's result that were judged, in one step."""
+    losses: int = 0
+    weights: int = 0
+    buffers: int = 0
+    gradients: int = 0
+    """Of weights."""
+    records: int = 0
+    """All that got a verdict, of all steps."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """The whole result of comparing two dumps."""
 
     verdict: Verdict
-    """``match`` or ``diverged``."""
+    """``match``, ``diverged`` or ``inconclusive``."""
     reasons: tuple[str, ...]
-    """Why it diverged, one line each; empty on a match."""
+    """Why it diverged or is inconclusive, one line each; empty on a match."""
     reference: Manifest
     candidate: Manifest
     steps: tuple[StepComparison, ...]
     settings: Mapping[str, JSON]
     """The options that decided the verdicts."""
     notes: tuple[str, ...] = ()
+    scope: Scope = Scope(looked_at=Looked.RESULT)
+    """What was looked at."""
 
     def __bool__(self) -> bool:
         """Return whether the dumps match, so that ``assert compare(...)`` fails if they do not."""

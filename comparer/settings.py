@@ -103,6 +103,17 @@ class CompareSettings:
         """Return whether elements are judged by the user's atol and rtol and nothing is added."""
         return self.atol is not None and self.rtol is not None
 
+    def selection(self) -> tuple[str, ...]:
+        """Return the options that select what is compared, as the command line has them."""
+        options = (
+            ("step", self.steps),
+            ("rank", self.ranks),
+            ("phase", self.phases),
+            ("include", self.include),
+            ("exclude", self.exclude),
+        )
+        return tuple(f"--{name} {value}" for name, values in options for value in values or ())
+
     @property
     def allowed_share(self) -> float:
         """Give the share of a record's elements that may disagree."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Evidence, Tolerance
+from padiff.comparer.result import Evidence, Looked, Tolerance, Verdict
 from padiff.comparer.settings import Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
@@ -30,6 +30,7 @@ DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
 UNASKED = "rounding that grew, or elements over a kink, may explain it: only the dumps show that"
+NOTHING = "nothing of what the model gives was judged"
 SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
 
 
@@ -75,6 +76,8 @@ class Rejudgement:
     """Those that were measured, or judged by statistics."""
     reasons: tuple[str, ...]
     """Why it diverges; empty on a match."""
+    open: tuple[str, ...] = ()
+    """Why no tolerance makes it a match: nothing of the model's result was judged."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -120,13 +123,22 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     if absent:
         how = "None on one side, or by digests alone"
         reasons.append(f"{absent} records diverged otherwise: {how}")
+    scope = as_mapping(top.get("scope", {}))
+    is_open = scope.get("looked_at") == Looked.NOTHING
+    lacking = reasons if top.get("verdict") == Verdict.INCONCLUSIVE else [NOTHING]
+    reasons = [] if top.get("verdict") == Verdict.INCONCLUSIVE else reasons
     bad = sum(pair.outcome is Outcome.DIVERGED for pair in pairs)
     kept = sum(pair.outcome is Outcome.KEPT and not pair.agrees for pair in pairs)
     if kept:
         reasons.insert(0, f"{kept} records diverged, whose verdicts rest on other records too")
     if bad:
         reasons.insert(0, f"{bad} of {len(pairs)} judged records diverged")
-    return Rejudgement(pairs=pairs, reasons=tuple(reasons), notes=tuple(_notes(judged)))
+    return Rejudgement(
+        pairs=pairs,
+        reasons=tuple(reasons),
+        open=tuple(lacking) if is_open else (),
+        notes=tuple(_notes(judged)),
+    )
 
 
 def _open_shared(rows: Sequence[StoredPair], pairs: tuple[Rejudged, ...]) -> tuple[Rejudged, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .escape import printable
+from .headline import match_words
 from .wording import headline, source_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ _LIMIT = 2000
 def to_github(report: Report) -> str:
     """Give one command on each line; a notice where all agrees."""
     if report.verdict == "match":
-        text = f"padiff: match, {report.judged} of {report.total} values judged"
+        counted = f"{report.judged} of {report.total} values judged"
+        text = f"padiff: {match_words(report.scope)}, {counted}"
         return f"::notice title=padiff::{_data(text)}\n"
     found = list(report.origins)
     if not found and report.first is not None:
@@ -28,7 +30,7 @@ def to_github(report: Report) -> str:
     lines = [_annotation(finding) for finding in found[:_MOST]]
     if not lines:
         lines = [f"::error title=padiff::{_data(reason)}" for reason in report.reasons[:_MOST]]
-    return "\n".join(lines or ["::error title=padiff::diverged"]) + "\n"
+    return "\n".join(lines or [f"::error title=padiff::{_data(report.verdict)}"]) + "\n"
 
 
 def _annotation(finding: Finding) -> str:

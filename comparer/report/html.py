@@ -13,6 +13,7 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 
 from .escape import printable
+from .headline import verdict_line
 from .numbers import count, share
 from .page_data import MANY, page_data
 from .reading import read_report
@@ -63,6 +64,7 @@ def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
 
     return environment.from_string(_resource("page.html.j2")).render(
         report=report,
+        headline=verdict_line(report.verdict, report.scope).partition(": ")[::2],
         origins=origins[:_ORIGINS],
         evidence=evidence(report),
         has_steps=has_steps(report),

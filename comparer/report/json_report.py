@@ -11,6 +11,7 @@ from padiff.dumpfile.bulk import collector_paused
 
 from .cause_json import cause_to_json, profile_to_json
 from .json_details import details_to_json
+from .json_scope import scope_to_json
 from .json_steps import steps_to_json
 from .json_values import basis_to_json, metrics_to_json, source_to_json, statistics_to_json, strict
 from .json_values import tolerance_to_json as _tolerance
@@ -66,6 +67,7 @@ def report_parts(comparison: Comparison, details: Details | None = None) -> Repo
         "schema": SCHEMA,
         "verdict": str(comparison.verdict),
         "reasons": list(comparison.reasons),
+        "scope": scope_to_json(comparison.scope),
         "reference": _manifest(comparison.reference),
         "candidate": _manifest(comparison.candidate),
         "settings": {name: strict(value) for name, value in comparison.settings.items()},
@@ -100,6 +102,8 @@ def _counts(said: Counter[Saying]) -> dict[str, JSON]:
     """Count the records by verdict, those apart whose value is judged at another address."""
     counts: dict[str, JSON] = {}
     for verdict in Verdict:
+        if verdict is Verdict.INCONCLUSIVE:  # of the whole, never of a record
+            continue
         counts[str(verdict)] = sum(
             number
             for saying, number in said.items()

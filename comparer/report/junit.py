@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from .escape import printable
+from .headline import match_words
 from .wording import headline, measured
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def _whole(report: Report) -> ET.Element:
     if report.verdict != "match":
         text = "\n".join(map(_text, report.reasons))
         _add(case, "failure", report.verdict, text, kind=report.verdict)
+    else:
+        ET.SubElement(case, "system-out").text = _text(match_words(report.scope))
     return _closed("comparison", [case])
 
 

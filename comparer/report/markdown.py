@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .escape import printable
+from .headline import verdict_line
 from .numbers import count, number, plural, share
 from .wording import evidence, has_steps, measured, source_of, step_of, when
 
@@ -46,10 +47,12 @@ def to_markdown(report: Report) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    verdict = "match" if report.verdict == "match" else "DIVERGED"
+    is_bad = report.verdict == "diverged"
+    head, _, rest = verdict_line(report.verdict, report.scope).partition(": ")
     return [
-        f"## padiff: {verdict}",
+        f"## padiff: {_plain(head if is_bad else report.verdict)}",
         "",
+        *([] if is_bad else [f"**{_plain(head)}**: {_plain(rest)}", ""]),
         f"reference {_code(report.reference)}, candidate {_code(report.candidate)}",
         "",
         *(f"- {_plain(reason)}" for reason in report.reasons[:_ORIGINS]),

@@ -13,10 +13,12 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 
 from .fields import Fields
+from .json_scope import read_scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from padiff.comparer.result import Scope
     from padiff.dumpfile import JSON
 
 __all__ = ["SCHEMA", "Finding", "Line", "Place", "Report", "SourcePlace", "read_report"]
@@ -137,6 +139,8 @@ class Report:
     lines: tuple[Line, ...]
     """All records: pairs in execution order, then those of one side only."""
     notes: tuple[str, ...]
+    scope: Scope
+    """What was looked at."""
 
 
 @collector_paused()
@@ -187,6 +191,7 @@ def read_report(
             *(_alone(entry, told, is_reference=False) for entry in alone.each("candidate")),
         ),
         notes=top.texts("notes"),
+        scope=read_scope(top),
     )
 
 

@@ -35,6 +35,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import PairedBy
 
 from .fields import Fields
+from .json_scope import read_scope
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -98,6 +99,7 @@ def rebuild(data: JSON) -> Comparison:
         candidate=_manifest(top.inner("candidate")),
         steps=tuple(steps),
         settings={name: settings.raw(name) for name in settings.names},
+        scope=read_scope(top),
         notes=top.texts("notes"),
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from .escape import printable
+from .headline import verdict_line
 from .wording import headline, source_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _LIMIT = 4000
 _RULES = {
     "padiff/origin": "A module whose inputs agree computes something else than the reference.",
     "padiff/divergence": "A module diverged; its origin is not in this report.",
-    "padiff/verdict": "The comparison as a whole diverged.",
+    "padiff/verdict": "The comparison as a whole diverged, or judged nothing of the result.",
 }
 
 
@@ -40,7 +41,7 @@ def to_sarif(report: Report) -> dict[str, JSON]:
                 "level": "error",
                 "message": {"text": _message(reason)},
             }
-            for reason in report.reasons or ("diverged",)
+            for reason in report.reasons or (report.verdict,)
         ]
     return {
         "$schema": _SCHEMA,
@@ -63,6 +64,7 @@ def to_sarif(report: Report) -> dict[str, JSON]:
                     "reference": _text(report.reference),
                     "candidate": _text(report.candidate),
                     "verdict": report.verdict,
+                    "headline": _text(verdict_line(report.verdict, report.scope)),
                 },
             }
         ],

@@ -15,6 +15,7 @@ from padiff.comparer.result import (
     Verdict,
 )
 
+from .headline import verdict_line
 from .numbers import allowed, count, number, plural, share
 from .origin_text import names
 from .style import DIM, Canvas
@@ -34,11 +35,12 @@ def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, why, and what was compared with what."""
     origins = len(comparison.origins)
     inherited = len(comparison.divergences) - origins
+    line = verdict_line(comparison.verdict, comparison.scope)
     if comparison.verdict is Verdict.MATCH:
-        canvas.line("MATCH: the candidate computes what the reference computes", "bold green")
+        canvas.line(canvas.safe(line), "bold green")
     else:
         found = f": {plural(origins, 'origin')}, {count(inherited)} inherited" if origins else ""
-        canvas.line(f"DIVERGED{found}", "bold red")
+        canvas.line(f"{line}{found}", "bold red")
         draw_reasons(canvas, comparison)
     canvas.facts(
         [

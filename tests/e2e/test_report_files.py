@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 
 from tests.support.command import run_padiff
+from tests.support.dumps import DumpBuilder
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:
@@ -188,3 +190,22 @@ def test_accept_and_extract_work_at_the_terminal(tmp_path: Path) -> None:
     assert accepted.returncode == 0
     assert "origin: " in accepted.stdout
     assert again.returncode == 0
+
+
+def test_nothing_judged_of_the_result_is_2_everywhere(tmp_path: Path) -> None:
+    x = np.ones(4, np.float32)
+    for name in ("reference", "candidate"):
+        built = DumpBuilder().module("", "Net").module("fc", "Linear").enter("", inputs=[x])
+        built.call("fc", inputs=[x], outputs=[x]).leave().write(tmp_path / name)
+
+    done = run_padiff("compare", "reference", "candidate", "--json", "r.json", cwd=tmp_path)
+    again = run_padiff("report", "r.json", cwd=tmp_path)
+    judged = run_padiff("judge", "r.json", "--atol", "9", cwd=tmp_path)
+
+    assert [one.returncode for one in (done, again, judged)] == [2, 2, 2]
+    assert done.stdout == again.stdout
+    for one in (done, judged):
+        assert one.stdout.startswith(
+            "INCONCLUSIVE: nothing of what the model gives was judged\n"
+            "  nothing that the model gives was recorded, and no loss\n"
+        )

@@ -12,9 +12,11 @@ from padiff.comparer.result import (
     Endpoint,
     JudgedPair,
     Kind,
+    Looked,
     Metrics,
     NodeRow,
     PairedModules,
+    Scope,
     StepComparison,
     Tolerance,
     Verdict,
@@ -182,6 +184,9 @@ def comparison(
     return Comparison(
         verdict=Verdict.DIVERGED if divergences or reasons else Verdict.MATCH,
         reasons=reasons,
+        scope=Scope(
+            looked_at=Looked.RESULT, outputs=1, losses=1, weights=62, gradients=62, records=198
+        ),
         reference=manifest("resnet", "torch"),
         candidate=manifest("resnet_paddle", "paddle"),
         steps=(

@@ -1,0 +1,146 @@
+"""What a comparison looked at: whether the model's result was judged, and what stood beside it.
+
+The result is what the calls give that no other call is around, and the loss. Where the line runs
+between a match of what was asked for and no verdict: docs/decisions/0014-scope.md.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, Role
+
+from .judgedpairs import remarkable
+from .judging.coverage import JUDGED
+from .result import Evidence, Looked, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.dumpfile import JSON, Index, RecordInfo
+
+    from .judging.judge import Judgement
+    from .result import JudgedPair
+    from .settings import CompareSettings
+
+__all__ = ["StepScope", "scope_of_run", "scope_of_step"]
+
+
+class _Result(StrEnum):
+    """What became of a record of the model's result."""
+
+    JUDGED = "judged"
+    UNJUDGED = "unjudged"
+    LEFT_OUT = "left out"
+    """By the options that select modules and phases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepScope:
+    """What was looked at in one step and rank."""
+
+    calls: int
+    """Of the reference."""
+    results: Mapping[str, _Result]
+    """By role and slot, what became of the reference's results."""
+    reasons: tuple[str, ...]
+    """Why results were not judged."""
+    evidence: frozenset[Evidence]
+    """What the verdicts on results rest on, those apart that simply match."""
+    judged: Mapping[Role, int]
+    """How many tensors got a verdict, by role, those after an update not counted again."""
+    records: int
+    """How many records got a verdict."""
+
+
+def scope_of_step(judgement: Judgement, reference: Index) -> StepScope:
+    """Find out what was looked at in a step."""
+    results = {one.id: one for one in reference.records if _is_result(one, reference)}
+    told = dict(remarkable(judgement.pairs))
+    unjudged = {at for at, pair in told.items() if pair.verdict not in JUDGED and not pair.covered}
+    fates = dict.fromkeys(results, _Result.LEFT_OUT)
+    judged: dict[Role, set[int]] = defaultdict(set)
+    pairs: list[JudgedPair] = []
+    for place, (known, found) in enumerate(judgement.records):
+        if results.keys() & known:
+            fate = _Result.UNJUDGED if place in unjudged else _Result.JUDGED
+            fates |= dict.fromkeys(results.keys() & known, fate)
+            pairs += [told[place]] if place in told else []
+        if known and found is not None and place not in unjudged:
+            record = reference.records[known[0]]
+            judged[record.role].update(() if record.phase is Phase.UPDATE else known)
+    return StepScope(
+        calls=len(reference.calls),
+        results={f"{one.role}{one.slot}": fates[number] for number, one in results.items()},
+        reasons=tuple(dict.fromkeys(pair.reason for pair in pairs if pair.verdict not in JUDGED)),
+        evidence=frozenset(pair.rests_on for pair in pairs if pair.verdict in JUDGED),
+        judged={role: len(records) for role, records in judged.items()},
+        records=len({both for at, both in enumerate(judgement.records) if at not in unjudged}),
+    )
+
+
+def _is_result(record: RecordInfo, index: Index) -> bool:
+    if record.role is Role.LOSS:
+        return True
+    is_output = record.role is Role.OUTPUT and record.call is not None
+    return is_output and index.calls[record.call or 0].parent is None
+
+
+def scope_of_run(
+    steps: Sequence[StepScope], settings: CompareSettings, recorded: Mapping[str, JSON]
+) -> Scope:
+    """Put together what was looked at in all steps.
+
+    Args:
+        steps: What was looked at in each.
+        settings: What the user asked for.
+        recorded: The settings that the reference was recorded with.
+    """
+    fates = [fate for step in steps for fate in step.results.values()]
+    evidence = frozenset[Evidence]().union(*(step.evidence for step in steps))
+    looked_at = _looked_at(steps, fates, settings, recorded)
+    outputs, losses = (
+        {name for step in steps for name, fate in step.results.items()
+         if fate is _Result.JUDGED and name.startswith(role)}
+        for role in (Role.OUTPUT, Role.LOSS)
+    )  # fmt: skip
+    return Scope(
+        looked_at=looked_at,
+        selected=settings.selection(),
+        unjudged=tuple(dict.fromkeys(one for step in steps for one in step.reasons)),
+        by_statistics=Evidence.STATISTICS in evidence,
+        is_sampled=Evidence.SAMPLE in evidence,
+        outputs=len(outputs),
+        losses=len(losses),
+        weights=_most(steps, Role.WEIGHT),
+        buffers=_most(steps, Role.BUFFER),
+        gradients=_most(steps, Role.WEIGHT_GRAD),
+        records=sum(step.records for step in steps),
+    )
+
+
+def _most(steps: Sequence[StepScope], role: Role) -> int:
+    """Return how many tensors of a role were judged in a step: that with most of them."""
+    return max((step.judged.get(role, 0) for step in steps), default=0)
+
+
+def _looked_at(
+    steps: Sequence[StepScope],
+    fates: Sequence[_Result],
+    settings: CompareSettings,
+    recorded: Mapping[str, JSON],
+) -> Looked:
+    if _Result.JUDGED in fates:
+        return Looked.RESULT
+    if not any(step.calls for step in steps):
+        named = any(role is Role.NAMED for step in steps for role in step.judged)
+        return Looked.ARRAYS if named else Looked.WEIGHTS
+    narrowed = settings.include or settings.exclude or settings.phases is not None
+    if narrowed and _Result.UNJUDGED not in fates:
+        return Looked.SELECTED
+    if not fates and any(recorded.get(name) for name in ("include", "exclude")):
+        return Looked.RECORDED
+    return Looked.NOTHING
