@@ -28,6 +28,7 @@ from .judging.noise import Noise, read_noise
 from .judging.threeway import ThreeWay, count_more_precise, measure_golden
 from .judging.updates import TrainingJudge
 from .later import Later
+from .locating.boundaries import excuse_boundaries
 from .locating.calltree import CallTree, is_bad
 from .locating.drift import excuse_drift
 from .locating.fed import Fed, read_fed
@@ -338,6 +339,7 @@ def _excuse(
 ) -> Judgement:
     """Let match what only rounding made of it, and skip what is no gradient of the same thing."""
     sides = known, found
+    judgement = excuse_boundaries(judgement, pairing, known.index)
     if not is_fed:  # what is fed does not add up
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.FORWARD)
         judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.FORWARD)

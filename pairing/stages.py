@@ -27,7 +27,13 @@ from .run import Alignment, RunPartners
 from .structure import certain, identity, is_same_by_name, is_same_structure
 from .tensors.batches import with_batches
 from .tensors.layout import with_layouts
-from .tensors.records import Partners, pair_call_records, pair_root_records, unmatched_records
+from .tensors.records import (
+    Partners,
+    pair_call_records,
+    pair_container_outputs,
+    pair_root_records,
+    unmatched_records,
+)
 from .tensors.strays import pair_strays
 from .view import View, view_of
 from .weights.copies import with_copies
@@ -81,6 +87,7 @@ def pair_by_stages(
     found = with_batches(views[0], views[1], partners, calls, found)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
     found += _joined_or_stray(views, calls, owned.pairs, found)
+    found += pair_container_outputs(views, calls, partners, ends, found)
     records = [*found, *pair_root_records(*views), *owned.pairs]
     ignored = ignored_records(views, mapped)
     records, dropped = without_ignored(views, records, ignored)

@@ -330,7 +330,11 @@ class Sides:
             module: Id in the reference.
             needs_partner: Whether nothing is given without one; else it stands for its own.
         """
-        partner = self.tree.partner_module.get(module)
+        partner = (
+            self.tree.partner_module.get(module)
+            if call is None
+            else self.tree.counterpart_module(call)
+        )
         if partner is None and needs_partner:
             return None
         known = self.reference.index.modules[module]

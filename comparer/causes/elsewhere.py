@@ -10,7 +10,7 @@ from padiff.pairing import kind_of
 from .attributes import attribute_differences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.comparer.result import Divergence
     from padiff.dumpfile import Index, ModuleInfo
@@ -46,24 +46,35 @@ def attribute_notes(
         for found in divergences
         if found.kind is Kind.ORIGIN and found.pair.reference is not None
     }
-    where: dict[str, list[str]] = {}
+    where: dict[str, dict[str, None]] = {}
     seen: dict[tuple[_Settings, _Settings], tuple[str, ...]] = {}
-    for pair in pairing.modules:
-        known, found = sides[0].modules[pair.reference], sides[1].modules[pair.candidate]
+    for one, two in _modules(pairing, sides):
+        known, found = sides[0].modules[one], sides[1].modules[two]
         if known.id in told or (known is found and frameworks[0] == frameworks[1]):
             continue
         key = _settings(known), _settings(found)
         if key not in seen:
             seen[key] = _differences(known, found, frameworks)
         for text in seen[key]:
-            where.setdefault(text, []).append(known.path or "(root)")
+            where.setdefault(text, {})[known.path or "(root)"] = None
     lines = [
-        f"{text}: in {_names(modules)}, which {'are' if len(modules) > 1 else 'is'} no origin"
+        f"{text}: in {_names(list(modules))}, which {'are' if len(modules) > 1 else 'is'} no origin"
         for text, modules in sorted(where.items(), key=lambda one: -len(one[1]))
     ]
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"{len(lines) - MOST_LINES} more attributes differ elsewhere"]
     return tuple(lines)
+
+
+def _modules(pairing: Pairing, sides: tuple[Index, Index]) -> Iterator[tuple[int, int]]:
+    """Yield the paired modules, and those whose calls are paired: one may stand for several."""
+    found = [(pair.reference, pair.candidate) for pair in pairing.modules]
+    yield from found
+    called = {
+        (sides[0].calls[pair.reference].module, sides[1].calls[pair.candidate].module)
+        for pair in pairing.calls
+    }
+    yield from sorted(called.difference(found))
 
 
 def _settings(module: ModuleInfo) -> _Settings:

@@ -277,7 +277,7 @@ class Search:
 
     def _configured_otherwise(self, call: int) -> bool:
         tree, module = self._tree, self._tree.reference.calls[call].module
-        partner = tree.partner_module.get(module)
+        partner = tree.counterpart_module(call)
         return partner is not None and bool(
             attribute_differences(
                 tree.reference.modules[module],

@@ -367,7 +367,7 @@ class _Writer:
                 *lines,
                 *feeders(tree, call),
             ]
-        partner = tree.partner_module.get(module)
+        partner = tree.counterpart_module(call)
         if partner is not None:
             differences = attribute_differences(
                 tree.reference.modules[module],

@@ -14,6 +14,7 @@ from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.absorbed import Absorbed
 from padiff.pairing.calls.activated import has_activations, output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
+from padiff.pairing.names import words_of
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
 
 from .parts import Parts
@@ -21,12 +22,18 @@ from .sketch import alikeness
 from .slots import pair_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.calls.calls import CallPairs
+    from padiff.pairing.result import ModulePair
     from padiff.pairing.view import View
 
-__all__ = ["pair_call_records", "pair_root_records", "unmatched_records"]
+__all__ = [
+    "pair_call_records",
+    "pair_container_outputs",
+    "pair_root_records",
+    "unmatched_records",
+]
 
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 _CALL_ROLES = tuple(sorted(CALL_ROLES))
@@ -96,6 +103,65 @@ def pair_call_records(
         candidate=[second for _, second in found],
         paired_by=by,
     )
+
+
+def pair_container_outputs(
+    views: tuple[View, View],
+    calls: CallPairs,
+    modules: Iterable[ModulePair],
+    ends: tuple[Absorbed, Absorbed],
+    found: Sequence[RecordPair],
+) -> list[RecordPair]:
+    """Pair what is left of the outputs of containers that hold other things, without their values.
+
+    Equal slots, shapes and names of two partners suffice: a fault inside would unpair them if
+    their values had to be equal, and then be blamed on what comes behind.
+
+    Args:
+        views: Both sides.
+        calls: The paired calls.
+        modules: The paired modules: where both run equally often, their calls go by number.
+        ends: Calls of each side whose outputs are not their partners'.
+        found: What is paired already: those records are left alone, and a value that is judged
+            anyway on both sides needs no further pair.
+    """
+    slots = _Slots(views, calls, ends)
+    taken = {one for pair in found for one in pair.reference}, {pair.candidate for pair in found}
+    judged = [
+        {view.records[one].value for one in side} for view, side in zip(views, taken, strict=True)
+    ]
+    made = []
+    for one, two in _container_calls(views, calls, modules):
+        if _own_words(views[0], one) != _own_words(views[1], two):
+            continue
+        for first, second in slots.of(one, two):
+            known, other = views[0].records[first], views[1].records[second]
+            is_free = first not in taken[0] and second not in taken[1]
+            is_judged = known.value in judged[0] and other.value in judged[1]
+            is_alike = (known.slot, known.shape) == (other.slot, other.shape)
+            if known.role is Role.OUTPUT and is_free and is_alike and not is_judged:
+                pair = RecordPair(reference=(first,), candidate=second,
+                                  paired_by=PairedBy.NAME, is_provisional=True)  # fmt: skip
+                made.append(pair)
+    return made
+
+
+def _container_calls(
+    views: tuple[View, View], calls: CallPairs, modules: Iterable[ModulePair]
+) -> Iterator[tuple[int, int]]:
+    """Yield the calls of containers that are paired, or that their modules make partners."""
+    yield from ((one, calls.ahead[one]) for one in calls.share)
+    for pair in modules:
+        mine, theirs = views[0].executed[pair.reference], views[1].executed[pair.candidate]
+        is_free = not (calls.ahead.keys() & mine or calls.back.keys() & theirs)
+        if is_free and len(mine) == len(theirs):
+            yield from zip(mine, theirs, strict=True)
+
+
+def _own_words(view: View, call: int) -> tuple[frozenset[str], str]:
+    """Give the words, and the number if any, of the last component of a call's path."""
+    name = (view.path(call) or "").rpartition(".")[2]
+    return words_of(name), name if name.isdigit() else ""
 
 
 class _Slots:
