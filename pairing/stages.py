@@ -25,6 +25,7 @@ from .maps.mapped import apply_map
 from .result import Pairing, RecordPair, SideName, UnmatchedRecord
 from .run import Alignment, RunPartners
 from .structure import certain, identity, is_same_by_name, is_same_structure
+from .tensors.arguments import order_notes
 from .tensors.batches import with_batches
 from .tensors.layout import with_layouts
 from .tensors.records import (
@@ -92,7 +93,7 @@ def pair_by_stages(
     ignored = ignored_records(views, mapped)
     records, dropped = without_ignored(views, records, ignored)
     unused = unused_entries(views, mapped, records, ignored)
-    stacks = stack_notes(*views, owned.pairs)
+    stacks = (*stack_notes(*views, owned.pairs), *order_notes(*views, calls))
     records.sort(key=lambda pair: _order(views[0], pair))
     unmatched: tuple[UnmatchedRecord, ...] = ()
     if explains_unmatched:

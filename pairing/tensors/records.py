@@ -17,6 +17,7 @@ from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.names import words_of
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
 
+from .arguments import arguments_of, by_argument
 from .parts import Parts
 from .sketch import alikeness
 from .slots import pair_slots
@@ -185,9 +186,14 @@ class _Slots:
         """Give the ids of the records of two paired calls that are partners."""
         outputs = self._output(0, one, two), self._output(1, two, one)
         found: list[tuple[int, int]] = []
+        arguments = arguments_of(self._views[0], one, self._views[1], two)
         for is_output, known, others in self._tables:
             first, second = outputs if is_output else (one, two)
-            if first is not None and second is not None and known[first] and others[second]:
+            if first is None or second is None or not (known[first] and others[second]):
+                continue
+            if arguments is not None and not is_output:
+                found += by_argument(arguments, known[first], others[second])
+            else:
                 found += pair_slots(self._views[0], known[first], self._views[1], others[second])
         return found
 
