@@ -57,8 +57,10 @@ def extract(  # noqa: PLR0913 -- one parameter per option
     """Take one module out of REFERENCE and CANDIDATE, to reproduce just that layer.
 
     For each side FOLDER gets the recorded inputs, weights, outputs and gradients (.npz), their
-    description (.json), and a script (.py) that runs the layer on them and compares. A layer of
-    the framework is made by class and attributes; for a class of your own the script has a stub.
+    description (.json), and a script (.py) that runs the layer on them and compares; weights are
+    those before the step. `candidate.py --against reference` feeds it the reference's inputs and
+    expects the reference's outputs. A layer of the framework is made by class and attributes; for
+    a class of your own the script has a stub.
     """
     from padiff.comparer.extracting.extract import extract as extract_module  # noqa: PLC0415 -- when needed
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
@@ -83,5 +85,8 @@ def extract(  # noqa: PLR0913 -- one parameter per option
         lines += [f"  not in the dump: {printable(name)}" for name in side.left_out]
     if len(found) == 1:
         lines.append("candidate: nothing is paired with it")
+    else:
+        script = printable(str(output / "candidate"))
+        lines.append(f"to repair it: python {script}.py --against reference")
     emit("\n".join(lines) + "\n")
     return 0

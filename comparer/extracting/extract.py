@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumpfile import ConfigError, DumpFormatError, Role, open_dump
+from padiff.dumpfile import ConfigError, DumpFormatError, Phase, Role, open_dump
 from padiff.dumpfile.wholefile import whole_file
 from padiff.pairing import pair
 
 from .layer_script import script_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from padiff.dumpfile import JSON, CallInfo, Index, ModuleInfo, RecordInfo, StepFile
     from padiff.pairing import MapFile
+    from padiff.pairing.result import RecordPair
 
 __all__ = ["Extracted", "extract"]
 
@@ -28,6 +30,9 @@ _CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUT
 _PARAMETER_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.BUFFER})
 _PLAIN = frozenset("biufc")
 """Kinds of numpy dtypes that a .npz holds without help."""
+_PASSED_ROLES = frozenset({Role.INPUT, Role.OUTPUT})
+_AGAINST = "against.npz"
+"""The reference's inputs and outputs, under the candidate's keys and in its layout."""
 _KEY = re.compile(r"[^A-Za-z0-9_.\[\]'-]")
 _LONGEST = 100
 
@@ -58,7 +63,8 @@ def extract(
     """Write what both sides recorded of one module.
 
     For each side ``<side>.npz`` with inputs, outputs, gradients and weights, ``<side>.json`` that
-    describes them, and ``<side>.py`` that runs the layer alone and compares.
+    describes them, and ``<side>.py`` that runs the layer alone and compares. ``against.npz`` holds
+    what the reference took and gave, for ``candidate.py --against reference``.
 
     Args:
         reference: Directory of the dump held to be right.
@@ -78,14 +84,36 @@ def extract(
         open_dump(candidate).open(*place) as found,
     ):
         mine = _module(known.index, module)
-        partners = {
-            one.reference: one.candidate for one in pair(known, found, map_file=map_file).modules
-        }
-        sides = [("reference", known, mine)]
-        if mine.id in partners:
-            sides.append(("candidate", found, found.index.modules[partners[mine.id]]))
+        pairing = pair(known, found, map_file=map_file)
+        partner = next((one for one in pairing.modules if one.reference == mine.id), None)
         _make(out)
-        return tuple(_write(out, side, file, info, call) for side, file, info in sides)
+        made = [_write(out, "reference", known, mine, call)]
+        if partner is not None:
+            its = found.index.modules[partner.candidate]
+            expected = _Expected(known, {one.candidate: one for one in pairing.records})
+            made.append(_write(out, "candidate", found, its, call, expected))
+        return tuple(made)
+
+
+class _Expected:
+    """What the reference took and gave, as the candidate would have it."""
+
+    def __init__(self, reference: StepFile, pairs: Mapping[int, RecordPair]) -> None:
+        self._reference = reference
+        self._pairs = pairs
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+    def add(self, key: str, record: RecordInfo) -> None:
+        """Keep the reference's value of an input or output, laid out as the candidate's is."""
+        found = self._pairs.get(record.id)
+        if found is None or record.role not in _PASSED_ROLES:
+            return
+        records = self._reference.index.records
+        with suppress(
+            ConfigError, DumpFormatError
+        ):  # it does not fit, or its elements are not there
+            parts = [self._reference.array(records[one]) for one in found.reference]
+            self.arrays[key] = _plain(found.rule.apply(parts, record.shape))
 
 
 def _module(index: Index, path: str) -> ModuleInfo:
@@ -104,7 +132,14 @@ def _make(out: Path) -> None:
         raise ConfigError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
 
 
-def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int) -> Extracted:
+def _write(
+    out: Path,
+    side: str,
+    file: StepFile,
+    module: ModuleInfo,
+    number: int,
+    expected: _Expected | None = None,
+) -> Extracted:
     index = file.index
     call = _call(index, module, number, side)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -119,7 +154,9 @@ def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int
             left_out.append(f"{record.role}{name}")
             continue
         key = _unused(f"{record.role}{name}", arrays)
-        arrays[key] = array if array.dtype.kind in _PLAIN else array.astype(np.float32)
+        arrays[key] = _plain(array)
+        if expected is not None:
+            expected.add(key, record)
         entries.append(
             {
                 "key": key,
@@ -131,8 +168,9 @@ def _write(out: Path, side: str, file: StepFile, module: ModuleInfo, number: int
         )
     about = _about(index, module, call, file.framework, entries)
     try:
-        with whole_file(out / f"{side}.npz") as partial, partial.open("xb") as archive:
-            np.savez(archive, **arrays)  # type: ignore[arg-type]
+        _save(out / f"{side}.npz", arrays)
+        if expected is not None:
+            _save(out / _AGAINST, expected.arrays)
         texts = {
             "json": json.dumps(about, allow_nan=False, indent=1) + "\n",
             "py": script_for(side, file.framework, module.class_path),
@@ -168,19 +206,30 @@ def _records(
 ) -> Iterator[tuple[RecordInfo, str]]:
     """Give the records of the call and the parameters of the module and all inside it.
 
-    A parameter's name is relative to the module, as its own ``named_parameters`` gives it.
+    A parameter's name is relative to the module, as its own ``named_parameters`` gives it; its
+    value is that before the step, which the call was made with.
     """
     prefix = f"{module.path}." if module.path else ""
     for record in index.records:
         if record.role in _CALL_ROLES:
             if call is not None and record.call == call.id:
                 yield record, record.slot
-        elif record.role in _PARAMETER_ROLES:
+        elif record.role in _PARAMETER_ROLES and record.phase is not Phase.UPDATE:
             owner = index.modules[record.module].path
             if record.module == module.id:
                 yield record, record.slot
             elif owner.startswith(prefix) and owner:
                 yield record, f".{owner[len(prefix) :]}{record.slot}"
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array as a .npz can hold it."""
+    return array if array.dtype.kind in _PLAIN else array.astype(np.float32)
+
+
+def _save(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    with whole_file(path) as partial, partial.open("xb") as archive:
+        np.savez(archive, **arrays)  # type: ignore[arg-type]
 
 
 def _unused(name: str, taken: dict[str, np.ndarray[Any, Any]]) -> str:

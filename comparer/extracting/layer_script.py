@@ -17,7 +17,7 @@ _LAYER = {
 
 _HEAD = '''\
 """Run the extracted layer of the {side} alone, and compare with what was recorded.
-
+{against}
 Exit code 0 if the outputs agree with the recorded ones, 1 if not.
 """
 
@@ -32,8 +32,18 @@ import {framework}
 FOLDER = Path(__file__).parent
 ABOUT = json.loads((FOLDER / "{side}.json").read_text())
 DATA = np.load(FOLDER / "{side}.npz")
+EXPECTED = None
+if sys.argv[1:] == ["--against", "reference"] and "{side}" == "candidate":
+    EXPECTED = np.load(FOLDER / "against.npz")
+elif sys.argv[1:]:
+    sys.exit(f"expected {usage}, found {{' '.join(sys.argv[1:])}}")
 RTOL, ATOL = 1e-4, 1e-5
 '''
+
+_AGAINST = """
+With --against reference it is given what the reference was given, and compared with what that made
+of it: a layer that was repaired agrees.
+"""
 
 _BUILD_KNOWN = '''
 
@@ -142,7 +152,15 @@ _MIDDLE = '''
 def arrays(role):
     """Give the recorded arrays of a role by name."""
     entries = [entry for entry in ABOUT["arrays"] if entry["role"] == role]
-    return {entry["name"]: (DATA[entry["key"]], entry["dtype"]) for entry in entries}
+    found = {entry["name"]: (DATA[entry["key"]], entry["dtype"]) for entry in entries}
+    if EXPECTED is None or role not in ("input", "output"):
+        return found
+    for entry in entries:
+        if entry["key"] in EXPECTED:
+            found[entry["name"]] = EXPECTED[entry["key"]], entry["dtype"]
+        else:
+            print(f"{role}{entry['name']}: the reference has none, this is the candidate's own")
+    return found
 
 
 def arguments():
@@ -320,7 +338,13 @@ def script_for(side: str, framework: str, class_path: str) -> str:
         class_path: Full class name; one that is not the framework's own gets a stub.
     """
     known = framework if framework in _LAYER else ""
-    head = _HEAD.format(side=side, framework=known or "numpy  # and the framework")
+    is_candidate = side == "candidate"
+    head = _HEAD.format(
+        side=side,
+        framework=known or "numpy  # and the framework",
+        against=_AGAINST if is_candidate else "",
+        usage="--against reference, or nothing" if is_candidate else "nothing",
+    )
     is_own = bool(known) and _LAYER[known].fullmatch(class_path) is not None
     base = {"torch": "Module", "paddle": "Layer"}.get(known, "")
     build = _BUILD_KNOWN.format(framework=known, base=base) if is_own else _BUILD_STUB

@@ -12,7 +12,7 @@ import pytest
 from padiff.comparer.extracting.extract import extract
 from padiff.dumper.recording.recorder import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import RunSettings, TrainSettings, run
 from padiff.dumper.runs.target import parse_target
 
 if TYPE_CHECKING:
@@ -139,12 +139,21 @@ def record(
     )
 
 
-def reproduces(script: Path) -> str:
-    """Run a script that must succeed; gives what it said."""
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, cwd=script.parent
+def said_by(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a script."""
+    return subprocess.run(
+        [sys.executable, script, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=script.parent,
     )
-    assert done.returncode == 0, done.stderr
+
+
+def reproduces(script: Path, *words: str) -> str:
+    """Run a script that must succeed; gives what it said."""
+    done = said_by(script, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -190,3 +199,93 @@ def test_class_of_the_user_gets_a_stub_that_says_what_to_do(
 
     assert done.returncode == 1
     assert "make the layer here: layers_paddle.Own" in done.stderr
+
+
+TRAINED = """
+from {framework} import nn
+import {framework}
+
+def build():
+    return nn.Sequential(nn.Linear(6, 5), nn.{norm}(5), nn.Linear(5, 4))
+
+def faulty():
+    return nn.Sequential(nn.Linear(6, 5), nn.{norm}(5, {epsilon}=0.5), nn.Linear(5, 4))
+
+def sgd(model):
+    return {sgd}
+"""
+TRAINED_WORDS = {
+    "torch": {
+        "norm": "BatchNorm1d",
+        "epsilon": "eps",
+        "sgd": "torch.optim.SGD(model.parameters(), lr=1.0)",
+    },
+    "paddle": {
+        "norm": "LayerNorm",
+        "epsilon": "epsilon",
+        "sgd": "paddle.optimizer.SGD(1.0, parameters=model.parameters())",
+    },
+}
+
+
+def train(folder: Path, framework: str, build: str, weights_from: Path | None = None) -> Path:
+    """Record a training step of one of the models."""
+    words = TRAINED_WORDS[framework]
+    if weights_from is not None:
+        words = {**words, "norm": "LayerNorm"}
+    model = folder / f"trained_{framework}_{build}.py"
+    model.write_text(TRAINED.format(framework=framework, **words), encoding="utf-8")
+    x = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
+    np.save(folder / "x.npy", x)
+    return run(
+        RunSettings(
+            model=parse_target(f"{model}:{build}"),
+            inputs=(InputFile(path=folder / "x.npy"),),
+            record=RecordSettings(out=folder, name=f"{framework} {build}"),
+            training=True,
+            weights_from=weights_from,
+            train=TrainSettings(
+                optimizer=parse_target(f"{model}:sgd", noun="optimizer"),
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(("module", "framework"), [("0", "paddle"), ("1", "torch")])
+def test_a_layer_of_a_training_step_runs_with_the_weights_before_it(
+    module: str, framework: str, tmp_path: Path
+) -> None:
+    dump = train(tmp_path, framework, "build")
+
+    extract(dump, dump, module, tmp_path / "out")
+
+    assert "agrees" in reproduces(tmp_path / "out" / "reference.py")
+
+
+def test_the_candidates_layer_is_run_against_the_reference(tmp_path: Path) -> None:
+    reference = train(tmp_path, "paddle", "build")
+    candidate = train(tmp_path, "torch", "faulty", weights_from=reference)
+    extract(reference, candidate, "1", tmp_path / "one")
+    extract(reference, candidate, "2", tmp_path / "two")
+
+    assert "agrees" in reproduces(tmp_path / "one" / "candidate.py")
+    assert "agrees" in reproduces(tmp_path / "two" / "candidate.py", "--against", "reference")
+    wrong = said_by(tmp_path / "one" / "candidate.py", "--against", "reference")
+    assert wrong.returncode == 1
+    assert "output: DIFFERS" in wrong.stdout
+
+    # The fault is mended where the layer is made, and the script is asked again.
+    description = tmp_path / "one" / "candidate.json"
+    text = description.read_text(encoding="utf-8")
+    assert '"eps": 0.5' in text
+    description.write_text(text.replace('"eps": 0.5', '"eps": 1e-05'), encoding="utf-8")
+    assert "agrees" in reproduces(tmp_path / "one" / "candidate.py", "--against", "reference")
+
+
+def test_other_words_are_refused(dumps: tuple[Path, Path], tmp_path: Path) -> None:
+    extract(*dumps, "1", tmp_path)
+
+    done = said_by(tmp_path / "candidate.py", "--agianst")
+
+    assert done.returncode == 1
+    assert "found --agianst" in done.stderr
