@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["forward_trouble"]
 
 
-def forward_trouble(adapter: Adapter, model: Model) -> Callable[[Exception], PadiffError | None]:
-    """Say in which module an exception of the forward pass arose."""
+def forward_trouble(
+    adapter: Adapter, model: Model, *, has_inputs: bool
+) -> Callable[[Exception], PadiffError | None]:
+    """Say in which module an exception of the forward pass arose.
+
+    Args:
+        adapter: The framework's.
+        model: What was run.
+        has_inputs: Whether it was given anything.
+    """
 
     def translate(error: Exception) -> PadiffError | None:
         paths: dict[int, tuple[str, str]] = {}
@@ -32,9 +40,15 @@ def forward_trouble(adapter: Adapter, model: Model) -> Callable[[Exception], Pad
         path, kind = found
         return RecordError(
             f"cannot run forward: module {path!r} ({kind}) raised {describe(error)}",
-            hint="check the inputs' shapes, dtypes and names: --inputs FILE or name=FILE"
-            if path == "(root)" or isinstance(error, TypeError | ValueError)
-            else None,
+            hint=_way_out(path, error, has_inputs=has_inputs),
         )
 
     return translate
+
+
+def _way_out(path: str, error: Exception, *, has_inputs: bool) -> str | None:
+    if path != "(root)" and not (has_inputs and isinstance(error, TypeError | ValueError)):
+        return None
+    if not has_inputs:
+        return "no --inputs were given"
+    return "check the inputs' shapes, dtypes and names: --inputs FILE or name=FILE"

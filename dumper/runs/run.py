@@ -119,7 +119,7 @@ class _Run:
         """Feed the model what a step feeds it, seeded."""
         args, kwargs = self._inputs.arguments(number)
         seed_all((self._settings.seed + number) % SEEDS, self._adapter)
-        translate = forward_trouble(self._adapter, self._model)
+        translate = forward_trouble(self._adapter, self._model, has_inputs=bool(args or kwargs))
         with UserCode("cannot run forward", translate=translate):
             return self._model(*args, **kwargs)
 

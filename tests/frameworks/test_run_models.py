@@ -249,8 +249,10 @@ def test_wrong_shape_names_the_module_and_leaves_nothing(framework: str) -> None
 
 
 def test_missing_argument_is_an_error_of_the_root(framework: str) -> None:
-    with pytest.raises(RecordError, match=r"module '\(root\)' \(Net\).*'x'"):
+    with pytest.raises(RecordError, match=r"module '\(root\)' \(Net\).*'x'") as caught:
         dump(framework, "Net")
+
+    assert caught.value.hint == "no --inputs were given"
 
 
 def test_existing_dump_stays_without_overwrite(framework: str) -> None:
