@@ -155,6 +155,11 @@ class Builder:
         )
         return outputs
 
+    def primitive_of(self, term: Term) -> str | None:
+        """Return the name of the primitive that makes a term; None for a leaf."""
+        place = self._producers.get(term.id)
+        return None if place is None else self.nodes[place].primitive
+
     def leaf(self, spec: Spec) -> Term:
         """Add a term that no primitive makes."""
         return self._new(spec)

@@ -33,6 +33,12 @@ _MISFITS = (
 """What a rule raises that meets arguments of other types than its signature says."""
 
 
+_BITS = {"uint8": 8, "int8": 8, "uint16": 16, "int16": 16, "uint32": 32, "int32": 32}
+_LEAVES_RANGE = frozenset(
+    {"add", "sub", "mul", "neg", "not", "pow", "shift_left", "cast", "sum", "prod", "cumsum"}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
     """A program in the common vocabulary."""
@@ -133,6 +139,9 @@ class _Lowering:
             result = entry.rule(self.builder, arguments)
             terms = [result] if isinstance(result, Term) else list(result)
             terms = self.fitted(terms, expected, operator)
+            terms = [
+                self.wrapped(term, value.dtype) for term, value in zip(terms, outputs, strict=True)
+            ]
         except _MISFITS as error:
             self.builder.undo()
             self.opaque[operator.id] = str(error) or type(error).__name__
@@ -174,6 +183,18 @@ class _Lowering:
                 )
             result.append(term)
         return result
+
+    def wrapped(self, term: Term, dtype: str) -> Term:
+        """Return what is left of integers of few bits after arithmetic that leaves their range."""
+        primitive = self.builder.primitive_of(term)
+        if dtype not in _BITS or primitive not in _LEAVES_RANGE:
+            return term
+        if dtype == "int32" and primitive != "shift_left":  # other overflows of int32 are mistakes
+            return term
+        size = 2 ** _BITS[dtype]
+        if dtype.startswith("u"):
+            return self.builder("modulo", term, size)
+        return self.builder("modulo", term + size // 2, size) - size // 2
 
     def argument(self, operator: Operator, argument: Argument, depth: int) -> Any:
         """Return an argument with terms in place of references."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .onnx_table import ONNX
 from .torch_table import TORCH
 
 if TYPE_CHECKING:
@@ -11,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES"]
 
-TABLES: dict[str, Table] = {"torch": TORCH}
+TABLES: dict[str, Table] = {table.framework: table for table in (TORCH, ONNX)}
