@@ -187,9 +187,14 @@ def _inherited(divergence: Divergence) -> Divergence:
 
 
 def _has_update(step: StepComparison) -> bool:
-    return any(_is_update(pair.reference or pair.candidate) for pair in step.pairs)
+    """Tell whether what diverged may be in the weights or buffers of later steps."""
+    return any(found.phase is Phase.UPDATE for found in step.divergences) or any(
+        _is_updated_weight(pair.reference or pair.candidate) for pair in step.pairs
+    )
 
 
-def _is_update(end: object) -> bool:
+def _is_updated_weight(end: object) -> bool:
     address = getattr(end, "address", None)
-    return address is not None and address.phase is Phase.UPDATE
+    return address is not None and (
+        address.phase is Phase.UPDATE and address.role is not Role.BUFFER
+    )

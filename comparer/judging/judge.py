@@ -298,7 +298,9 @@ class _Judger:
             and record.call is not None
             and index.calls[record.call].parent is None
         )
-        return self._same_structure or record.role in FATAL_ROLES or is_root_output
+        is_left = record.role is Role.BUFFER and record.phase is Phase.UPDATE
+        is_fatal = record.role in FATAL_ROLES or is_root_output or is_left
+        return self._same_structure or is_fatal
 
     def _refused(
         self, references: tuple[RecordInfo, ...], record: RecordInfo, pair: RecordPair

@@ -191,6 +191,47 @@ class State:
             )
         return len(owners)
 
+    def record_buffers(self, writer: StepWriter, order: int, *, always: bool) -> int:
+        """Store all buffers as the step left them; give the number of records.
+
+        Args:
+            writer: Where they go.
+            order: Their place in the execution order.
+            always: Whether also where none has changed.
+        """
+        left = [(owner, store(self.adapter, writer, tensor)) for owner, tensor in self.buffers()]
+        if not always:
+            writer.flush()
+            changed = (taken.stored.info != owner.held.stored.info for owner, taken in left)
+            if not any(changed):
+                return 0
+        for owner, taken in left:
+            writer.add_record(
+                module=owner.module,
+                call=None,
+                phase=Phase.UPDATE,
+                role=Role.BUFFER,
+                slot=f".{owner.name}",
+                order=order,
+                shape=taken.shape,
+                value=taken.stored,
+                tensor=owner.held.number,
+            )
+        return len(left)
+
+    def buffers(self) -> Iterator[tuple[Owner, Tensor]]:
+        """Yield each buffer that was recorded as it is now, though another took its name."""
+        modules = {node.info.id: node.module for node in self.nodes}
+        now: dict[int, dict[str, Tensor]] = {}
+        for owner in self._owners:
+            if owner.is_weight:
+                continue
+            if owner.module not in now:
+                owned = self.adapter.own_tensors(modules[owner.module])
+                now[owner.module] = {item.name: item.tensor for item in owned}
+            if owner.name in now[owner.module]:
+                yield owner, now[owner.module][owner.name]
+
     def owners(self) -> Iterator[tuple[Hashable, Owner]]:
         """Yield each place that owns a parameter or buffer, with the tensor's identity."""
         for owner in self._owners:

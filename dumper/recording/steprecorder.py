@@ -203,8 +203,13 @@ class StepRecorder:
                     order,
                     may_be_cleared=bool(self.update.optimizers) and not self.update.seen,
                 )
-            if self._backward:
+            if self._backward and self.update.seen:
                 self._records += self.update.record(self._next())
+            else:
+                is_training = any(call.training for call in self._calls)
+                self._records += self._state.record_buffers(
+                    self._writer, self._next(), always=is_training
+                )
             self._writer.close()
 
     def record_array(

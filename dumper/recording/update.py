@@ -198,17 +198,19 @@ class Update:
         return count
 
     def _record_tensors(self, order: int) -> int:
-        """Store weights and buffers after the update; tied ones once."""
+        """Store weights and buffers after the update; tied weights once."""
         after: dict[Hashable, Stored] = {}
         count = 0
         for key, owner in self.state.owners():
+            if not owner.is_weight:
+                continue
             if key not in after:
                 after[key] = store(self.adapter, self.writer, owner.held.tensor).stored
             self.writer.add_record(
                 module=owner.module,
                 call=None,
                 phase=Phase.UPDATE,
-                role=Role.WEIGHT if owner.is_weight else Role.BUFFER,
+                role=Role.WEIGHT,
                 slot=f".{owner.name}",
                 order=order,
                 shape=owner.held.shape,
@@ -217,7 +219,7 @@ class Update:
                 tensor=owner.held.number,
             )
             count += 1
-        return count
+        return count + self.state.record_buffers(self.writer, order, always=True)
 
     def _array(self, kept: Any) -> Any:  # noqa: ANN401 - a tensor or number
         return self.adapter.elements(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)

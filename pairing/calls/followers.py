@@ -15,7 +15,7 @@ from padiff.pairing.rule import IDENTITY
 from padiff.pairing.weights.optimizer_state import is_counter, is_same_state, split_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.view import View
 
@@ -86,21 +86,28 @@ def follow(
 
 def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:
     """Explain the followers without partner of weights that have one."""
-    for kinds in sides.of.values():
+    for owner, kinds in sides.of.items():
         for (role, _, name), record in kinds.items():
-            if role is not Role.OPTIMIZER_STATE or record in paired:
-                continue
             reason = ""
-            if name == "momentum_buffer" and any(other == "square_avg" for _, _, other in kinds):
-                reason = "of RMSprop, which the other framework keeps with the learning rate in it"
-            elif is_counter(name):
-                reason = "kept by one framework only"
-            elif _is_zero(view, record):
-                reason = "all zero: the optimizer does not use it"
+            if record in paired:
+                continue
+            if role is Role.OPTIMIZER_STATE:
+                reason = _unused_state(view, record, name, kinds)
+            elif role is Role.BUFFER and view.records[record].value == view.records[owner].value:
+                reason = "the step left it as it was, so the other side does not record it again"
             if reason:
                 yield UnmatchedRecord(
                     side=view.name, record=record, absence=Absence.SKIPPED, reason=reason
                 )
+
+
+def _unused_state(view: View, record: int, name: str, kinds: Iterable[Kind]) -> str:
+    """Say why only one side may keep something for a weight; nothing if it should not."""
+    if name == "momentum_buffer" and any(other == "square_avg" for _, _, other in kinds):
+        return "of RMSprop, which the other framework keeps with the learning rate in it"
+    if is_counter(name):
+        return "kept by one framework only"
+    return "all zero: the optimizer does not use it" if _is_zero(view, record) else ""
 
 
 def _kind_of(record: RecordInfo) -> tuple[Kind | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from padiff.dumpfile import Index, Manifest, RecordInfo, Role, open_dump
+from padiff.dumpfile import Index, Manifest, Phase, RecordInfo, Role, open_dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,11 +112,12 @@ class Recorded:
             return cls(dump.manifest, step.index, arrays)
 
     def find(self, role: Role, module: str = "", slot: str = "", call: int = 0) -> RecordInfo:
-        """Give the only record at an address."""
+        """Give the only record at an address, of a buffer as it was before the step."""
         found = [
             item
             for item in self.index.records
             if item.role is role
+            and (role is not Role.BUFFER or item.phase is Phase.FORWARD)
             and item.slot == slot
             and self.index.modules[item.module].path == module
             and (item.call is None or self.index.calls[item.call].index == call)
