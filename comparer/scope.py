@@ -83,7 +83,7 @@ def scope_of_step(judgement: Judgement, reference: Index) -> StepScope:
 
 
 def _is_result(record: RecordInfo, index: Index) -> bool:
-    if record.role is Role.LOSS:
+    if record.role in {Role.LOSS, Role.RESULT}:
         return True
     is_output = record.role is Role.OUTPUT and record.call is not None
     return is_output and index.calls[record.call or 0].parent is None
@@ -102,18 +102,17 @@ def scope_of_run(
     fates = [fate for step in steps for fate in step.results.values()]
     evidence = frozenset[Evidence]().union(*(step.evidence for step in steps))
     looked_at = _looked_at(steps, fates, settings, recorded)
-    outputs, losses = (
-        {name for step in steps for name, fate in step.results.items()
-         if fate is _Result.JUDGED and name.startswith(role)}
-        for role in (Role.OUTPUT, Role.LOSS)
-    )  # fmt: skip
+    judged = {
+        name for step in steps for name, fate in step.results.items() if fate is _Result.JUDGED
+    }
+    losses = {name for name in judged if name.startswith(Role.LOSS)}
     return Scope(
         looked_at=looked_at,
         selected=settings.selection(),
         unjudged=tuple(dict.fromkeys(one for step in steps for one in step.reasons)),
         by_statistics=Evidence.STATISTICS in evidence,
         is_sampled=Evidence.SAMPLE in evidence,
-        outputs=len(outputs),
+        outputs=len(judged) - len(losses),
         losses=len(losses),
         weights=_most(steps, Role.WEIGHT),
         buffers=_most(steps, Role.BUFFER),

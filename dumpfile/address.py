@@ -28,6 +28,8 @@ class Role(StrEnum):
     LR = "lr"
     NAMED = "named"
     OPTIMIZER_STATE = "optimizer_state"
+    RESULT = "result"
+    """A part of what the model gives that is no tensor: a number, a text, an object's attribute."""
 
 
 CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})

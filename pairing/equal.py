@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["pair_equal"]
 
 Pair = TypeVar("Pair", ModulePair, CallPair)
-_STEP_ROLES = frozenset({Role.LOSS, Role.LR, Role.NAMED})
+_STEP_ROLES = frozenset({Role.LOSS, Role.LR, Role.NAMED, Role.RESULT})
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 
 

@@ -75,16 +75,17 @@ def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, .
             indexes, ({sides[at].id for sides in whole} for at in (0, 1)), strict=True
         )
     ]
+    has_results = all(any(one.role is Role.RESULT for one in index.records) for index in indexes)
     for sides in whole:
         known, found = (_of_role(call, Role.OUTPUT) for call in sides)
         notes |= {
             f"the model's output{place} is {known[place]!r} on the reference, {found[place]!r} on "
-            "the candidate: it is no tensor, and not judged": None
+            "the candidate": None
             for place in sorted(known.keys() & found.keys())
-            if _differ(known[place], found[place], is_same=False)
+            if _differ(known[place], found[place], is_same=True)
         }
         for name, calls, call in zip(("reference", "candidate"), giving, sides, strict=True):
-            if call.id not in calls:
+            if call.id not in calls and not has_results:
                 said = f"the {name} recorded no tensor in what the model gave: no result is judged"
                 notes[said] = None
     return tuple(notes)

@@ -284,6 +284,8 @@ class _Judger:
         if alone.absence is not Absence.MISSING:
             return Verdict.SKIPPED, alone.reason
         allowance = self._allowance(found)
+        if found.address.role is Role.RESULT:
+            return Verdict.SKIPPED, f"only the {alone.side} gives it, and it is no tensor"
         if allowance is None:
             return Verdict.MISSING, alone.reason
         return Verdict.SKIPPED, f"allowed to be missing by {allowance!r}"

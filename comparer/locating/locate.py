@@ -211,11 +211,11 @@ class _Writer:
         return found
 
     def loss(self) -> list[Divergence]:
-        """Write the loss: an origin only where all else of the forward phase agrees."""
+        """Write the loss and results: origins only where all else of the forward phase agrees."""
         kind = Kind.INHERITED if self._has_forward else Kind.ORIGIN
         found = []
-        for module in self._tree.modules_with(Role.LOSS):
-            for place, pair in self._tree.of_module(module, Role.LOSS):
+        for module in self._tree.modules_with(Role.LOSS, Role.RESULT):
+            for place, pair in self._tree.of_module(module, Role.LOSS, Role.RESULT):
                 if is_bad(pair):
                     self._kinds[place] = kind
                     found.append(self._alone(place, Phase.FORWARD, kind))

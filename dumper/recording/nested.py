@@ -71,7 +71,7 @@ class _Walk:
         if self._is_tensor(value):
             self._flat.tensors.append((slot, value))
             return
-        parts = None if _is_literal(value) else _parts(value)
+        parts = None if _is_literal(value) else parts_of(value)
         if parts is None:
             self._flat.literals[slot] = literal(value)
         elif id(value) in self._inside:
@@ -87,7 +87,7 @@ class _Walk:
             self._inside.pop()
 
 
-def _parts(value: object) -> Iterator[tuple[str, Any]] | None:
+def parts_of(value: object) -> Iterator[tuple[str, Any]] | None:
     """Give the parts of a container with their slot steps, None if it is no container.
 
     Dataclasses come before mappings: transformers' ModelOutput is both, and its field names

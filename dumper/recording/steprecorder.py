@@ -17,6 +17,7 @@ from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
 from .programrecorder import ProgramRecorder
 from .recomputed import Recomputed
+from .results import parts_of_result
 from .running import Running
 from .state import State
 from .update import Update
@@ -299,6 +300,16 @@ class StepRecorder:
             flat = flatten(output, self._is_tensor)
             self._record_flat(call, flat, Role.OUTPUT, Role.GRAD_OUTPUT, call.end)
             self._goes_on(call.parent)
+        if call.parent is None:
+            self._record_result(output)
+
+    def _record_result(self, output: object) -> None:
+        """Record what a call that no other is around gives besides tensors in containers."""
+        for slot, part in parts_of_result(output, self._is_tensor):
+            if self._is_tensor(part):
+                self.record_named(Role.RESULT, slot, part)
+            else:
+                self.record_array(Role.RESULT, slot, part)
 
     def _site(self, frame: FrameType | None, parent: OpenCall | None) -> SourceLine | None:
         if parent is None:

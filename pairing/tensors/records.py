@@ -9,7 +9,7 @@ from itertools import repeat
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import CALL_ROLES, RecordInfo, Role
+from padiff.dumpfile import CALL_ROLES, RecordInfo, Role, is_floating
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.absorbed import Absorbed
 from padiff.pairing.calls.activated import has_activations, output_call, values_before
@@ -234,18 +234,51 @@ def _same_values(
 def pair_root_records(reference: View, candidate: View) -> list[RecordPair]:
     """Pair what belongs to the step: losses, learning rates, values that the user named."""
     found = []
-    for role in (Role.LOSS, Role.LR, Role.NAMED):
+    for role in (Role.LOSS, Role.LR, Role.NAMED, Role.RESULT):
         mine = [record for record in reference.of_modules if record.role is role]
         theirs = {record.slot: record for record in candidate.of_modules if record.role is role}
         for record in mine:
             other = theirs.get(record.slot)
             if other is None and len(mine) == len(theirs) == 1:
                 other = next(iter(theirs.values()))
-            if other is not None:
+            is_result = role is Role.RESULT
+            if other is not None and not (
+                is_result and _is_other(reference, record, candidate, other)
+            ):
                 found.append(
                     RecordPair(reference=(record.id,), candidate=other.id, paired_by=PairedBy.NAME)
                 )
     return found
+
+
+def _is_other(reference: View, record: RecordInfo, candidate: View, other: RecordInfo) -> bool:
+    """Return whether attributes of objects of two classes only happen to have one name.
+
+    Tensors of one shape are taken for the same: the classes may be two authors' for one thing.
+    """
+    classes = _class_around(reference, record), _class_around(candidate, other)
+    if classes[0] == classes[1]:
+        return False
+    are_floats = all(
+        is_floating(view.values[one.value or 0].dtype)
+        for view, one in ((reference, record), (candidate, other))
+    )
+    return not (are_floats and record.shape == other.shape and record.shape)
+
+
+def _class_around(view: View, record: RecordInfo) -> str:
+    """Return the class of the object that a part of a result is an attribute of; empty for none."""
+    place = f"{Role.OUTPUT}{record.slot}"
+    return next(
+        (
+            value.rpartition(".")[2]
+            for call in view.calls
+            if call.parent is None
+            for name, value in call.literals.items()
+            if isinstance(value, str) and value.startswith("<") and place.startswith(name)
+        ),
+        "",
+    )
 
 
 def unmatched_records(

@@ -1,0 +1,122 @@
+"""Models that give something else than tensors: it is recorded by its attributes, and judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import paddle
+import pytest
+import torch
+
+import padiff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from padiff.comparing import Comparison
+
+X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
+
+
+class Posterior:
+    def __init__(self, mean: Any) -> None:  # noqa: ANN401
+        self.mean = mean
+
+    @property
+    def std(self) -> object:
+        raise AssertionError("a property was read")
+
+
+class TorchNet(torch.nn.Module):
+    def __init__(self, make: Callable[[Any], object], factor: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc = torch.nn.Linear(8, 8)
+        self.makes = {make: factor}
+
+    def forward(self, x: torch.Tensor) -> object:
+        ((make, factor),) = self.makes.items()
+        return make(self.fc(x) * factor)
+
+
+class PaddleNet(paddle.nn.Layer):
+    def __init__(self, make: Callable[[Any], object], factor: float) -> None:
+        super().__init__()
+        self.fc = paddle.nn.Linear(8, 8)
+        known = TorchNet(make, factor).fc
+        self.fc.weight.set_value(known.weight.detach().numpy().T)
+        self.fc.bias.set_value(known.bias.detach().numpy())
+        self.makes = {make: factor}
+
+    def forward(self, x: Any) -> object:  # noqa: ANN401
+        ((make, factor),) = self.makes.items()
+        return make(self.fc(x) * factor)
+
+
+def normal(mean: Any) -> object:  # noqa: ANN401
+    kind = torch.distributions if isinstance(mean, torch.Tensor) else paddle.distribution
+    return kind.Normal(mean, mean * 0 + 1)
+
+
+MAKERS: dict[str, Callable[[Any], object]] = {
+    "an object": Posterior,
+    "a distribution": normal,
+    "an array": lambda mean: mean.detach().numpy(),
+    "a number": lambda mean: float(mean.detach().sum()),
+    "text": lambda mean: {"label": "above" if float(mean.detach().max()) > 2 else "below"},
+    "a list of objects": lambda mean: [Posterior(mean), {"size": 8}],
+}
+
+
+def compared(folder: Path, *models: Any) -> Comparison:  # noqa: ANN401
+    paths = []
+    for number, model in enumerate(models):
+        given = torch.from_numpy(X) if isinstance(model, TorchNet) else paddle.to_tensor(X)
+        with padiff.record(model, name=str(number), out=folder) as recorder:
+            model(given)
+        paths.append(recorder.path)
+    return padiff.compare(paths[0], paths[1])
+
+
+@pytest.mark.parametrize("kind", [TorchNet, PaddleNet])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_result_that_is_no_tensor_is_judged(name: str, kind: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    make = MAKERS[name]
+    reference = TorchNet(make, 1.0)
+
+    same = compared(tmp_path / "same", reference, kind(make, 1.0))
+    other = compared(tmp_path / "other", reference, kind(make, 3.0))
+
+    assert (same.verdict, other.verdict) == ("match", "diverged")
+    (origin, *_) = other.origins
+    assert origin.pair.reference is not None
+    assert origin.pair.reference.address.role == "result"
+
+
+class Unseen:
+    """Keeps its tensor where no attribute shows it."""
+
+    __slots__ = ("_get",)
+
+    def __init__(self, mean: object) -> None:
+        self._get = lambda: mean
+
+
+def test_a_result_that_cannot_be_seen_is_inconclusive(tmp_path: Path) -> None:
+    found = compared(tmp_path, TorchNet(Unseen, 1.0), TorchNet(Unseen, 3.0))
+
+    assert found.verdict == "inconclusive"
+
+
+def test_attributes_that_one_side_alone_gives_are_no_divergence(tmp_path: Path) -> None:
+    class Cached(Posterior):
+        def __init__(self, mean: Any) -> None:  # noqa: ANN401
+            super().__init__(mean)
+            self.cache = mean + 1
+
+    found = compared(tmp_path, TorchNet(Cached, 1.0), TorchNet(Posterior, 1.0))
+
+    assert found.verdict == "match"
+    assert "only the reference gives it, and it is no tensor" in found.report()
