@@ -365,7 +365,7 @@ def _say_where(path: Path, shown: Path, *, elapsed_s: float) -> None:
         err=True,
     )
     for note in manifest.notes:
-        if note.startswith(("weights: ", "inputs: ", "no backward pass: ", RECORDING)):
+        if note.startswith(("weights: ", "inputs: ", "loss: ", "no backward pass: ", RECORDING)):
             click.echo(f"note: {printable(note)}", err=True)
 
 

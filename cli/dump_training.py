@@ -34,6 +34,12 @@ _OPTIONS = (
         "[default: the mean of the outputs]",
     ),
     click.option(
+        "--outputs",
+        metavar="NAME[,NAME]",
+        help="Outputs that the default loss takes, such as logits or 0.  [default: those that the "
+        "dump of --weights-from, --inputs-from or --feed has, too]",
+    ),
+    click.option(
         "--loss-arg",
         "loss_args",
         metavar="KEY=JSON",
@@ -107,11 +113,13 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def train_settings(options: dict[str, Any]) -> TrainSettings:
     """Give the settings that the options come to."""
     from padiff.dumper.runs.inputs import parse_input  # noqa: PLC0415
+    from padiff.dumper.runs.outputs import parse_names  # noqa: PLC0415
     from padiff.dumper.runs.runsettings import TrainSettings  # noqa: PLC0415
 
     return TrainSettings(
         steps=_count(options["steps"]),
         loss=_target(options, "loss", "loss"),
+        outputs=parse_names(options["outputs"]),
         labels=tuple(parse_input(text) for text in options["labels"]),
         optimizer=_target(options, "optimizer", "optimizer"),
         scheduler=_target(options, "scheduler", "schedule"),

@@ -39,6 +39,7 @@ from .locating.moved import excuse_moved
 from .locating.repeated import excuse_repeated
 from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
+from .lossoutputs import excuse_left_out
 from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
@@ -47,11 +48,13 @@ from .scope import StepScope, scope_of_run, scope_of_step
 from .settings import CompareSettings
 from .steps import inherit_across
 from .treerows import TreeRows, columns_of
+from .unrecorded import leave_unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from padiff.dumpfile import Manifest
     from padiff.pairing import Pairing
 
     from .judging.judge import Judgement
@@ -73,6 +76,8 @@ class _Run:
     training: TrainingJudge
     partners: RunPartners
     fed: Fed
+    manifests: tuple[Manifest, Manifest]
+    """The reference's and the candidate's."""
     budget: Budget
     """For the searches for causes, of the first step first."""
 
@@ -120,7 +125,13 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
     partners = _partners_of(known, found, common, settings)
-    run = _Run(training=training, partners=partners, fed=fed, budget=Budget())
+    run = _Run(
+        training=training,
+        partners=partners,
+        fed=fed,
+        manifests=(known.manifest, found.manifest),
+        budget=Budget(),
+    )
     results: list[_StepResult] = []
     for place in common:
         if results:
@@ -245,12 +256,14 @@ def _compare_files(
 ) -> _StepResult:
     settings = run.training.settings
     pairing = _pair_files(known, found, settings, run.partners)
+    pairing = leave_unrecorded(pairing, (known.index, found.index), run.manifests)
 
     def release() -> None:
         known.release_pages()
         found.release_pages()
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
+    judgement = excuse_left_out(judgement, pairing, (known.index, found.index), run.manifests)
     judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = run.training.settle(judgement, pairing, known, found)
     judgement = skip_masks(

@@ -57,6 +57,8 @@ AXES = {
 UNRECORDED = "nothing that the model gives was recorded, and no loss"
 """Why a comparison is inconclusive where there is nothing to judge."""
 
+LOSS = "loss: "
+"""How the recorder's note begins on outputs that the loss leaves out."""
 STALE = "had a gradient before recording began"
 """What the recorder notes of gradients that were not cleared."""
 
@@ -197,7 +199,8 @@ def notes_of_run(
         told = [
             note
             for note in mine.notes
-            if (STALE in note or ASSUMED in note) and note not in other.notes
+            if (STALE in note or ASSUMED in note or note.startswith(LOSS))
+            and note not in other.notes
         ]
         told += [note for note in mine.notes if note.startswith(RECORDING)]
         if mine.incomplete:

@@ -122,6 +122,8 @@ class UnmatchedRecord:
     absence: Absence
     reason: str
     """One clause: ``no call of 'encoder.3' on the candidate``."""
+    elsewhere: str = ""
+    """Where else its elements are judged, of an output of the whole model; empty if nowhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .feeder import Feeder
 
-__all__ = ["rehearse", "rehearse_fed", "rehearsed"]
+__all__ = ["buffers_kept", "rehearse", "rehearse_fed", "rehearsed"]
 
 
 @contextmanager
@@ -44,20 +44,27 @@ def rehearsed(
     Yields:
         The dump, until the context is left.
     """
+    with scratch_folder() as folder:
+        settings = RecordSettings(out=folder, name="rehearsal", phase=Phase.FORWARD)
+        recorder = Recorder(model, settings, adapter)
+        feeding = nullcontext() if feeder is None else feeder.feeding(recorder)
+        with buffers_kept(model, adapter), recorder, feeding:
+            forward()
+        yield recorder.path
+
+
+@contextmanager
+def buffers_kept(model: Model, adapter: Adapter) -> Iterator[None]:
+    """Give the buffers of a model back what they held before; not if the block raises."""
     buffers = [
         (owned.tensor, adapter.snapshot(owned.tensor))
         for _, module in adapter.named_modules(model)
         for owned in adapter.own_tensors(module)
         if not owned.is_weight
     ]
-    with scratch_folder() as folder:
-        settings = RecordSettings(out=folder, name="rehearsal", phase=Phase.FORWARD)
-        recorder = Recorder(model, settings, adapter)
-        with recorder, nullcontext() if feeder is None else feeder.feeding(recorder):
-            forward()
-        for tensor, array in buffers:
-            adapter.assign(tensor, array)
-        yield recorder.path
+    yield
+    for tensor, array in buffers:
+        adapter.assign(tensor, array)
 
 
 @contextmanager

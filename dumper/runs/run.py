@@ -16,6 +16,7 @@ from .feeding import StepInputs
 from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, seed_all, write_structure
+from .outputs import outputs_for
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
 from .sources import opened_sources
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from padiff.dumper.recording.recordsettings import RecordSettings
 
     from .feeder import Feeder
+    from .outputs import LossOutputs
 
 __all__ = ["Progress", "RunSettings", "TrainSettings", "run"]
 
@@ -75,7 +77,8 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         report.stage("loading the weights")
         notes += load_weights_into(settings, adapter, model, lambda: one.forward(0))
     feeder = _feeder(settings, adapter, model, one)
-    training = prepare_training(settings.train, adapter, model)
+    outputs = _loss_outputs(settings)
+    training = prepare_training(settings.train, adapter, model, outputs)
     repeats = None
     if settings.repeat is not None:
         _check_repeatable(settings.train, training)
@@ -94,7 +97,7 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         report.stage("writing")
     if repeats is not None:
         report.stage("measuring the noise floor")
-        repeats.measure(recorder.path, record, inputs, one.sibling(feeder))
+        repeats.measure(recorder.path, record, inputs, one.sibling(feeder, outputs))
     return recorder.path
 
 
@@ -131,12 +134,14 @@ class _Run:
         if feeder is not None:
             recorder.describe(notes=feeder.notes(), settings=feeder.settings())
 
-    def sibling(self, feeder: Feeder | None) -> Callable[[StepInputs, RecordSettings], Path]:
+    def sibling(
+        self, feeder: Feeder | None, outputs: LossOutputs
+    ) -> Callable[[StepInputs, RecordSettings], Path]:
         """Give what runs all steps once more: of other inputs, and into a dump of its own."""
         settings, adapter, model = self._settings, self._adapter, self._model
 
         def again(fed: StepInputs, record: RecordSettings) -> Path:
-            training = prepare_training(settings.train, adapter, model)
+            training = prepare_training(settings.train, adapter, model, outputs)
             with Recorder(model, record, adapter, optimizers=training.optimizers) as recorder:
                 _Run(settings, adapter, model, fed, Progress()).steps(recorder, training, feeder)
             return recorder.path
@@ -151,6 +156,8 @@ class _Run:
         for name, label in self._inputs.named_labels(labels):
             recorder.record(name, label)
         loss, reason = training.loss_of(output, labels)
+        if number == 0:
+            training.describe(output, recorder)
         if loss is not None:
             recorder.loss(loss)
         backward = self._settings.record.phase is Phase.BACKWARD
@@ -169,6 +176,12 @@ class _Run:
         steps = self._settings.train.steps
         where = "" if steps == 1 else f" of step {number} of {steps}"
         self._report.stage(name + where, lambda: recorder.counts)
+
+
+def _loss_outputs(settings: RunSettings) -> LossOutputs:
+    """Read what the loss of the reference takes, from any of its dumps that the run reads."""
+    sources = settings.weights_from, settings.inputs_from, settings.feed
+    return outputs_for(settings.train.outputs, sources, rank=ranks_of().rank)
 
 
 def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) -> Feeder | None:

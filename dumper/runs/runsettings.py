@@ -32,6 +32,8 @@ class TrainSettings:
     steps: int = 1
     loss: Target | None = None
     """None takes the mean of the outputs."""
+    outputs: tuple[str, ...] = ()
+    """Outputs that the default loss takes; empty takes those that the reference's takes."""
     labels: tuple[InputFile, ...] = ()
     """Further arguments of the loss."""
     optimizer: Target | None = None
@@ -51,6 +53,8 @@ class TrainSettings:
             raise ConfigError(f"cannot run {self.steps} steps: expected 1 or more")
         if self.labels and self.loss is None:
             raise ConfigError("cannot use --label without --loss: nothing would take it")
+        if self.outputs and self.loss is not None:
+            raise ConfigError("cannot use --outputs with --loss: the loss decides what it takes")
         for name, value in (
             ("--lr-scheduler", self.scheduler),
             ("--clip-grad-norm", self.largest_norm),

@@ -15,7 +15,7 @@ from padiff.dumper.recording.recorder import Recorder, RecordSettings
 from padiff.dumpfile import ConfigError, Phase, is_floating
 
 from .feedphase import FeedPhase
-from .losses import default_loss
+from .losses import choose_outputs, default_loss
 from .rebuild import rebuilt
 from .usercode import UserCode
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from padiff.pairing import MapFile
 
     from .feeder import Feeder
+    from .outputs import LossOutputs
 
 __all__ = ["LiveRun", "record_steps"]
 
@@ -44,6 +45,8 @@ class LiveRun:
     """Takes the model's output; None takes the mean of it."""
     optimizer: Optimizer | Callable[[], object] | None = None
     """An optimizer, or a function that updates and clears the gradients itself."""
+    outputs: LossOutputs | None = None
+    """What the mean is taken of; None takes all."""
     steps: int = 1
     feed: Path | None = None
     """A dump of which each paired call hands the recorded output on, step by step."""
@@ -110,7 +113,11 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
     with recorder:
         for number in range(run.steps):
             with nullcontext() if feeder is None else feeder.feeding(recorder, number):
-                _step(run, recorder, settings.phase)
+                output = _step(run, recorder, settings.phase)
+            if number == 0 and run.loss is None and run.outputs is not None:
+                chosen = choose_outputs(adapter, output, run.outputs)
+                notes = chosen.notes(run.outputs.reference)
+                recorder.describe(notes=notes, settings=chosen.settings())
             if run.steps > 1:
                 recorder.step()
             if is_optimizer:
@@ -121,13 +128,13 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
     return recorder.path
 
 
-def _step(run: LiveRun, recorder: Recorder, phase: Phase) -> None:
-    """Run forward, loss, backward and update once."""
+def _step(run: LiveRun, recorder: Recorder, phase: Phase) -> object:
+    """Run forward, loss, backward and update once, and give what the model gave."""
     adapter = adapters.find(run.model)
     reason = None
     output = run.forward()
     if run.loss is None:
-        loss, reason = default_loss(adapter, output)
+        loss, reason = default_loss(adapter, output, run.outputs)
     else:
         with UserCode("cannot compute the loss"):
             loss = run.loss(output)
@@ -137,6 +144,7 @@ def _step(run: LiveRun, recorder: Recorder, phase: Phase) -> None:
         with UserCode("cannot run backward"):
             adapter.backward(loss)
         _update(run, recorder, is_optimizer=adapter.trainer.is_optimizer(run.optimizer))
+    return output
 
 
 def _feeder(run: LiveRun, source: Path) -> Feeder:

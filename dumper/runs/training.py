@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import ConfigError
 
-from .losses import default_loss
+from .losses import choose_outputs, default_loss
 from .target import import_target, kind_of_thing
 from .usercode import UserCode
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from padiff.dumper.recording.recorder import Recorder
     from padiff.dumper.trainer import Optimizer, Scheduler
 
+    from .outputs import LossOutputs
     from .runsettings import TrainSettings
     from .target import Target
 
@@ -41,6 +42,8 @@ class Training:
     update_itself: Callable[[], object] | None = None
     """Changes the weights, where there is no framework optimizer."""
     scheduler: Scheduler | None = None
+    outputs: LossOutputs | None = None
+    """What the default loss takes; None takes all."""
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
@@ -55,7 +58,7 @@ class Training:
             ConfigError: It gave something else than one number.
         """
         if self.loss is None:
-            return default_loss(self.adapter, output)
+            return default_loss(self.adapter, output, self.outputs)
         with UserCode(f"cannot compute the loss {str(self.settings.loss)!r}"):
             loss = self.loss(output, *labels[0], **labels[1])
         if not self.adapter.is_tensor(loss) or math.prod(loss.shape) != 1:
@@ -66,6 +69,13 @@ class Training:
             )
         needs_grad = self.adapter.requires_grad(loss)
         return loss, None if needs_grad else "the loss depends on nothing that requires a gradient"
+
+    def describe(self, output: object, recorder: Recorder) -> None:
+        """State in the manifest which outputs the default loss leaves out, if any."""
+        if self.loss is None and self.outputs is not None:
+            chosen = choose_outputs(self.adapter, output, self.outputs)
+            notes = chosen.notes(self.outputs.reference)
+            recorder.describe(notes=notes, settings=chosen.settings())
 
     def update(self, recorder: Recorder) -> None:
         """Clip, change the weights, and clear the gradients."""
@@ -98,8 +108,19 @@ class Training:
                     self.scheduler.step()
 
 
-def prepare_training(settings: TrainSettings, adapter: Adapter, model: Model) -> Training:
+def prepare_training(
+    settings: TrainSettings,
+    adapter: Adapter,
+    model: Model,
+    outputs: LossOutputs | None = None,
+) -> Training:
     """Import the user's loss, optimizer and schedule, and build them.
+
+    Args:
+        settings: What the user named.
+        adapter: Of the model's framework.
+        model: The model to train.
+        outputs: What the default loss takes; None takes all.
 
     Raises:
         ConfigError: One of them is not there, or not what it should be.
@@ -116,6 +137,7 @@ def prepare_training(settings: TrainSettings, adapter: Adapter, model: Model) ->
         optimizer=made if is_optimizer else None,
         update_itself=None if is_optimizer else made,
         scheduler=_load_scheduler(settings, adapter, made) if is_optimizer else None,
+        outputs=outputs,
     )
 
 

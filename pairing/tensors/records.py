@@ -302,8 +302,10 @@ def unmatched_records(
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     alone = [record for record in view.records if record.id not in paired]
     told: list[tuple[Absence, str]] = []
+    elsewhere: list[str] = []
     missing = Absence.MISSING
     for record in alone:
+        elsewhere.append(_judged_inside(view, record, judged, parts))
         known = explained.get(record.id)
         if known is not None:
             told.append((known.absence, known.reason))
@@ -325,7 +327,18 @@ def unmatched_records(
         record=[record.id for record in alone],
         absence=[absence for absence, _ in told],
         reason=[reason for _, reason in told],
+        elsewhere=elsewhere,
     )
+
+
+def _judged_inside(view: View, record: RecordInfo, judged: Mapping[int, int], parts: Parts) -> str:
+    """Say where the elements of an output of the whole model are judged besides, if they are."""
+    is_root = record.call is not None and view.parents[record.call] is None
+    if not is_root or record.role not in _OUTPUTS or record.value is None:
+        return ""
+    if record.value in judged:
+        return f"value judged at {view.name_of(judged[record.value])}"
+    return parts.reason(record)
 
 
 def _judged(view: View, paired: Iterable[int]) -> dict[int, int]:

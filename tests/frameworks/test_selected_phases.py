@@ -140,3 +140,44 @@ def test_auto_diff_names_the_forward_pass(phase: str) -> None:
 
     origins = [named(one) for one in result.comparison.origins]
     assert origins == ([("n", Kind.ORIGIN)] if phase == "both" else [])
+
+
+@pytest.mark.parametrize("lacking", ["reference", "candidate"])
+@pytest.mark.parametrize("how", ["phase", "no call of backward"])
+def test_phase_that_one_side_did_not_record_is_skipped_with_a_note(
+    lacking: str, how: str, tmp_path: Path
+) -> None:
+    paths = []
+    for name in ("reference", "candidate"):
+        is_lacking = name == lacking
+        phase = "forward" if is_lacking and how == "phase" else "backward"
+        model = Chain()
+        with padiff.record(model, name=name, out=tmp_path, phase=phase) as recorder:
+            made = model(torch.from_numpy(INPUT))
+            if not is_lacking:
+                (made**2).mean().backward()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    found = compare(paths[0], paths[1], CompareSettings())
+
+    assert (found.verdict, found.reasons) == (Verdict.MATCH, ())
+    assert found.divergences == ()
+    other = "candidate" if lacking == "reference" else "reference"
+    assert found.steps[0].notes == (
+        f"the backward phase is not compared: only the {other} recorded it",
+    )
+
+
+def test_output_without_gradient_is_still_a_fault(tmp_path: Path) -> None:
+    class Detached(Chain):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).detach()
+
+    reference = record(tmp_path, "reference", Chain())
+    model = Detached()
+    with padiff.record(model, name="candidate", out=tmp_path) as recorder:
+        model(torch.from_numpy(INPUT))
+    assert recorder.path is not None
+
+    assert compare(reference, recorder.path, CompareSettings()).verdict is Verdict.DIVERGED
