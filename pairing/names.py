@@ -53,18 +53,21 @@ _NAMING = {
 """Words that say what a layer is, not which one, by what is in the name of its kind."""
 _MAX_PARTS = 32
 """So many components of a path count, the innermost ones."""
+_MAX_LENGTH = 1024
+"""So many characters of these count, the last ones."""
 
 
 def innermost(path: str) -> str:
     """Give the end of a path: what stands further out than 32 levels says nothing of a module.
 
     The paths of a tree that is n deep take n² characters; reading only their ends keeps the time
-    for n paths linear.
+    for n paths linear. Of a name that is longer than any author's only the end counts, too.
 
     >>> innermost("a.b"), innermost("x." * 40 + "y") == "x." * 31 + "y"
     ('a.b', True)
     """
-    return path if len(path) < _MAX_PARTS else ".".join(path.rsplit(".", _MAX_PARTS)[-_MAX_PARTS:])
+    end = path[-_MAX_LENGTH:]
+    return end if len(end) < _MAX_PARTS else ".".join(end.rsplit(".", _MAX_PARTS)[-_MAX_PARTS:])
 
 
 def places_in(words: frozenset[str]) -> frozenset[str]:

@@ -18,7 +18,7 @@ from padiff.dumpfile import Role
 from .moving import is_moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import Index, RecordInfo
 
@@ -64,6 +64,16 @@ class Feed:
     """Id of the call that it made next; None if it returned."""
 
 
+def _order(record: RecordInfo) -> int:
+    return record.order
+
+
+def _last(outputs: Sequence[RecordInfo], until: int) -> RecordInfo | None:
+    """Return the last of some outputs that came earlier; those of one call came at once."""
+    count = bisect_left(outputs, until, key=_order)
+    return outputs[count - 1] if count else None
+
+
 class Flow:
     """The data flow of one step of one side, read from its index alone."""
 
@@ -78,17 +88,27 @@ class Flow:
         """Calls by the call around, in execution order."""
         self._of_call: dict[tuple[int, Role], list[RecordInfo]] = defaultdict(list)
         self._outputs: dict[int, list[RecordInfo]] = defaultdict(list)
+        """By value, in execution order."""
+        self._made_in: dict[tuple[int, int | None], list[RecordInfo]] = defaultdict(list)
+        """The same by the call whose code received them, too."""
+        self._given: dict[tuple[int, int], RecordInfo] = {}
+        """The first input of a call that holds a value."""
         self._states: dict[int, RecordInfo] = {}
         for call in index.calls:
             self.inside[call.parent].append(call.id)
         for record in index.records:
             self._sort(record)
+        for outputs in (*self._outputs.values(), *self._made_in.values()):
+            outputs.sort(key=_order)
 
     def _sort(self, record: RecordInfo) -> None:
         if record.call is not None and record.role in {Role.INPUT, Role.OUTPUT}:
             self._of_call[record.call, record.role].append(record)
-            if record.role is Role.OUTPUT and record.value is not None:
+            if record.value is not None and record.role is Role.OUTPUT:
                 self._outputs[record.value].append(record)
+                self._made_in[record.value, self._parent(record.call)].append(record)
+            elif record.value is not None:
+                self._given.setdefault((record.call, record.value), record)
         elif record.role in {Role.WEIGHT, Role.BUFFER} and record.value is not None:
             self._states.setdefault(record.value, record)
 
@@ -117,8 +137,9 @@ class Flow:
         if known is not None:
             made, source = known
             return Feed(record=record.id, made=made, source=source.id, around=around)
-        earlier = self._before(around, call.start if is_input else self._end(record.call))
-        moved = self._moved(record, around, earlier[-NEAR:])
+        until = call.start if is_input else self._end(record.call)
+        earlier = self._before(around, until, most=NEAR)
+        moved = self._moved(record, around, earlier)
         return Feed(
             record=record.id,
             made=Made.GLUE if moved is None else Made.MOVED,
@@ -153,36 +174,34 @@ class Flow:
         """
         return [
             record
-            for call in self._before(around, until)[-NEAR:]
+            for call in self._before(around, until, most=NEAR)
             for record in self.records(call, Role.INPUT)
             if self.feed(record).made is Made.GLUE
         ]
 
-    def _before(self, around: int, until: int) -> list[int]:
-        """Give the calls in the code of a call that had returned; they run one after the other."""
+    def _before(self, around: int, until: int, *, most: int = NEVER) -> list[int]:
+        """Return the last calls in the code of a call that had returned; they run in turn."""
         calls = self.inside.get(around, [])
-        return calls[: bisect_left(calls, until, key=self._end)]
+        count = bisect_left(calls, until, key=self._end)
+        return calls[max(count - most, 0) : count]
 
     def _equal(self, record: RecordInfo, around: int) -> tuple[Made, RecordInfo] | None:
         """Find the record with the same value that came last."""
-        if record.value is None:
+        value = record.value
+        if value is None:
             return None
-        earlier = [
-            other
-            for other in self._outputs.get(record.value, ())
-            if other.call != record.call and other.order < record.order
-        ]
-        if earlier:
-            # a wrapper's output is its child's: the nearest in the same code says most
-            near = [other for other in earlier if self._parent(other.call) == around]
-            return Made.CALL, (near or earlier)[-1]
+        # a wrapper's output is its child's: the nearest in the same code says most
+        near = self._made_in.get((value, around), ())
+        made = _last(near, record.order) or _last(self._outputs.get(value, ()), record.order)
+        if made is not None:
+            return Made.CALL, made
         outer: int | None = around
         while outer is not None:
-            for other in self.records(outer, Role.INPUT):
-                if other.value == record.value:
-                    return Made.PASSED, other
+            given = self._given.get((outer, value))
+            if given is not None:
+                return Made.PASSED, given
             outer = self.index.calls[outer].parent
-        state = self._states.get(record.value)
+        state = self._states.get(value)
         return None if state is None else (Made.STATE, state)
 
     def _moved(self, record: RecordInfo, around: int, earlier: list[int]) -> RecordInfo | None:
