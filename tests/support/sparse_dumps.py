@@ -28,6 +28,8 @@ _ZEROS = bytes(1 << 20)
 def write_sparse(directory: Path, tensors: int, elements: int, *, seed: int) -> Path:
     """Write a dump of layers that each give one tensor of float32 zeros but for the first element.
 
+    The model gives what the last layer gives.
+
     Args:
         directory: Where.
         tensors: How many.
@@ -46,8 +48,12 @@ def write_sparse(directory: Path, tensors: int, elements: int, *, seed: int) -> 
         modules=modules,
         calls=calls,
         values=values,
-        records=[_record(number, elements) for number in range(tensors)],
-    )
+        records=[
+            *(_record(number, elements) for number in range(tensors)),
+            [0, 0, Phase.FORWARD, Role.OUTPUT, "", 2 * tensors + 1, [elements], tensors - 1, False,
+             None],
+        ],
+    )  # fmt: skip
     _write_file(path, values, index)
     info = FileInfo(
         step=0,
@@ -55,7 +61,7 @@ def write_sparse(directory: Path, tensors: int, elements: int, *, seed: int) -> 
         path=relative,
         size_bytes=path.stat().st_size,
         calls=len(calls),
-        records=tensors,
+        records=tensors + 1,
     )
     about = manifest(name=directory.name, files=(info,))
     (directory / MANIFEST_NAME).write_bytes(encode_manifest(about))
