@@ -20,7 +20,8 @@ from padiff.dumper.recording.named import arrays_of, write_named
 from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.feedphase import FeedPhase
 from padiff.dumper.runs.loading import seed_all
-from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed, rehearsed
+from padiff.dumper.runs.outputs import LossOutputs, common_outputs, outputs_for, parse_names
+from padiff.dumper.runs.rehearsal import buffers_restorer, rehearse, rehearse_fed, rehearsed
 from padiff.dumper.runs.steploop import LiveRun, record_steps
 from padiff.dumper.weights import weights
 from padiff.dumpfile import ConfigError, Phase, open_dump
@@ -86,7 +87,9 @@ def auto_diff(
         **more: ``auto_init`` (copy the reference's weights, default), ``steps``, ``diff_phase``
             ("both", "forward", "backward"), ``compare_mode`` ("strict", "mean"; where options come
             as PaDiff's ``options``, ``auto_weights`` or ``layer_map``, PaDiff's default "mean"),
-            ``single_step`` (each call hands the reference's recorded output on), ``atol``,
+            ``single_step`` (each call hands the reference's recorded output on), ``outputs`` (names
+            of outputs that the default loss takes, such as "logits"; by default those that both
+            models give; where the reference gives more, it runs twice), ``atol``,
             ``rtol``, ``seed``, ``map`` (a map file, ``LayerMap``, or dict of modules), ``include``
             and ``exclude`` (patterns of what is compared, or modules), ``out`` (keep the dumps
             here), ``quiet``.
@@ -127,13 +130,28 @@ def auto_diff(
 
 def _record_both(runs: Sequence[LiveRun], chosen: Options, out: Path) -> tuple[Path, Path]:
     """Record the reference, then the candidate, which is fed from it in single steps."""
-    paths: list[Path] = []
-    for live, name in zip(runs, ("reference", "candidate"), strict=True):
-        run = replace(live, feed=paths[0]) if chosen.single_step and paths else live
-        if chosen.seed is not None:
-            seed_all(chosen.seed, adapters.find(run.model))
-        paths.append(record_steps(run, _recording(chosen, out, name)))
-    return paths[0], paths[1]
+    names = parse_names(chosen.outputs)
+    if names and any(run.loss is not None for run in runs):
+        raise ConfigError("cannot use outputs with loss_fns: the losses decide what they take")
+    first, adapter = runs[0], adapters.find(runs[0].model)
+    restore = buffers_restorer(adapter.unwrap(first.model), adapter)
+    known = replace(first, outputs=LossOutputs(names=names))
+    reference = _record(known, chosen, _recording(chosen, out, "reference"))
+    feed = reference if chosen.single_step else None
+    found = replace(runs[1], outputs=outputs_for(names, [reference]), feed=feed)
+    candidate = _record(found, chosen, _recording(chosen, out, "candidate"))
+    common = None if names else common_outputs(reference, candidate)
+    if common is not None and feed is None and first.optimizer is None:
+        restore()
+        settings = replace(_recording(chosen, out, "reference"), overwrite=True)
+        _record(replace(first, outputs=common), chosen, settings)
+    return reference, candidate
+
+
+def _record(run: LiveRun, chosen: Options, settings: RecordSettings) -> Path:
+    if chosen.seed is not None:
+        seed_all(chosen.seed, adapters.find(run.model))
+    return record_steps(run, settings)
 
 
 def assign_weight(

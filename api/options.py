@@ -49,6 +49,7 @@ class Options:
     atol: float | None = None
     rtol: float | None = None
     single_step: bool = False
+    outputs: Any = None
     seed: int | None = None
     map: Any = None
     include: tuple[str, ...] = ()

@@ -80,8 +80,8 @@ def excuse_left_out(
         slot = _root_slot(indexes[side], record)
         name = (SideName.REFERENCE, SideName.CANDIDATE)[side]
         where = elsewhere.get((name, record), "")
-        is_lacking = slot in told[1 - side].lacking and bool(where)
-        if slot in told[side].left_out or is_lacking:
+        is_lacking = slot in told[1 - side].lacking
+        if where if is_lacking else slot in told[side].left_out:
             reason = f"the loss leaves it out: only the {name} gives it"
             skipped[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=reason)
     return replace(judgement, pairs=replaced(judgement.pairs, skipped))

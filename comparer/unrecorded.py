@@ -42,11 +42,10 @@ def leave_unrecorded(
         _ends_with_forward(index, manifest)
         for index, manifest in zip(indexes, manifests, strict=True)
     ]
-    note, left_out = "", frozenset[Role]()
-    if lacking[0] is not lacking[1] and _has_later(indexes[lacking[0]]):
+    note = _other_loss(manifests)
+    left_out = frozenset({Role.LOSS}) if note else frozenset()
+    if not note and lacking[0] is not lacking[1] and _has_later(indexes[lacking[0]]):
         note = NOTE.format(side="candidate" if lacking[0] else "reference")
-    elif all(map(_has_later, indexes)):
-        note, left_out = _other_loss(manifests), frozenset({Role.LOSS})
     if not note:
         return pairing
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, Index
 
-__all__ = ["Chosen", "LossOutputs", "Output", "outputs_for", "parse_names"]
+__all__ = ["Chosen", "LossOutputs", "Output", "common_outputs", "outputs_for", "parse_names"]
 
 SETTING = "loss_outputs"
 """Entry of a manifest's settings."""
@@ -168,6 +168,24 @@ def outputs_for(
                 known = [one for one in known if one.slot in taken]
             return LossOutputs(names=names, known=tuple(known) or None, reference=source.name)
     return LossOutputs(names=names)
+
+
+def common_outputs(reference: Path, candidate: Path) -> LossOutputs | None:
+    """Read what a reference's loss may take so that the candidate's can take the same.
+
+    Returns:
+        None if the candidate lacks nothing of what the reference's loss took.
+
+    Raises:
+        DumpError: A dump cannot be read.
+    """
+    told = open_dump(candidate).manifest.settings.get(SETTING)
+    lacking = told.get("lacking") if isinstance(told, dict) else None
+    if not isinstance(lacking, list) or not lacking:
+        return None
+    known = outputs_for((), [reference]).known or ()
+    left = tuple(one for one in known if one.slot not in lacking)
+    return LossOutputs(known=left, reference=candidate.name)
 
 
 def parse_names(text: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .feeder import Feeder
 
-__all__ = ["buffers_kept", "rehearse", "rehearse_fed", "rehearsed"]
+__all__ = ["buffers_restorer", "rehearse", "rehearse_fed", "rehearsed"]
 
 
 @contextmanager
@@ -47,24 +47,27 @@ def rehearsed(
     with scratch_folder() as folder:
         settings = RecordSettings(out=folder, name="rehearsal", phase=Phase.FORWARD)
         recorder = Recorder(model, settings, adapter)
-        feeding = nullcontext() if feeder is None else feeder.feeding(recorder)
-        with buffers_kept(model, adapter), recorder, feeding:
+        restore = buffers_restorer(model, adapter)
+        with recorder, nullcontext() if feeder is None else feeder.feeding(recorder):
             forward()
+        restore()
         yield recorder.path
 
 
-@contextmanager
-def buffers_kept(model: Model, adapter: Adapter) -> Iterator[None]:
-    """Give the buffers of a model back what they held before; not if the block raises."""
+def buffers_restorer(model: Model, adapter: Adapter) -> Callable[[], None]:
+    """Return what gives the buffers of a model back the values that they hold now."""
     buffers = [
         (owned.tensor, adapter.snapshot(owned.tensor))
         for _, module in adapter.named_modules(model)
         for owned in adapter.own_tensors(module)
         if not owned.is_weight
     ]
-    yield
-    for tensor, array in buffers:
-        adapter.assign(tensor, array)
+
+    def restore() -> None:
+        for tensor, array in buffers:
+            adapter.assign(tensor, array)
+
+    return restore
 
 
 @contextmanager

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import padiff
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
 from padiff.dumper.runs.run import RunSettings, TrainSettings, run
 from padiff.dumper.runs.target import parse_target
-from padiff.dumpfile import ConfigError, open_dump
+from padiff.dumpfile import ConfigError, Role, open_dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from padiff.inprocess import AutoDiffResult
 
 TORCH = """
 from torch import nn
@@ -163,3 +167,45 @@ def test_name_that_is_no_output_is_refused(models: Path) -> None:
 def test_names_and_a_loss_of_ones_own_contradict_each_other() -> None:
     with pytest.raises(ConfigError, match="cannot use --outputs with --loss"):
         TrainSettings(outputs=("logits",), loss=parse_target("a:b", {}, noun="loss"))
+
+
+def both(models: Path, *names: str, **options: Any) -> AutoDiffResult:  # noqa: ANN401
+    del models  # the files that are imported
+    made = []
+    for name in names:
+        module, _, attribute = name.partition(":")
+        made.append(getattr(importlib.import_module(module), attribute)())
+    ids = np.arange(10).reshape(2, 5)
+    return padiff.auto_diff(made[0], made[1], ((ids,), (ids,)), quiet=True, **options)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("plain", ["torch_outputs:plain", "paddle_outputs:plain"])
+def test_live_models_are_compared_by_what_both_return(
+    plain: str, models: Path, *, is_turned: bool
+) -> None:
+    names = ["torch_outputs:with_caches", plain]
+
+    found = both(models, *(names[::-1] if is_turned else names)).comparison
+
+    assert (found.verdict, found.reasons) == (Verdict.MATCH, ())
+    roles = {pair.reference.address.role for pair in found.steps[0].pairs if pair.reference}
+    assert Role.WEIGHT_GRAD in roles
+    assert not any("not compared" in note for note in found.steps[0].notes)
+
+
+def test_outputs_of_live_models_are_chosen_by_name(models: Path) -> None:
+    names = ["torch_outputs:with_caches"] * 2
+
+    found = both(models, *names, outputs="logits").comparison
+
+    assert found.verdict is Verdict.MATCH
+    assert any("as --outputs says" in note for note in found.reference.notes)
+
+
+def test_names_and_losses_of_ones_own_are_refused(models: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot use outputs with loss_fns"):
+        both(
+            models, "torch_outputs:plain", "torch_outputs:plain", outputs="0",
+            loss_fns=(lambda out: out.mean(), lambda out: out.mean()),
+        )  # fmt: skip
