@@ -6,11 +6,14 @@ PYTHON ?= python3
 VENV ?= .venv/dev
 BIN := $(VENV)/bin
 PAIRS ?= .venv/pairs
+OLDNUMPY ?= .venv/oldnumpy
+FRAMEWORK_FREE := tests/conformance tests/golden tests/property tests/unit tests/e2e/test_compare.py \
+	tests/e2e/test_compare_arrays.py
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --constraint constraints.txt
 TESTS ?= tests
 JOBS ?= auto
 
-.PHONY: help demo test pairs slow check format lint types arch cov bench localisation score score-baseline golden changelog build clean
+.PHONY: help demo test pairs oldnumpy slow check format lint types arch cov bench localisation score score-baseline golden changelog build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,6 +40,17 @@ $(PAIRS)/.ready: pyproject.toml constraints-pairs.txt
 
 pairs: $(VENV)/.ready $(PAIRS)/.ready  ## test LLMs of other authors, each in an environment of its own
 	PADIFF_PAIRS_PYTHON=$(abspath $(PAIRS))/bin/python $(BIN)/pytest -m pairs -n $(JOBS) tests/pairs
+
+# paddleclas and paddleseg pin numpy 1.26: what runs without a framework is tested with it.
+$(OLDNUMPY)/.ready: pyproject.toml constraints-oldnumpy.txt
+	$(PYTHON) -m venv $(OLDNUMPY)
+	$(OLDNUMPY)/bin/pip install --quiet --disable-pip-version-check \
+		--constraint constraints-oldnumpy.txt hypothesis jsonschema pytest pytest-xdist \
+		--editable '.[html,plot]'
+	touch $@
+
+oldnumpy: $(OLDNUMPY)/.ready  ## test what needs no framework with the oldest numpy, 1.26
+	$(OLDNUMPY)/bin/pytest -m 'not slow and not pairs' -n $(JOBS) $(FRAMEWORK_FREE)
 
 slow: $(VENV)/.ready  ## run the long tests: kills, damaged files, deep trees (at most 30 minutes)
 	timeout 30m $(BIN)/pytest -m 'slow and not pairs' $(TESTS)

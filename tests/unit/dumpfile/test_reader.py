@@ -20,7 +20,9 @@ from padiff.dumpfile import (
     stepfile,
     validate,
 )
+from padiff.dumpfile.dtypes import MOST_AXES
 from tests.support.dumps import DumpBuilder, write_dump
+from tests.support.hostile_dumps import cell, edit_index
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +53,25 @@ def test_a_place_without_dump_is_not_found_and_names_those_beside(dump: Path) ->
 
     assert caught.value.hint is not None
     assert "net" in caught.value.hint
+
+
+def test_as_many_axes_as_an_array_can_have_are_read_and_no_more(dump: Path) -> None:
+    deep = X.reshape([1] * (MOST_AXES - 1) + [4])
+    path = (
+        DumpBuilder()
+        .module("", "Net")
+        .call("", inputs=[X], outputs=[deep])
+        .write(dump.parent / "deep")
+    )
+
+    with open_dump(path).open(0, 0) as file:
+        shapes = [file.array(record).shape for record in file.index.records]
+    edit_index(path, lambda document: cell(document, "records", "shape", 0, [1] * MOST_AXES + [4]))
+
+    assert deep.shape in shapes
+    assert [(one.loc, one.kind) for one in validate(path, deep=False)] == [
+        (f"{FILE}: records[0].shape", ProblemKind.TYPE)
+    ]
 
 
 def test_a_folder_of_dumps_names_the_dumps_in_it(dump: Path) -> None:
