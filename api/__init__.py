@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from padiff.comparing import Comparison, compare
+    from padiff.comparing import Comparison, audit, compare
     from padiff.dumper import Recorder, record
     from padiff.dumper.recording.named import save
     from padiff.dumper.runs.seeding import seed_everything
@@ -28,6 +28,7 @@ __all__ = [
     "Recorder",
     "__version__",
     "assign_weight",
+    "audit",
     "auto_diff",
     "check_dataloader",
     "compare",
@@ -46,6 +47,7 @@ _HOMES = {
     "PadiffError": "padiff.dumpfile",
     "Recorder": "padiff.dumper",
     "assign_weight": "padiff.inprocess",
+    "audit": "padiff.comparing",
     "auto_diff": "padiff.inprocess",
     "check_dataloader": "padiff.inprocess",
     "compare": "padiff.comparing",

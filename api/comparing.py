@@ -20,7 +20,9 @@ from padiff.pairing import MapFile, read_map
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Comparison", "compare", "comparison_of", "settings_of"]
+    from padiff.comparer.auditing import Audit
+
+__all__ = ["Comparison", "audit", "compare", "comparison_of", "settings_of"]
 
 WIDTH = 100
 """Columns of a report, as where ``padiff compare`` writes to a pipe."""
@@ -52,6 +54,30 @@ class Comparison(Compared):
         )
         render(self, console, max_rows=max_rows, verbose=verbose)
         return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+def audit(
+    dump: Path | str, *, step: int | None = None, rank: int | None = None
+) -> dict[str, Audit]:
+    """Check one dump alone: did each operator compute what its program says?
+
+    Args:
+        dump: A dump, packed or not.
+        step: Only this step; None audits all.
+        rank: Only this rank; None audits all.
+
+    Returns:
+        By the name of step and rank: ``soundness``, ``unsound`` values, and all answers.
+
+    Raises:
+        ConfigError: The dump has no such step or rank.
+        CompareError: It holds no program that could be audited.
+        DumpError: It cannot be read.
+    """
+    from padiff.comparer.auditing import audit_dump  # noqa: PLC0415 - as slow as a framework's table
+
+    with unpacked(Path(dump)) as place:
+        return audit_dump(place, step=step, rank=rank)
 
 
 def compare(

@@ -168,10 +168,11 @@ KIBI = 1024
 )
 @click.option(
     "--content",
-    metavar="full|sample=N|stats|digest",
+    metavar="operators|full|sample=N|stats|digest",
     default="full",
     show_default=True,
-    help="How much to write of each tensor: all elements; N (4096) or more at positions fixed by "
+    help="How much to write: all elements, of every operator's outcome too; of each tensor that "
+    "modules take and give: all elements; N (4096) or more at positions fixed by "
     "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
 )
 @click.option(

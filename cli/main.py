@@ -77,6 +77,9 @@ _COMMANDS = {
     "check": _Entry(
         module="check", attribute="check", summary="Verify that a dump is whole and valid."
     ),
+    "audit": _Entry(
+        module="audit", attribute="audit", summary="Check that one dump computed what it says."
+    ),
     "weights": _Entry(
         module="weights", attribute="weights", summary="Plan, convert and compare weights."
     ),
@@ -89,7 +92,7 @@ _COMMANDS = {
 
 _WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
 """Those that run code or read files that can take the interpreter down."""
-_OWN_CODE = frozenset({"judge", "report", "compare", "show", "check", "pack", "accept"})
+_OWN_CODE = frozenset({"judge", "report", "compare", "show", "check", "pack", "accept", "audit"})
 """Those that run no code of anybody else, whose objects might want to be told of the end."""
 _HELP = frozenset({"-h", "--help"})
 

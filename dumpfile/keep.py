@@ -17,6 +17,9 @@ class Keep:
     """What is written of every value, and of how many positions if only some."""
 
     content: Content = Content.FULL
+    operators: bool = False
+    """Whether every operator's outcome is kept as much as the tensors that modules take and give;
+    else digest and statistics of it are."""
     sample: int = DEFAULT_SAMPLE
     """Positions that content ``sample`` draws of either family, see ``sampling.py``."""
 
@@ -34,7 +37,9 @@ class Keep:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``full``, ``sample``, ``sample=4096``, ``stats`` or ``digest``.
+        """Read ``operators``, ``full``, ``sample``, ``sample=4096``, ``stats`` or ``digest``.
+
+        ``operators`` is ``full`` for every operator's outcome, too.
 
         Raises:
             ConfigError: It is none of these.
@@ -42,15 +47,19 @@ class Keep:
         >>> Keep.parse("sample=256").sample
         256
         """
+        if text == "operators":
+            return cls(operators=True)
         word, equals, number = text.partition("=")
         is_number = number.isascii() and number.isdigit()
         if word not in tuple(Content) or (equals and (word != Content.SAMPLE or not is_number)):
             raise ConfigError(
-                f"cannot keep {text!r}: expected full, sample=NUMBER, stats or digest"
+                f"cannot keep {text!r}: expected operators, full, sample=NUMBER, stats or digest"
             )
         return cls(content=Content(word), sample=int(number) if equals else DEFAULT_SAMPLE)
 
     def __str__(self) -> str:
         """Give the text form; ``Keep.parse`` reads it back."""
+        if self.operators:
+            return "operators"
         is_sample = self.content is Content.SAMPLE
         return f"{self.content}={self.sample}" if is_sample else str(self.content)

@@ -71,7 +71,7 @@ class StepWriter:
         self._path, self._relative, self._shown = path, relative, shown or str(path)
         self._step, self._rank = step, rank
         self._finished = finished
-        self._content = content.content
+        self._content, self._keeps_operators = content.content, content.operators
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
@@ -127,6 +127,11 @@ class StepWriter:
     def add_program(self, program: ProgramBuilder | None) -> None:
         """State which operators ran; written by ``close``, as it is by then. None writes none."""
         self._program = program
+
+    @property
+    def inner_content(self) -> Content:
+        """How much is written of what operators make between modules."""
+        return self._content if self._keeps_operators else self.at_most(Content.STATS)
 
     def at_most(self, content: Content | None) -> Content:
         """Return how much is written of a value of which somebody wants so much.

@@ -17,9 +17,11 @@ from .graph import (
 )
 from .lowering import TABLES, Lowered, Node, lower
 from .read import RecordedProgram, read_program
+from .rounding import UNIT_ROUNDOFF, Rounding
 
 __all__ = [
     "TABLES",
+    "UNIT_ROUNDOFF",
     "Argument",
     "Dtype",
     "Leaf",
@@ -31,6 +33,7 @@ __all__ = [
     "Operator",
     "Program",
     "RecordedProgram",
+    "Rounding",
     "Site",
     "Slice",
     "Value",

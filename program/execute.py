@@ -19,6 +19,7 @@ from .primitives import VOCABULARY, Array, Primitive, Spec
 
 if TYPE_CHECKING:
     from .lowering import Lowered, Node
+    from .rounding import Rounding
 
 __all__ = ["Leaf", "Limits", "execute"]
 
@@ -44,6 +45,7 @@ def execute(
     wanted: Iterable[int],
     *,
     limits: Limits | None = None,
+    rounding: Rounding | None = None,
 ) -> dict[int, Array]:
     """Compute values of a program.
 
@@ -56,6 +58,7 @@ def execute(
             whatever else shall be replaced. Floats of any dtype; integers and bools as they are.
         wanted: Ids of values.
         limits: None for the default.
+        rounding: Errors to make in each primitive; None makes none.
 
     Returns:
         float64, int64, bool or complex128 arrays by value id; they may share memory.
@@ -68,13 +71,19 @@ def execute(
     unknown = [id_ for id_ in (*wanted, *leaves) if id_ not in lowered.terms]
     if unknown:
         raise ProgramError(f"cannot execute: expected values of the program, found {unknown[0]}")
-    run = _Run(lowered, leaves, limits or Limits())
+    run = _Run(lowered, leaves, limits or Limits(), rounding)
     return run.compute(wanted)
 
 
 class _Run:
-    def __init__(self, lowered: Lowered, leaves: Mapping[int, Leaf], limits: Limits) -> None:
-        self.lowered, self.limits = lowered, limits
+    def __init__(
+        self,
+        lowered: Lowered,
+        leaves: Mapping[int, Leaf],
+        limits: Limits,
+        rounding: Rounding | None,
+    ) -> None:
+        self.lowered, self.limits, self.rounding = lowered, limits, rounding
         self.given = {lowered.terms[value]: (value, leaf) for value, leaf in leaves.items()}
         self.arrays: dict[int, Array] = {}
         self.memory = _Memory()
@@ -105,8 +114,12 @@ class _Run:
         primitive = VOCABULARY[node.primitive]
         specs = [self.lowered.specs[output] for output in node.outputs]
         self.check_limits(node, primitive, specs)
+        if self.rounding is not None:
+            operands = self.rounding.disturb_operands(node, operands)
         result = primitive.run(*operands, **dict(node.attributes))
         results = result if isinstance(result, tuple) else (result,)
+        if self.rounding is not None:
+            results = tuple(self.rounding.disturb_results(node, results))
         for output, spec, array in zip(node.outputs, specs, results, strict=True):
             if uses[output] and output not in self.given:
                 self.keep(output, _checked(array, spec, node))

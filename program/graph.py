@@ -69,6 +69,9 @@ class Operator:
     random: bool = False
     """Whether its outcome was drawn: its outputs then are leaves."""
     autocast: str | None = None
+    no_grad: bool = False
+    """Whether the framework built no graph: in ``no_grad``, and in the forward pass of a function
+    with a backward pass of its own."""
     site: Site | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from padiff.dumpfile import LEAF_KINDS, Content, Form, Mode, Phase, Role
 
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from padiff.dumpfile import ProgramColumns, StepFile
+    from padiff.dumpfile import ProgramColumns, StepFile, ValueInfo
 
     from .primitives import Array
+
+Column: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 __all__ = ["RecordedProgram", "read_program"]
 
@@ -27,6 +29,18 @@ class RecordedProgram:
         """Join a program with the open file that it was read from."""
         self.program = program
         self._columns, self._file = columns, file
+
+    def has_elements(self, value: int) -> bool:
+        """Return whether the dump holds all elements of a value."""
+        return self._info(self._columns.value_content, value) is not None
+
+    def has_gradient(self, value: int) -> bool:
+        """Return whether the dump holds all elements of a value's total gradient."""
+        return self._info(self._columns.value_gradient, value) is not None
+
+    def got_gradient(self, value: int) -> bool:
+        """Return whether a gradient arrived for a value, whatever the dump holds of it."""
+        return int(self._columns.value_gradient[value]) >= 0
 
     def elements(self, value: int) -> Array | None:
         """Return the elements of a value in its recorded dtype and shape, None where they lack.
@@ -44,14 +58,16 @@ class RecordedProgram:
         """
         return self._elements(self._columns.value_gradient, value)
 
-    def _elements(
-        self, column: np.ndarray[tuple[int], np.dtype[np.int64]], value: int
-    ) -> Array | None:
-        row = int(column[value])
-        info = None if row < 0 else self._file.index.values[row]
-        if info is None or info.content is not Content.FULL:
+    def _elements(self, column: Column, value: int) -> Array | None:
+        info = self._info(column, value)
+        if info is None:
             return None
         return self._file.value_array(info).reshape(self.program.values[value].shape)
+
+    def _info(self, column: Column, value: int) -> ValueInfo | None:
+        row = int(column[value])
+        info = None if row < 0 else self._file.index.values[row]
+        return info if info is not None and info.content is Content.FULL else None
 
 
 def read_program(file: StepFile) -> RecordedProgram | None:
@@ -133,6 +149,7 @@ def _operators(columns: ProgramColumns, sites: list[Site]) -> Iterator[Operator]
             in_place=bool(mode & Mode.IN_PLACE),
             random=bool(mode & Mode.RANDOM),
             autocast=_autocast(mode),
+            no_grad=bool(mode & Mode.NO_GRAD),
             site=None if site < 0 else sites[site],
         )
         made += count

@@ -16,7 +16,6 @@ import numpy as np
 
 from padiff.dumpfile import (
     Argument,
-    Content,
     LeafKind,
     Mode,
     Opaque,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Handle, Tensor
     from padiff.dumper.operators import Operators
-    from padiff.dumpfile import SourceLine, StepWriter, Stored
+    from padiff.dumpfile import Content, SourceLine, StepWriter, Stored
 
     from .contents import Contents
     from .source import Sources
@@ -99,10 +98,13 @@ class ProgramRecorder:
         self._writer, self._contents, self._sources = writer, contents, sources
         self._current_call, self._backward = current_call, backward
         self._builder = ProgramBuilder()
+        self._inner = writer.inner_content
         self._live: dict[int, _Live] = {}
         self._by_content: dict[Hashable, int] = {}
         self._written: dict[Hashable, int] = {}
         self._handles: list[Handle] = []
+        self._watched: set[int] = set()
+        """Values whose gradient is awaited."""
         self._lock = threading.RLock()
         self._is_closed = False
         self._has_gradients = False
@@ -223,7 +225,7 @@ class ProgramRecorder:
             return entry.value
         is_random = bool(mode & Mode.RANDOM)
         is_data = not taken.tensors
-        stored = self._store(tensor, None if is_random or is_data else Content.STATS)
+        stored = self._store(tensor, None if is_random or is_data else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
             shape=stamp[1],
@@ -231,17 +233,22 @@ class ProgramRecorder:
             kind=LeafKind.RANDOM if is_random else None,
         )
         self._keep(tensor, value, stamp, stored, taken.view_of(name, tensor))
-        if self._backward and self._adapter.requires_grad(tensor):
+        self._watch_gradient(value, tensor)
+        return value
+
+    def _watch_gradient(self, value: int, tensor: Tensor) -> None:
+        """Wait for the gradient of a value, once it is known that there will be one."""
+        if self._backward and value not in self._watched and self._adapter.requires_grad(tensor):
+            self._watched.add(value)
             arrived = partial(self._arrived, value)
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))
-        return value
 
     def _arrived(self, value: int, gradient: Tensor) -> None:
         if self._is_closed or not self._operators.is_recordable(gradient):
             return
         with self._lock:
             self._has_gradients = True
-            self._builder.add_gradient(value, self._store(gradient, Content.STATS))
+            self._builder.add_gradient(value, self._store(gradient, self._inner))
 
     # -- values
 
@@ -254,7 +261,10 @@ class ProgramRecorder:
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
         if entry is not None and entry.reference() is tensor:
-            return entry.value if entry.stamp == stamp else self._refreshed(entry, tensor, stamp)
+            if entry.stamp != stamp:
+                return self._refreshed(entry, tensor, stamp)
+            self._watch_gradient(entry.value, tensor)
+            return entry.value
         stored = self._store(tensor, None)
         key = _content_key(stored, stamp[1])
         found = None if key is None or kind is not None else self._by_content.get(key)
@@ -269,6 +279,7 @@ class ProgramRecorder:
                 name=name,
             )
         self._keep(tensor, found, stamp, stored, None)
+        self._watch_gradient(found, tensor)
         return found
 
     def _leaf_kind(self, tensor: Tensor) -> LeafKind:
@@ -288,7 +299,7 @@ class ProgramRecorder:
         if view is not None and source is not None:
             now = self._value(source)
             if now != view.source_value:
-                name, content = view.name, Content.STATS
+                name, content = view.name, self._inner
                 arguments = _replaced(view.arguments, view.source_value, now)
                 view = replace(view, arguments=arguments, source_value=now)
         if name == OVERWRITE:
@@ -301,6 +312,7 @@ class ProgramRecorder:
         )
         self._builder.add_operator(name, arguments, [value], call=self._current_call())
         self._keep(tensor, value, stamp, stored, view)
+        self._watch_gradient(value, tensor)
         return value
 
     def _keep(

@@ -1,0 +1,167 @@
+"""Audits the program of one step: every value and every gradient that can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import CompareError, ConfigError, LeafKind, ProgramError, open_dump
+from padiff.program import TABLES, lower, read_program
+
+from .backward import Readers, measure_gradient
+from .forward import Measured, measure_value
+from .result import Audit, AuditedValue, Check, Reason, Soundness
+from .slices import KnownProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from padiff.dumpfile import StepFile
+    from padiff.program import Value
+
+__all__ = ["audit", "audit_dump"]
+
+
+def audit(file: StepFile) -> Audit:
+    """Audit one step and rank.
+
+    Raises:
+        CompareError: No program was recorded, or no table knows the framework.
+        ProgramError: The program contradicts itself.
+        DumpFormatError: The dump is damaged.
+    """
+    recorded = read_program(file)
+    if recorded is None:
+        raise CompareError(
+            f"cannot audit {str(file.path)!r}: it holds no program",
+            hint="record again without `--program none`",
+        )
+    table = TABLES.get(file.framework)
+    if table is None:
+        raise CompareError(
+            f"cannot audit {str(file.path)!r}: expected a program of {' or '.join(TABLES)}, "
+            f"found one of {file.framework!r}"
+        )
+    program = recorded.program
+    lowered = lower(program, table, contents=recorded.elements)
+    known = KnownProgram(recorded, lowered, file.index)
+    values = (*_forward(known), *_gradients(known))
+    judged = Counter(one.soundness for one in values)
+    soundness = Soundness.SOUND if judged[Soundness.SOUND] else Soundness.NOT_AUDITED
+    return Audit(
+        soundness=Soundness.UNSOUND if judged[Soundness.UNSOUND] else soundness,
+        operators=len(program.operators),
+        opaque=dict(Counter(program.operators[one].name for one in lowered.opaque)),
+        random=len(lowered.random),
+        holes=known.holes,
+        values=values,
+    )
+
+
+def audit_dump(
+    path: Path | str, *, step: int | None = None, rank: int | None = None
+) -> dict[str, Audit]:
+    """Audit a dump, step by step and rank by rank.
+
+    Args:
+        path: Its directory.
+        step: Only this step; None audits all.
+        rank: Only this rank; None audits all.
+
+    Returns:
+        By the name of step and rank, in order.
+
+    Raises:
+        ConfigError: The dump has no such step or rank.
+        CompareError: No program was recorded, or no table knows the framework.
+        DumpError: The dump cannot be read.
+    """
+    dump = open_dump(path)
+    chosen = [
+        info
+        for info in dump.manifest.files
+        if step in (None, info.step) and rank in (None, info.rank)
+    ]
+    if not chosen:
+        raise ConfigError(
+            f"cannot audit {str(path)!r}: it has no step {step} rank {rank}",
+            hint="see what there is with `padiff show`",
+        )
+    found = {}
+    for info in chosen:
+        with dump.open(info.step, info.rank) as file:
+            name = f"step {info.step}" + (f" rank {info.rank}" if info.rank else "")
+            found[name] = audit(file)
+    return found
+
+
+def _forward(known: KnownProgram) -> Iterator[AuditedValue]:
+    """Audit what operators made, in their order."""
+    sources = set(known.lowered.leaves.values())
+    for value in known.program.values:
+        if value.kind is not None or value.id not in known.lowered.terms:
+            continue
+        if value.id in sources:
+            yield _answer(known, value, Check.FORWARD, None, Reason.OPAQUE)
+        elif not known.recorded.has_elements(value.id):
+            yield _answer(known, value, Check.FORWARD, None, Reason.NO_ELEMENTS)
+        else:
+            found = _tried(known, value, Check.FORWARD, lambda one: measure_value(known, one))
+            if found is not None:
+                yield found
+
+
+def _gradients(known: KnownProgram) -> Iterator[AuditedValue]:
+    """Audit gradients, in the order in which their values were made."""
+    readers = Readers(known)
+    holes = [one.id for one in known.program.values if one.kind is LeafKind.HOLE]
+    for value in known.program.values:
+        if holes and value.id < holes[-1]:
+            continue  # what the hole was computed from is not known: it may be this value
+        if value.id in known.lowered.terms and known.recorded.has_gradient(value.id):
+            found = _tried(
+                known, value, Check.GRADIENT, lambda one: measure_gradient(known, readers, one)
+            )
+            if found is not None:
+                yield found
+
+
+def _tried(
+    known: KnownProgram,
+    value: Value,
+    check: Check,
+    measure: Callable[[Value], Measured | None],
+) -> AuditedValue | None:
+    """Measure one value; what cannot be executed is an answer, too."""
+    try:
+        measured = measure(value)
+    except ProgramError:
+        return _answer(known, value, check, None, Reason.FAILED)
+    return None if measured is None else _answer(known, value, check, measured, measured.reason)
+
+
+def _answer(
+    known: KnownProgram, value: Value, check: Check, measured: Measured | None, reason: Reason
+) -> AuditedValue:
+    operator = known.producer(value)
+    path, class_name = known.owner(operator)
+    soundness = Soundness.NOT_AUDITED
+    if measured is not None:
+        soundness = Soundness.SOUND if measured.is_sound else Soundness.UNSOUND
+    return AuditedValue(
+        check=check,
+        soundness=soundness,
+        value=value.id,
+        operator=value.name if operator is None else operator.name,
+        operators=0 if measured is None else measured.operators,
+        module=path,
+        class_name=class_name,
+        site=None if operator is None else operator.site,
+        dtype=value.dtype,
+        shape=value.shape,
+        error=None if measured is None else measured.error,
+        largest=None if measured is None else measured.largest,
+        reason=reason,
+        factor=None if measured is None else measured.factor,
+    )

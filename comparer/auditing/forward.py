@@ -1,0 +1,161 @@
+"""Audits values: are recorded elements what their operators make of recorded elements?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .limits import LARGEST_ELEMENT, LARGEST_ERROR, RUNS
+from .result import Reason
+
+if TYPE_CHECKING:
+    from padiff.program import Value
+    from padiff.program.primitives import Array
+
+    from .slices import KnownProgram
+
+__all__ = ["Measured", "measure_value"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """How far a recorded value is from its program."""
+
+    error: float
+    """Root mean square over the elements, each in units of its own rounding."""
+    worst: float
+    """The largest of them."""
+    largest: float
+    """The largest absolute error."""
+    operators: int
+    """How many operators were executed."""
+    reason: Reason = Reason.NONE
+    factor: float | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether rounding explains the error."""
+        return self.error <= LARGEST_ERROR and self.worst <= LARGEST_ELEMENT
+
+
+def measure_value(known: KnownProgram, value: Value) -> Measured | None:
+    """Measure a recorded value against its program.
+
+    Returns:
+        None if no primitive makes it: an operator only handed elements on.
+
+    Raises:
+        ProgramError: Elements lack on the way, or the program cannot be executed.
+        DumpFormatError: Elements are damaged.
+    """
+    nodes = known.nodes_behind(value.id)
+    if not nodes:
+        return None
+    recorded = known.elements(value.id)
+    exact = known.compute(value.id, nodes)
+    moved = [known.compute(value.id, nodes, seed=seed) for seed in range(RUNS)]
+    operators = len({node.operator for node in nodes})
+    return _measured(recorded, exact, moved, value.dtype, operators=operators)
+
+
+def _measured(
+    recorded: Array, exact: Array, moved: list[Array], dtype: str, *, operators: int
+) -> Measured:
+    """Compare recorded elements with computed ones, in units of what rounding does to each.
+
+    Args:
+        recorded: Any dtype.
+        exact: The same in float64, or exact integers.
+        moved: Results of executions with random errors.
+        dtype: The recorded dtype.
+        operators: How many operators were executed.
+    """
+    is_real = recorded.dtype.kind in "fc"
+    wide = recorded.astype(np.complex128 if recorded.dtype.kind == "c" else np.float64)
+    goal = exact.astype(wide.dtype)
+    with np.errstate(all="ignore"):
+        error = np.abs(wide - goal)
+        spread = np.sqrt(np.mean([np.abs(one - goal) ** 2 for one in moved], axis=0))
+        # What does not round at all still rounds when it is written; and the smallest number of
+        # the dtype is the least that anything can be off.
+        unit = np.maximum(spread, _written(goal, dtype) if is_real else 0.0)
+        ratio = np.where(error == 0, 0.0, error / unit)
+    trouble = ~np.isfinite(wide) | ~np.isfinite(goal)
+    same = (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (np.abs(goal) > _largest(dtype))
+    ratio = np.where(trouble, np.where(same, 0.0, np.inf), ratio)
+    finite = error[~trouble]
+    result = Measured(
+        error=float(np.sqrt(np.mean(ratio**2))) if ratio.size else 0.0,
+        worst=float(ratio.max(initial=0.0)),
+        largest=float(finite.max(initial=0.0)),
+        operators=operators,
+    )
+    if result.is_sound:
+        return result
+    reason, factor = _reason(wide, goal, unit, dtype)
+    return Measured(
+        error=result.error,
+        worst=result.worst,
+        largest=result.largest,
+        operators=operators,
+        reason=reason,
+        factor=factor,
+    )
+
+
+_FORMATS = {  # smallest number above 0, largest number, unit roundoff
+    "float64": (5e-324, 1.8e308, 2.0**-53),
+    "float32": (2.0**-149, 3.4028235677973366e38, 2.0**-24),
+    "float16": (2.0**-24, 65520.0, 2.0**-11),
+    "bfloat16": (2.0**-133, 3.3961775292304957e38, 2.0**-8),
+    "float8_e4m3fn": (2.0**-9, 464.0, 2.0**-4),
+    "float8_e5m2": (2.0**-16, 61440.0, 2.0**-3),
+    "complex64": (2.0**-149, 3.4028235677973366e38, 2.0**-24),
+    "complex128": (5e-324, 1.8e308, 2.0**-53),
+}
+"""IEEE 754-2019 and its relatives; what is above the second number rounds to infinity."""
+
+
+def _written(goal: Array, dtype: str) -> Array:
+    """Return what writing numbers in a dtype rounds at most."""
+    smallest, _, unit = _FORMATS[dtype]
+    return np.abs(goal) * unit + smallest
+
+
+def _largest(dtype: str) -> float:
+    return _FORMATS[dtype][1] if dtype in _FORMATS else np.inf
+
+
+def _reason(wide: Array, goal: Array, unit: Array, dtype: str) -> tuple[Reason, float | None]:
+    """Return what an error looks like, and the factor if it is one."""
+    finite = np.isfinite(wide) & np.isfinite(goal)
+    if (~np.isfinite(wide) & np.isfinite(goal)).any():
+        return Reason.NONFINITE, None
+    have, want, unit = wide[finite], goal[finite], unit[finite]
+    if not have.any():
+        return Reason.ZERO, None
+    square = float(np.vdot(want, want).real)
+    factor = float(np.vdot(want, have).real) / max(square, 1e-300)
+    with np.errstate(all="ignore"):
+        left = np.sqrt(np.mean((np.abs(have - factor * want) / np.maximum(unit, 1e-300)) ** 2))
+    if left <= LARGEST_ERROR * max(1.0, abs(factor)):
+        return (Reason.OPPOSITE if abs(factor + 1) < _NEAR else Reason.SCALED), factor
+    if dtype in ("float32", "float64") and _is_coarse(have):
+        return Reason.COARSE, None
+    size = float(np.linalg.norm(want))
+    relative = float(np.linalg.norm(have - want)) / max(size, 1e-300)
+    low = UNIT_TF32 / 32 <= relative <= UNIT_BFLOAT16 * 4
+    return (Reason.LOW_PRECISION if low else Reason.OTHER), None
+
+
+_NEAR = 1e-3
+UNIT_TF32 = 2.0**-11
+UNIT_BFLOAT16 = 2.0**-8
+
+
+def _is_coarse(array: Array) -> bool:
+    """Return whether all numbers have no more bits than bfloat16 keeps."""
+    bits = array.astype(np.float32).view(np.uint32)
+    return bool(array.size > 1 and not (bits & 0xFFFF).any() and (bits & 0x7F0000).any())

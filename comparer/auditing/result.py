@@ -1,0 +1,139 @@
+"""What an audit finds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.dumpfile import JSON
+    from padiff.program import Site
+
+__all__ = ["Audit", "AuditedValue", "Check", "Reason", "Soundness", "to_json"]
+
+
+class Check(StrEnum):
+    """Which question was asked of a value."""
+
+    FORWARD = "forward"
+    """Are its elements what its operators make of recorded elements, within their rounding?"""
+    GRADIENT = "gradient"
+    """Is its gradient the one that the gradients of what reads it imply?"""
+
+
+class Soundness(StrEnum):
+    """The answer for one value, or for a whole dump."""
+
+    SOUND = "sound"
+    UNSOUND = "unsound"
+    NOT_AUDITED = "not audited"
+
+
+class Reason(StrEnum):
+    """What a wrong outcome looks like, or why there is none."""
+
+    NONE = ""
+    NONFINITE = "nan or inf where its program gives a number"
+    SCALED = "it is a constant times what its program says"
+    OPPOSITE = "it has the opposite sign"
+    ZERO = "it is zero: cut off"
+    COARSE = "every element is one of bfloat16: a cast that was lost, or one too many"
+    LOW_PRECISION = "the error is that of sums in bfloat16 or TF32"
+    OTHER = "its program says otherwise"
+    OPAQUE = "an operator without a rule"
+    NO_ELEMENTS = "no elements were recorded"
+    FAILED = "its program could not be executed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedValue:
+    """The answer for one value."""
+
+    check: Check
+    soundness: Soundness
+    value: int
+    """Id in the program."""
+    operator: str
+    """Name of the operator that made it; of a leaf its own name."""
+    operators: int
+    """How many operators lie between the recorded elements and it."""
+    module: str
+    """Path of the module in whose call it was made."""
+    class_name: str
+    site: Site | None
+    dtype: str
+    shape: tuple[int, ...]
+    error: float | None = None
+    """Root mean square over the elements of the error, each in units of what rounding does to
+    that element; None where nothing was measured."""
+    largest: float | None = None
+    """The largest absolute error."""
+    reason: Reason = Reason.NONE
+    factor: float | None = None
+    """Of ``Reason.SCALED``: the constant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The answers for a whole dump."""
+
+    soundness: Soundness
+    operators: int
+    """How many operators were recorded."""
+    opaque: Mapping[str, int]
+    """How many of them no rule covers, by name."""
+    random: int
+    """How many drew random numbers: their outcomes are taken as they are."""
+    holes: int
+    """Floating-point values that came from nowhere."""
+    values: Sequence[AuditedValue]
+    """In the order in which they were made: forward values, then gradients."""
+
+    @property
+    def unsound(self) -> tuple[AuditedValue, ...]:
+        """Return the values that are not what their program says."""
+        return tuple(one for one in self.values if one.soundness is Soundness.UNSOUND)
+
+    def count(self, check: Check, soundness: Soundness) -> int:
+        """Count the values with an answer."""
+        return sum(one.check is check and one.soundness is soundness for one in self.values)
+
+
+def to_json(audit: Audit) -> dict[str, JSON]:
+    """Return an audit as JSON; infinite errors are texts, as everywhere in reports."""
+    return {
+        "soundness": str(audit.soundness),
+        "operators": audit.operators,
+        "opaque": dict(audit.opaque),
+        "random": audit.random,
+        "holes": audit.holes,
+        "values": [_row(one) for one in audit.values],
+    }
+
+
+def _row(one: AuditedValue) -> dict[str, JSON]:
+    site = one.site
+    return {
+        "check": str(one.check),
+        "soundness": str(one.soundness),
+        "value": one.value,
+        "operator": one.operator,
+        "operators": one.operators,
+        "module": one.module,
+        "class": one.class_name,
+        "site": None if site is None else f"{site.file}:{site.line}",
+        "dtype": one.dtype,
+        "shape": list(one.shape),
+        "error": _number(one.error),
+        "largest": _number(one.largest),
+        "reason": one.reason.name.lower(),
+        "factor": _number(one.factor),
+    }
+
+
+def _number(number: float | None) -> float | str | None:
+    return number if number is None or math.isfinite(number) else str(number)

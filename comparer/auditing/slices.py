@@ -1,0 +1,133 @@
+"""A recorded program with what is known of its values: what can be computed from what."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import LeafKind
+from padiff.program import UNIT_ROUNDOFF, Rounding, execute
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from padiff.dumpfile import Index
+    from padiff.program import Lowered, Node, Operator, RecordedProgram, Value
+    from padiff.program.primitives import Array
+
+__all__ = ["KnownProgram"]
+
+
+class KnownProgram:
+    """Executes slices of a program between values whose elements are in the dump."""
+
+    def __init__(self, recorded: RecordedProgram, lowered: Lowered, index: Index) -> None:
+        """Look which elements there are.
+
+        Args:
+            recorded: The program with its elements.
+            lowered: The same in primitives.
+            index: That of the step.
+        """
+        self.recorded, self.lowered, self.index = recorded, lowered, index
+        self.program = recorded.program
+        self._wide: dict[int, Array] = {}
+
+    @cached_property
+    def known(self) -> dict[int, int]:
+        """The value whose recorded elements are taken for each term, where there are any."""
+        found: dict[int, int] = {}
+        for value in self.program.values:
+            if value.id in self.lowered.terms and self.recorded.has_elements(value.id):
+                found.setdefault(self.lowered.terms[value.id], value.id)
+        return found
+
+    @cached_property
+    def units(self) -> dict[int, float]:
+        """The unit roundoff of each operator: that of the coarsest dtype that it makes or takes."""
+        return {one.id: self._unit(one) for one in self.program.operators}
+
+    def elements(self, value: int) -> Array:
+        """Return recorded elements in float64, or as they are if they are no real numbers."""
+        wide = self._wide.get(value)
+        if wide is None:
+            found = self.recorded.elements(value)
+            if found is None:
+                raise LookupError(f"value {value} has no elements")
+            is_plain = found.dtype.kind in "biuc"
+            wide = self._wide[value] = found if is_plain else found.astype(np.float64)
+        return wide
+
+    def nodes_behind(self, value: int) -> list[Node]:
+        """Return the primitives from known values, without this one's own, to a value."""
+        own = self.lowered.terms[value]
+        wanted, result = {own}, []
+        for node in reversed(self.lowered.nodes):
+            if wanted.intersection(node.outputs):
+                result.append(node)
+                wanted.update(one for one in node.operands if one not in self.known)
+        return result[::-1]
+
+    def compute(
+        self,
+        value: int,
+        nodes: Sequence[Node],
+        *,
+        seed: int | None = None,
+    ) -> Array:
+        """Execute what makes a value from known values.
+
+        Args:
+            value: Its id.
+            nodes: What ``nodes_behind`` returned.
+            seed: Of the random errors to make; None makes none.
+
+        Raises:
+            ProgramError: Elements lack, or the program cannot be executed.
+            DumpFormatError: Elements are damaged.
+        """
+        own = self.lowered.terms[value]
+        taken = {one for node in nodes for one in node.operands} - {own}
+        leaves = {
+            self.known[one]: self.elements(self.known[one]) for one in taken & set(self.known)
+        }
+        rounding = None if seed is None else Rounding(self.units, seed=seed)
+        return execute(self.lowered, leaves, [value], rounding=rounding)[value]
+
+    def differences(
+        self, wanted: Collection[int], changed: Mapping[int, Array]
+    ) -> dict[int, Array]:
+        """Execute a slice with some values replaced by others.
+
+        Args:
+            wanted: Ids of the values to compute.
+            changed: The elements of values in place of the recorded ones, by id.
+        """
+        terms = {self.lowered.terms[one] for one in (*wanted, *changed)}
+        leaves = {
+            value: self.elements(value) for term, value in self.known.items() if term not in terms
+        }
+        return execute(self.lowered, {**leaves, **changed}, wanted)
+
+    def owner(self, operator: Operator | None) -> tuple[str, str]:
+        """Return path and class of the module in whose call an operator ran."""
+        if operator is None or operator.call is None:
+            return "", ""
+        module = self.index.modules[self.index.calls[operator.call].module]
+        return module.path, module.class_name
+
+    def producer(self, value: Value) -> Operator | None:
+        """Return the operator that made a value, None for a leaf."""
+        return None if value.producer is None else self.program.operators[value.producer]
+
+    def _unit(self, operator: Operator) -> float:
+        made = [self.program.values[one].dtype for one in operator.outputs]
+        units = [UNIT_ROUNDOFF[dtype] for dtype in made if dtype in UNIT_ROUNDOFF]
+        return max(units, default=0.0)
+
+    @cached_property
+    def holes(self) -> int:
+        """How many floating-point values came from nowhere."""
+        return sum(one.kind is LeafKind.HOLE for one in self.program.values)

@@ -1,0 +1,145 @@
+"""An audit as text for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from padiff.comparer.auditing import AuditedValue, Check, Soundness
+from padiff.comparer.auditing.result import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from padiff.comparer.auditing import Audit
+
+    from .style import Canvas
+
+__all__ = ["draw_audit"]
+
+_STYLES = {
+    Soundness.SOUND: "bold green",
+    Soundness.UNSOUND: "bold red",
+    Soundness.NOT_AUDITED: "bold yellow",
+}
+
+
+def draw_audit(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
+    """Draw the audits of a dump.
+
+    Args:
+        canvas: Where.
+        audits: By the name of step and rank.
+    """
+    for name, one in audits.items():
+        canvas.line(
+            f"{one.soundness.upper()}: {canvas.safe(name)}: {_looked_at(one)}",
+            _STYLES[one.soundness],
+        )
+        if one.unsound:
+            _draw_first(canvas, one)
+        _draw_kinds(canvas, one)
+        _draw_rest(canvas, one)
+
+
+def _looked_at(one: Audit) -> str:
+    """Return what was looked at, and how much of it."""
+    words = []
+    for check, noun in ((Check.FORWARD, "values"), (Check.GRADIENT, "gradients")):
+        sound, unsound = (
+            one.count(check, answer) for answer in (Soundness.SOUND, Soundness.UNSOUND)
+        )
+        words.append(f"{sound + unsound} {noun} audited, {unsound} unsound")
+    return f"{one.operators} operators; " + "; ".join(words)
+
+
+def _draw_first(canvas: Canvas, one: Audit) -> None:
+    first, *others = one.unsound
+    canvas.heading("FIRST UNSOUND", str(first.check))
+    site = first.site
+    facts = [
+        ("operator", canvas.safe(first.operator)),
+        ("module", canvas.safe(f"{first.module or '(root)'}  {first.class_name}")),
+    ]
+    if site is not None:
+        facts.append(("called at", canvas.safe(f"{site.file}:{site.line} in {site.function}")))
+    facts += [
+        ("tensor", f"{first.dtype} {first.shape}"),
+        ("error", _error(first)),
+        ("looks like", _reason(first)),
+    ]
+    if first.operators > 1:
+        facts.append(("slice", f"{first.operators} operators from the last recorded elements"))
+    canvas.facts([(label, text) for label, text in facts])
+    if others:
+        canvas.heading("ALSO UNSOUND")
+        rows = [
+            [canvas.safe(each.module or "(root)"), canvas.safe(_short(each.operator)),
+             str(each.check), _error(each), _reason(each)]
+            for each in others
+        ]  # fmt: skip
+        header = ["module", "operator", "of", "error", "looks like"]
+        canvas.table(header, [list(row) for row in rows], wrapping=("module", "looks like"))
+
+
+def _error(one: AuditedValue) -> str:
+    if one.error is None or one.largest is None:
+        return "not measured"
+    return f"{one.error:.3g} times its rounding, largest {one.largest:.3g}"
+
+
+def _reason(one: AuditedValue) -> str:
+    if one.reason is Reason.SCALED and one.factor is not None:
+        return f"{one.factor:.6g} times what its program says"
+    return str(one.reason)
+
+
+def _short(operator: str) -> str:
+    return operator.rpartition(".")[2]
+
+
+def _draw_kinds(canvas: Canvas, one: Audit) -> None:
+    """Draw the largest error of each kind of operator."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for value in one.values:
+        if value.check is Check.FORWARD and value.error is not None:
+            errors[_short(value.operator)].append(value.error)
+    if not errors:
+        return
+    canvas.heading(
+        "OPERATORS", "error in units of what rounding does to each element; up to 8 is sound"
+    )
+    rows = [
+        [
+            canvas.safe(name),
+            str(len(found)),
+            f"{sorted(found)[len(found) // 2]:.2g}",
+            f"{max(found):.2g}",
+        ]
+        for name, found in sorted(errors.items(), key=lambda item: -max(item[1]))
+    ]
+    canvas.table(["kind", "audited", "median", "largest"], [list(row) for row in rows])
+
+
+def _draw_rest(canvas: Canvas, one: Audit) -> None:
+    """Draw what was not audited, and why."""
+    why = Counter(each.reason for each in one.values if each.soundness is Soundness.NOT_AUDITED)
+    opaque = ", ".join(f"{_short(name)} {count}" for name, count in one.opaque.items())
+    lines = [f"{count} values: {reason}" for reason, count in why.items()]
+    lines += [f"opaque operators: {opaque}"] if opaque else []
+    lines += (
+        [f"{one.random} random operators: their outcomes are taken as they are"]
+        if one.random
+        else []
+    )
+    lines += (
+        [f"{one.holes} holes: floating-point values that came from nowhere"] if one.holes else []
+    )
+    if lines:
+        canvas.heading("NOT AUDITED")
+        for line in lines:
+            canvas.line(f"  {canvas.safe(line)}")
+    if why[Reason.NO_ELEMENTS]:
+        canvas.line(
+            "  hint: record with `--content operators` to audit each operator by itself", "dim"
+        )

@@ -1,0 +1,87 @@
+"""What rounding does to an operator: its float64 program with small random errors in each step.
+
+A dtype rounds the result of each primitive by up to its unit roundoff u, relative to that result,
+and the products and partial sums of a contraction by u relative to themselves (Higham, Accuracy
+and Stability of Numerical Algorithms, 2nd ed., sections 2.2 and 3.1). Executing with random signs
+in place of the real errors shows, element by element, how far that moves the outcome; what is
+large in one element says nothing of its neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .lowering import Node
+    from .primitives import Array
+
+__all__ = ["EXACT", "SUMMING", "UNIT_ROUNDOFF", "Rounding"]
+
+UNIT_ROUNDOFF: dict[str, float] = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "complex64": 2.0**-24,
+    "complex128": 2.0**-53,
+}
+"""Half the distance from 1 to the next number: 2**-p for p bits of mantissa."""
+
+EXACT = frozenset({
+    "abs", "all", "amax", "amin", "and", "any", "argmax", "argmin", "bincount", "cast", "ceil",
+    "complex", "concat", "conj", "copysign", "cummax", "cummin", "diagonal", "equal", "expand",
+    "flip", "floor", "full", "gather", "imag", "iota", "isinf", "isnan", "less", "less_equal",
+    "literal", "masked_put", "maximum", "minimum", "neg", "nonzero", "not", "or", "pad", "pick",
+    "put", "real", "reshape", "roll", "round", "search", "shift_left", "shift_right", "sign",
+    "sign_determinant", "slice", "sort", "take", "transpose", "tril", "triu", "trunc", "unique",
+    "where", "windows", "xor",
+})  # fmt: skip
+"""Primitives that move, choose, compare or count: they round nothing."""
+
+SUMMING = frozenset({
+    "cholesky", "convolution", "convolution_transposed", "cumprod", "cumsum", "determinant",
+    "fourier", "fourier_real_inverse", "inverse", "log_softmax", "logaddexp", "logcumsumexp",
+    "logsumexp", "matmul", "overlap", "prod", "recurrent", "scatter", "singular_values", "softmax",
+    "solve", "sum", "symmetric_values",
+})  # fmt: skip
+"""Primitives that round inside: each of their terms is off, not only their result."""
+
+
+class Rounding:
+    """Random errors of one execution."""
+
+    def __init__(self, units: Mapping[int, float], *, seed: int) -> None:
+        """Draw the errors from a seed.
+
+        Args:
+            units: Unit roundoff of each operator by its id; 0 for operators that are exact.
+            seed: Another seed gives other signs.
+        """
+        self._units, self._seed = units, seed
+
+    def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
+        """Return what a primitive takes, with errors where it rounds its terms."""
+        if node.primitive not in SUMMING:
+            return list(operands)
+        return [self._disturbed(node, at, operand) for at, operand in enumerate(operands)]
+
+    def disturb_results(self, node: Node, results: Sequence[Array]) -> list[Array]:
+        """Return what a primitive makes, with errors where it rounds."""
+        if node.primitive in EXACT:
+            return list(results)
+        return [self._disturbed(node, -1 - at, result) for at, result in enumerate(results)]
+
+    def _disturbed(self, node: Node, place: int, array: Array) -> Array:
+        unit = self._units.get(node.operator, 0.0)
+        if not unit or array.dtype.kind not in "fc":
+            return array
+        generator = np.random.default_rng((self._seed, node.outputs[0], place % 64))
+        signs = generator.integers(0, 2, array.shape, dtype=np.int8)
+        changed: Array = array * (1 + unit * (2 * signs - 1))
+        return changed

@@ -1,0 +1,215 @@
+"""``padiff audit`` finds, in one dump, what operators and gradients have wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import padiff
+from padiff.comparer.auditing import Audit, Check, Soundness
+from padiff.comparer.auditing.result import Reason
+from padiff.dumpfile import CompareError
+from tests.support.planted_authors import MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+Thing = Any
+
+
+class _Net(nn.Module):
+    """Two layers around a function that a test plants."""
+
+    def __init__(self, between: Callable[[Any], Any] = torch.tanh) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.norm, self.two = nn.Linear(16, 24), nn.LayerNorm(24), nn.Linear(24, 8)
+        self.between = between
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.two(self.between(self.norm(self.one(x))))
+        return y
+
+
+def audited(
+    model: nn.Module, folder: Path, inputs: dict[str, Any] | None = None, **options: Thing
+) -> Audit:
+    """Record a model and audit its only step."""
+    torch.manual_seed(0)
+    inputs = inputs or {"x": torch.randn(5, 16).to(next(model.parameters()).dtype)}
+    with padiff.record(model, name="model", out=folder, **options) as recorder:
+        result = model(**inputs)
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        first.float().square().mean().backward()
+    return padiff.audit(recorder.path)["step 0"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_clean_models_are_sound(
+    name: str,
+    is_training: bool,
+    dtype: str,
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    kind = getattr(torch, dtype)
+    inputs = {key: one.to(kind) if one.is_floating_point() else one for key, one in inputs.items()}
+
+    found = audited(model.to(kind).train(is_training), tmp_path, inputs)
+
+    assert found.unsound == ()
+    assert found.opaque == {}
+    assert found.count(Check.FORWARD, Soundness.SOUND) > 30
+    assert found.count(Check.GRADIENT, Soundness.SOUND) > 30
+
+
+class _WrongKernel(TorchDispatchMode):
+    """Lets one kernel of torch give something else, below all that is recorded."""
+
+    def __init__(self, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.change = change
+
+    def __torch_dispatch__(
+        self, func: Thing, types: Thing, args: Thing = (), kwargs: Thing = None
+    ) -> Thing:
+        made = func(*args, **(kwargs or {}))
+        is_second = func is torch.ops.aten.addmm.default and tuple(args[2].shape) == (24, 8)
+        return self.change(made) if is_second else made
+
+
+def _with_wrong_kernel(change: Callable[[torch.Tensor], torch.Tensor], folder: Path) -> Audit:
+    """Audit a model whose last linear is computed by a kernel with a fault."""
+    with _WrongKernel(change):
+        return audited(_Net(), folder)
+
+
+KERNELS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Reason]] = {
+    "a cast that was lost": (lambda made: made.bfloat16().float(), Reason.COARSE),
+    "scaled by 1.00003": (lambda made: made * 1.00003, Reason.SCALED),
+    "negated": (lambda made: -made, Reason.OPPOSITE),
+    "zero": (torch.zeros_like, Reason.ZERO),
+    "not a number": (lambda made: made.clone().fill_(torch.nan), Reason.NONFINITE),
+    "TF32": (lambda made: made + 1e-4 * made.abs().mean() * torch.ones_like(made).cumsum(0).sin(),
+             Reason.LOW_PRECISION),
+    "one element": (lambda made: made.index_fill(0, torch.tensor([2]), 9.0), Reason.OTHER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_wrong_kernel_is_found_at_its_module(name: str, tmp_path: Path) -> None:
+    change, reason = KERNELS[name]
+
+    found = _with_wrong_kernel(change, tmp_path)
+
+    first = found.unsound[0]
+    assert (first.check, first.module, first.class_name) == (Check.FORWARD, "two", "Linear")
+    assert first.reason is reason
+    forward = [one for one in found.unsound if one.check is Check.FORWARD]
+    assert len(forward) == 1 or name == "not a number"
+    if reason is Reason.SCALED:
+        assert first.factor == pytest.approx(1.00003, abs=1e-7)
+
+
+class _Scaled(torch.autograd.Function):
+    """Hands its input on; its backward pass does something else than that."""
+
+    @staticmethod
+    def forward(ctx: Thing, x: torch.Tensor, factor: float) -> torch.Tensor:
+        ctx.factor = factor
+        return x * 1.5
+
+    @staticmethod
+    def backward(ctx: Thing, *gradients: torch.Tensor) -> Thing:
+        return gradients[0] * 1.5 * ctx.factor, None
+
+
+def _scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def apply(x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = _Scaled.apply(x, factor)  # type: ignore[no-untyped-call]
+        return made
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("factor", "reason"), [(1.001, Reason.OTHER), (-1.0, Reason.OPPOSITE), (0.0, Reason.ZERO)]
+)
+def test_a_wrong_backward_of_a_function_is_found(
+    factor: float, reason: Reason, tmp_path: Path
+) -> None:
+    found = audited(_Net(_scaled(factor)), tmp_path)
+
+    assert {one.check for one in found.unsound} == {Check.GRADIENT}
+    assert found.unsound[0].module == "norm"
+    assert found.unsound[0].reason is reason
+
+
+def test_a_right_backward_of_a_function_is_sound(tmp_path: Path) -> None:
+    found = audited(_Net(_scaled(1.0)), tmp_path)
+
+    assert found.unsound == ()
+
+
+def test_what_is_detached_is_not_blamed(tmp_path: Path) -> None:
+    found = audited(_Net(lambda x: x * x.detach().tanh()), tmp_path)
+
+    assert found.unsound == ()
+
+
+def test_what_runs_without_a_graph_is_not_blamed(tmp_path: Path) -> None:
+    def between(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            scale = x.abs().mean()
+        return x / scale
+
+    found = audited(_Net(between), tmp_path)
+
+    assert found.unsound == ()
+
+
+def test_kinks_are_not_blamed(tmp_path: Path) -> None:
+    def between(x: torch.Tensor) -> torch.Tensor:
+        flat = functional.relu(x - 1.0)
+        return functional.max_pool1d(flat.unsqueeze(1), 3, 1, 1).squeeze(1)
+
+    found = audited(_Net(between), tmp_path)
+
+    assert found.unsound == ()
+
+
+def test_unseen_computation_is_a_hole_and_not_blamed(tmp_path: Path) -> None:
+    def between(x: torch.Tensor) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():
+            unseen = x * 3
+        return unseen.tanh()
+
+    found = audited(_Net(between), tmp_path)
+
+    assert found.holes == 1
+    assert found.unsound == ()
+
+
+def test_content_operators_audits_each_operator_by_itself(tmp_path: Path) -> None:
+    sparse = audited(_Net(lambda x: x.exp().log().tanh()), tmp_path / "borders")
+    full = audited(_Net(lambda x: x.exp().log().tanh()), tmp_path / "full", content="operators")
+
+    answers = [each.reason for each in full.values if each.check is Check.FORWARD]
+    assert Reason.NO_ELEMENTS in [each.reason for each in sparse.values]
+    assert Reason.NO_ELEMENTS not in answers
+    assert all(each.operators <= 1 for each in full.values)
+
+
+def test_a_dump_without_program_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CompareError, match="no program"):
+        audited(_Net(), tmp_path, program=False)
