@@ -69,15 +69,23 @@ AS_BEFORE = "as after the update of an earlier step, where it was judged"
 
 
 @dataclass(slots=True)
+class _Left:
+    """What the updates of one rank left to its later steps."""
+
+    accepted: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+    """Digests of pairs that matched after an update."""
+    drift: float = 0.0
+    """How far weights are apart by rounding alone, in default tolerances."""
+
+
+@dataclass(slots=True)
 class TrainingJudge:
     """Judges updates step by step; remembers what later steps begin with."""
 
     settings: CompareSettings
-    _accepted: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
-    """Digests of pairs that matched after an update."""
+    _left: dict[int, _Left] = field(default_factory=dict)
+    """By rank: what is explained on one says nothing of another."""
     _variances: RunningVariance = field(default_factory=RunningVariance)
-    _drift: float = 0.0
-    """How far weights are apart by rounding alone, in default tolerances."""
 
     def settle(
         self, judgement: Judgement, pairing: Pairing, reference: StepFile, candidate: StepFile
@@ -95,7 +103,8 @@ class TrainingJudge:
             return judgement
         settled: dict[int, JudgedPair] = {}
         step = UpdateSides(reference, candidate, pairing)
-        drift = 1.0 if self.settings.is_literal else self._drift
+        left = self._left.setdefault(reference.index.rank, _Left())
+        drift = 0.0 if self.settings.is_literal else left.drift
         # Weights after the rest: they are judged by what they were made of, too.
         for place, pair, address in sorted(open_ones, key=lambda one: step.is_new_weight(one[1])):
             judged = judgement.pairs[place]
@@ -103,7 +112,7 @@ class TrainingJudge:
                 continue
             if address.phase is Phase.UPDATE and judged.metrics is not None:
                 judged = self._update(step, pair, judged)
-            elif judged.verdict is Verdict.DIVERGED and step.digests(pair) in self._accepted:
+            elif judged.verdict is Verdict.DIVERGED and step.digests(pair) in left.accepted:
                 judged = _matching(judged, AS_BEFORE)
             self._variances.note(step, pair, judged)
             if judged.verdict is Verdict.DIVERGED and address.role is Role.BUFFER:
@@ -113,9 +122,9 @@ class TrainingJudge:
             if judged.verdict is Verdict.DIVERGED:
                 step.diverged.add(pair.candidate)
             if address.phase is Phase.UPDATE and judged.verdict is Verdict.MATCH:
-                self._accepted.add(step.digests(pair))
+                left.accepted.add(step.digests(pair))
                 if address.role is Role.WEIGHT:
-                    self._drift = max(self._drift, step.excess(pair))
+                    left.drift = max(left.drift, step.excess(pair))
             settled[place] = judged
         return replace(judgement, pairs=replaced(judgement.pairs, settled))
 

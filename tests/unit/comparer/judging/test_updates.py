@@ -1,0 +1,104 @@
+"""What updates leave to later steps is of one rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.dumpfile import Phase, Role
+from tests.support.dumps import DumpBuilder, write_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float32]
+
+WEIGHT = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+GRADIENT = np.full((4, 4), 0.5, np.float32)
+GRADIENT[0, 0] = 1e-9
+MOVE = np.full((4, 4), 0.01, np.float32)
+TURNED = MOVE.copy()
+TURNED[0, 0] = -0.01
+"""As ``MOVE``, but for the element of which the gradient is rounding noise."""
+OFF = 1e-3
+GIVEN = 5e-3
+"""Less than the turned element moves the output by, and more than an eighth of that."""
+
+
+def step(
+    number: int, rank: int, *, before: Array, moved: Array, output: float = 0.0
+) -> DumpBuilder:
+    """Build a step of one Linear that Adam updates."""
+    x = np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 4)
+    made = x @ before.T + np.float32(output)
+    builder = DumpBuilder(step=number, rank=rank).module("", "Net").module("fc", "Linear")
+    builder.tensor("fc", "weight", before).enter("", inputs=[x])
+    builder.call("fc", inputs=[x], outputs=[made]).leave(outputs=[made])
+    builder.record("fc", Role.WEIGHT_GRAD, GRADIENT, slot=".weight")
+    return builder.record("fc", Role.WEIGHT, before - moved, slot=".weight", phase=Phase.UPDATE)
+
+
+def compared(
+    tmp_path: Path, *candidate: DumpBuilder, atol: float | None = None, rtol: float | None = None
+) -> Comparison:
+    """Compare steps with those of a reference whose weights all go down."""
+    reference = [
+        step(one.step, one.rank, before=WEIGHT - one.step * MOVE, moved=MOVE) for one in candidate
+    ]
+    return compare(
+        write_dump(tmp_path / "reference", *reference),
+        write_dump(tmp_path / "candidate", *candidate),
+        CompareSettings(atol=atol, rtol=rtol),
+    )
+
+
+def diverged(comparison: Comparison) -> list[tuple[int, int]]:
+    """Give the steps and ranks in which a record diverged."""
+    return [
+        (found.step, found.rank)
+        for found in comparison.steps
+        if any(pair.verdict is Verdict.DIVERGED for pair in found.pairs)
+    ]
+
+
+def test_drift_of_a_rank_is_allowed_in_its_later_steps(tmp_path: Path) -> None:
+    comparison = compared(
+        tmp_path,
+        step(0, 0, before=WEIGHT, moved=TURNED),
+        step(1, 0, before=WEIGHT - TURNED, moved=MOVE, output=OFF),
+    )
+
+    assert diverged(comparison) == []
+
+
+def test_drift_does_not_loosen_a_tolerance_that_was_given(tmp_path: Path) -> None:
+    comparison = compared(
+        tmp_path,
+        step(0, 0, before=WEIGHT, moved=TURNED),
+        step(1, 0, before=WEIGHT - TURNED, moved=MOVE, output=OFF),
+        atol=GIVEN,
+        rtol=0.0,
+    )
+
+    outputs = [
+        pair
+        for pair in comparison.steps[1].pairs
+        if pair.reference is not None and pair.reference.address.role is Role.OUTPUT
+    ]
+    assert {pair.verdict for pair in outputs} == {Verdict.DIVERGED}
+
+
+def test_drift_of_a_rank_is_not_allowed_to_another(tmp_path: Path) -> None:
+    comparison = compared(
+        tmp_path,
+        step(0, 0, before=WEIGHT, moved=TURNED),
+        step(0, 1, before=WEIGHT, moved=MOVE, output=OFF),
+        step(1, 0, before=WEIGHT - TURNED, moved=MOVE),
+        step(1, 1, before=WEIGHT - MOVE, moved=MOVE, output=OFF),
+    )
+
+    assert diverged(comparison) == [(0, 1), (1, 1)]
