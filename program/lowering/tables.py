@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .onnx_table import ONNX
+from .paddle_table import PADDLE
 from .torch_table import TORCH
 
 if TYPE_CHECKING:
@@ -12,4 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES"]
 
-TABLES: dict[str, Table] = {table.framework: table for table in (TORCH, ONNX)}
+TABLES: dict[str, Table] = {table.framework: table for table in (TORCH, PADDLE, ONNX)}

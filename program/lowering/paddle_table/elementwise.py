@@ -1,0 +1,298 @@
+"""Arithmetic, functions, comparisons and activations of Paddle: each element by itself."""
+
+from __future__ import annotations
+
+import math
+
+from padiff.program.graph import Dtype
+from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import activations as act
+from padiff.program.lowering.composites import shaping as s
+from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.primitives import Kind
+
+__all__ = ["ROWS"]
+
+
+def _unary(name: str) -> Rule:
+    return lambda b, a: b(name, a.x)
+
+
+def _floats(name: str) -> Rule:
+    return lambda b, a: b(name, s.as_float(b, a.x))
+
+
+def _binary(name: str) -> Rule:
+    return lambda b, a: b(name, a.x, a.y)
+
+
+def _reversed(name: str) -> Rule:
+    return lambda b, a: b(name, a.y, a.x)
+
+
+def _logical(name: str) -> Rule:
+    return lambda b, a: b(name, s.as_kind(b, a.x, Kind.BOOL), s.as_kind(b, a.y, Kind.BOOL))
+
+
+def _activation(function: object) -> Rule:
+    assert callable(function)
+    return lambda b, a: function(b, a.x)
+
+
+def _scale(b: Builder, a: Arguments) -> Term:
+    """Multiply and add; in integers, factor and bias are cut to integers first."""
+    factor, bias = (_number(b, each, a.x.kind) for each in (a.scale, a.bias))
+    if not a.bias_after_scale:
+        return (a.x + bias) * factor
+    return a.x * factor + bias
+
+
+def _number(b: Builder, value: object, kind: Kind) -> Term:
+    return s.as_kind(b, b.term(s.number(b, value)), kind)
+
+
+def _power(b: Builder, a: Arguments) -> Term:
+    exponent = s.number(b, a.y)
+    if exponent == 2:  # noqa: PLR2004
+        return b("mul", a.x, a.x)
+    if a.x.kind is Kind.INT and isinstance(exponent, float) and exponent.is_integer():
+        exponent = int(exponent)
+    return b("pow", a.x, exponent)
+
+
+def _clip(b: Builder, a: Arguments) -> Term:
+    low, high = (_number(b, each, a.x.kind) for each in (a.min, a.max))
+    return act.clamp(b, a.x, low, high)
+
+
+def _round(b: Builder, a: Arguments) -> Term:
+    """Round to decimals; halves go to the even neighbour."""
+    if not a.decimals:
+        return b("round", a.x)
+    return b("round", a.x * 10.0**a.decimals) / 10.0**a.decimals
+
+
+def _where(b: Builder, a: Arguments) -> Term:
+    return b("where", s.as_kind(b, a.condition, Kind.BOOL), a.x, a.y)
+
+
+def _masked_fill(b: Builder, a: Arguments) -> Term:
+    return b("where", a.mask, s.as_kind(b, b.term(a.value), a.x.kind), a.x)
+
+
+def _cast(b: Builder, a: Arguments) -> Term:
+    if not isinstance(a.dtype, Dtype):
+        raise NotLoweredError("no dtype")
+    return s.as_kind(b, a.x, Kind.of_dtype(a.dtype.name))
+
+
+def _identity(_b: Builder, a: Arguments) -> Term:
+    return a.x
+
+
+def _dropout(b: Builder, a: Arguments) -> Term:
+    share = s.number(b, a.p)
+    if a.is_test:
+        return a.x if a.mode == "upscale_in_train" else a.x * (1.0 - share)
+    if share == 0:
+        return a.x
+    raise NotLoweredError("elements are drawn")
+
+
+def _gelu(b: Builder, a: Arguments) -> Term:
+    return act.gelu_tanh(b, a.x) if a.approximate else act.gelu(b, a.x)
+
+
+def _prelu(b: Builder, a: Arguments) -> Term:
+    alpha = a.alpha
+    if a.mode == "channel":
+        axis = 1 if a.data_format.startswith("NC") else a.x.ndim - 1
+        alpha = s.reshape(b, alpha, [-1 if axis == place else 1 for place in range(a.x.ndim)])
+    elif a.mode == "element":
+        alpha = s.reshape(b, alpha, (1, *a.x.shape[1:]))
+    else:
+        alpha = s.reshape(b, alpha, ())
+    return act.leaky_relu(b, a.x, alpha)
+
+
+def _softplus(b: Builder, a: Arguments) -> Term:
+    return act.softplus(b, a.x, a.beta, a.threshold)
+
+
+def _softshrink(b: Builder, a: Arguments) -> Term:
+    inside = b("abs", a.x) <= a.threshold
+    return b("where", inside, 0.0, a.x - b("sign", a.x) * a.threshold)
+
+
+def _hardshrink(b: Builder, a: Arguments) -> Term:
+    return b("where", b("abs", a.x) <= a.threshold, 0.0, a.x)
+
+
+def _soft(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        if not a.x.ndim:
+            return s.reshape(b, b(name, s.reshape(b, a.x, (1,)), axis=0), ())
+        return b(name, a.x, axis=s.axis_of(b, a.axis, a.x.ndim))
+
+    return rule
+
+
+def _swiglu(b: Builder, a: Arguments) -> Term:
+    if a.y is not None:
+        return act.silu(b, a.x) * a.y
+    half = a.x.shape[-1] // 2
+    first, second = s.split(b, a.x, a.x.ndim - 1, [half, half])
+    return act.silu(b, first) * second
+
+
+def _isfinite(b: Builder, a: Arguments) -> Term:
+    if a.x.kind in {Kind.INT, Kind.BOOL}:
+        return b("equal", a.x, a.x)
+    return b("not", b("or", b("isnan", a.x), b("isinf", a.x)))
+
+
+def _lerp(_b: Builder, a: Arguments) -> Term:
+    return a.x + a.weight * (a.y - a.x)
+
+
+def _angle(b: Builder, a: Arguments) -> Term:
+    if a.x.kind is Kind.COMPLEX:
+        return b("atan2", b("imag", a.x), b("real", a.x))
+    return b("where", a.x < 0, math.pi, 0.0)
+
+
+def _extreme_of_two(name: str) -> Rule:
+    """The other one where one is nan."""
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        best = b("where", b("isnan", a.x), a.y, b(name, a.x, a.y))
+        return b("where", b("isnan", a.y), a.x, best)
+
+    return rule
+
+
+def _sum_of_all(b: Builder, a: Arguments) -> Term:
+    result = a.inputs[0]
+    for each in a.inputs[1:]:
+        result = b("add", result, each)
+    return result
+
+
+def _isclose(b: Builder, a: Arguments) -> Term:
+    near = b("abs", a.x - a.y) <= b("abs", a.y) * s.number(b, a.rtol) + s.number(b, a.atol)
+    return b("or", b("equal", a.x, a.y), near)
+
+
+def _logit(b: Builder, a: Arguments) -> Term:
+    x = act.clamp(b, a.x, float(a.eps), 1.0 - a.eps) if a.eps else a.x
+    return b("log", x / (1.0 - x))
+
+
+def _in_place(names: str) -> str:
+    """Return names together with those of the operators that write into their argument."""
+    return " ".join(f"{name} {name}_" for name in names.split())
+
+
+_SINGLE = 1e-7
+"""Of operators whose settings are float32, whatever the tensors are."""
+_FUNCTIONS = (
+    *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "erf", "erfinv", "sigmoid"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "digamma", "lgamma"),
+)
+_COMPARISONS = {
+    "equal": lambda b, a: b("equal", a.x, a.y),
+    "not_equal": lambda b, a: b("not", b("equal", a.x, a.y)),
+    "less_than": _binary("less"),
+    "less_equal": _binary("less_equal"),
+    "greater_than": _reversed("less"),
+    "greater_equal": _reversed("less_equal"),
+}
+
+ROWS: tuple[Row, ...] = (
+    *(
+        row(_in_place(name), "x", _floats(name), tolerance=1e-9 if name == "digamma" else 1e-12)
+        for name in _FUNCTIONS
+    ),
+    *(row(name, "x", _unary(name)) for name in ("abs", "floor", "ceil", "trunc")),
+    row("sign", "x", _unary("sign")),
+    row("abs_", "x", _unary("abs")),
+    *(row(f"{name}_", "x", _unary(name)) for name in ("floor", "ceil", "trunc")),
+    row(_in_place("rsqrt"), "x", lambda b, a: 1.0 / b("sqrt", s.as_float(b, a.x))),
+    row(_in_place("reciprocal"), "x", lambda b, a: 1.0 / s.as_float(b, a.x)),
+    row(_in_place("square"), "x", lambda b, a: b("mul", a.x, a.x)),
+    row(_in_place("round"), "x, decimals=0", _round),
+    row(_in_place("add"), "x, y", _binary("add")),
+    row(_in_place("subtract"), "x, y", _binary("sub")),
+    row(_in_place("multiply"), "x, y", _binary("mul")),
+    row(_in_place("divide"), "x, y", _binary("div")),
+    row(_in_place("floor_divide"), "x, y", _binary("floor_divide")),
+    row(_in_place("remainder"), "x, y", _binary("modulo")),
+    row("maximum", "x, y", _binary("maximum")),
+    row("minimum", "x, y", _binary("minimum")),
+    row("fmax", "x, y", _extreme_of_two("maximum")),
+    row("fmin", "x, y", _extreme_of_two("minimum")),
+    row("elementwise_pow", "x, y", _binary("pow")),
+    row("atan2", "x, y", _binary("atan2")),
+    row("copysign", "x, y", _binary("copysign")),
+    row(_in_place("pow"), "x, y=1.0", _power),
+    row(_in_place("scale"), "x, scale=1.0, bias=0.0, bias_after_scale=True", _scale),
+    row("increment_", "x, value=1.0", lambda b, a: a.x + _number(b, a.value, a.x.kind)),
+    row("add_n", "inputs", _sum_of_all),
+    row(_in_place("clip"), "x, min, max", _clip),
+    row(_in_place("lerp"), "x, y, weight", _lerp),
+    *(row(_in_place(name), "x, y", rule) for name, rule in _COMPARISONS.items()),
+    *(row(_in_place(f"logical_{name}"), "x, y", _logical(name)) for name in ("and", "or", "xor")),
+    row(_in_place("logical_not"), "x", lambda b, a: b("not", s.as_kind(b, a.x, Kind.BOOL))),
+    *(row(_in_place(f"bitwise_{name}"), "x, y", _binary(name)) for name in ("and", "or", "xor")),
+    row(_in_place("bitwise_not"), "x", _unary("not")),
+    row("isnan", "x", _unary("isnan")),
+    row("isinf", "x", _unary("isinf")),
+    row("isfinite", "x", _isfinite),
+    row("isclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", _isclose),
+    row("where", "condition, x, y", _where),
+    row(_in_place("masked_fill"), "x, mask, value", _masked_fill),
+    row(_in_place("cast"), "x, dtype", _cast),
+    row("assign", "x", _identity),
+    row("share_data", "x", _identity),
+    row("real", "x", _unary("real")),
+    row("imag", "x", _unary("imag")),
+    row("conj", "x", lambda b, a: b("conj", a.x) if a.x.kind is Kind.COMPLEX else a.x),
+    row("complex", "real, imag", lambda b, a: b("complex", a.real, a.imag)),
+    row("angle", "x", _angle),
+    row("dropout",
+        "x, seed_tensor=None, p=0.5, is_test=False, mode='downgrade_in_infer', seed=0, "
+        "fix_seed=False", _dropout, tolerance=_SINGLE),
+    row(_in_place("relu"), "x", _activation(act.relu)),
+    row("relu6", "x", lambda b, a: act.clamp(b, a.x, 0.0, 6.0)),
+    row("gelu", "x, approximate=False", _gelu),
+    row("silu swish", "x", _activation(act.silu)),
+    row("mish", "x, threshold=20.0", _activation(act.mish)),
+    row("logsigmoid", "x", _activation(act.log_sigmoid)),
+    row("softsign", "x", lambda b, a: a.x / (b("abs", a.x) + 1.0)),
+    row("tanh_shrink", "x", lambda b, a: a.x - b("tanh", a.x)),
+    row("hardswish", "x", lambda b, a: a.x * act.clamp(b, a.x + 3.0, 0.0, 6.0) / 6.0),
+    row("hardsigmoid", "x, slope=0.2, offset=0.5",
+        lambda b, a: act.hardsigmoid(b, a.x, a.slope, a.offset), tolerance=_SINGLE),
+    row(_in_place("hardtanh"), "x, t_min=0, t_max=24",
+        lambda b, a: act.clamp(b, a.x, float(a.t_min), float(a.t_max))),
+    row("softplus", "x, beta=1.0, threshold=20.0", _softplus),
+    row("softshrink", "x, threshold=0.5", _softshrink),
+    row("hardshrink", "x, threshold=0.5", _hardshrink),
+    row("thresholded_relu", "x, threshold=1.0, value=0.0",
+        lambda b, a: b("where", a.x > a.threshold, a.x, float(a.value))),
+    row(_in_place("leaky_relu"), "x, negative_slope=0.02",
+        lambda b, a: act.leaky_relu(b, a.x, float(a.negative_slope))),
+    row(_in_place("elu"), "x, alpha=1.0", lambda b, a: act.elu(b, a.x, a.alpha)),
+    row("celu", "x, alpha=1.0", lambda b, a: act.celu(b, a.x, a.alpha)),
+    row("selu", "x, scale=1.0507009873554804934193349852946, "
+        "alpha=1.6732632423543772848170429916717",
+        lambda b, a: act.elu(b, a.x, a.alpha, a.scale), tolerance=_SINGLE),
+    row("stanh", "x, scale_a=0.67, scale_b=1.7159",
+        lambda b, a: b("tanh", a.x * a.scale_a) * a.scale_b),
+    row("prelu", "x, alpha, data_format='NCHW', mode='all'", _prelu),
+    row(_in_place("softmax"), "x, axis=-1", _soft("softmax")),
+    row("log_softmax", "x, axis=-1", _soft("log_softmax")),
+    row("swiglu", "x, y=None", _swiglu),
+    row("logit", "x, eps=1e-6", _logit),
+)  # fmt: skip

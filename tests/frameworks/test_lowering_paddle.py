@@ -1,0 +1,135 @@
+"""Every row of Paddle's table computes what Paddle computes, in float64."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+from padiff.program import TABLES
+from tests.support.lowering_paddle import CASES
+from tests.support.operators import Frame, Recorded, Recorder, difference, lowered_of, results_of
+
+TABLE = TABLES["paddle"]
+FRAME = Frame(
+    name="paddle",
+    is_tensor=lambda each: isinstance(each, paddle.Tensor),
+    numpy=lambda tensor: tensor.numpy(),
+    clone=lambda tensor: tensor.clone(),
+    dtype_name=lambda each: (
+        str(each).removeprefix("paddle.") if isinstance(each, paddle.dtype) else None
+    ),
+)
+CALLS = [
+    (name, text)
+    for entry in TABLE.rows
+    for name in map(TABLE.full_name, entry.names)
+    for text in CASES.get(entry.names[0], ())
+]
+
+
+class Draws:
+    """The tensors of one case, from a seed."""
+
+    def __init__(self, text: str) -> None:
+        self.generator = np.random.default_rng(zlib.crc32(text.encode()))
+
+    def f(self, *shape: int) -> paddle.Tensor:
+        return paddle.to_tensor(self.generator.standard_normal(shape), dtype="float64")
+
+    def p(self, *shape: int) -> paddle.Tensor:
+        return paddle.to_tensor(self.generator.uniform(0.1, 2, shape), dtype="float64")
+
+    def u(self, *shape: int) -> paddle.Tensor:
+        return paddle.to_tensor(self.generator.uniform(0.05, 0.95, shape), dtype="float64")
+
+    def i(self, high: int, *shape: int) -> paddle.Tensor:
+        return paddle.to_tensor(self.generator.integers(0, high, shape), dtype="int64")
+
+    def b(self, *shape: int) -> paddle.Tensor:
+        return paddle.to_tensor(self.generator.random(shape) < 0.5)
+
+    def c(self, *shape: int) -> paddle.Tensor:
+        return paddle.complex(self.f(*shape), self.f(*shape))
+
+    def t(self, values: Any, dtype: Any = "int64") -> paddle.Tensor:
+        return paddle.to_tensor(values, dtype=dtype)
+
+
+def arguments_of(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draws = Draws(text)
+    names = {name: getattr(draws, name) for name in "fpuibct"}
+    collect = lambda *args, **kwargs: (args, kwargs)  # noqa: E731
+    place = paddle.CPUPlace()
+    return eval(  # type: ignore[no-any-return]
+        f"collect({text})", {**names, "collect": collect, "paddle": paddle, "place": place}
+    )
+
+
+def is_in_place(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return (last.endswith("_") and not last.endswith("__")) or last == "__setitem__"
+
+
+def function_of(name: str) -> Any:
+    function: Any = paddle
+    for part in name.split(".")[1:]:
+        function = getattr(function, part)
+    return function
+
+
+def record(name: str, text: str) -> Recorded | None:
+    """Record a call; None where Paddle does not take these arguments under this name."""
+    arguments, keywords = arguments_of(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Recorder(FRAME).call(
+                name, function_of(name), arguments, keywords, in_place=is_in_place(name)
+            )
+    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        reasons[name, text] = str(error)
+        return None
+
+
+reasons: dict[tuple[str, str], str] = {}
+
+
+def test_every_row_has_a_case() -> None:
+    missing = [entry.names[0] for entry in TABLE.rows if not CASES.get(entry.names[0])]
+
+    assert missing == []
+
+
+def test_every_case_belongs_to_a_row() -> None:
+    assert set(CASES) <= {entry.names[0] for entry in TABLE.rows}
+
+
+@pytest.mark.parametrize("name", TABLE.names)
+def test_every_name_accepts_a_case(name: str) -> None:
+    accepted = [record(name, text) for text in CASES.get(TABLE.names[name].names[0], ())]
+
+    assert any(accepted), reasons
+
+
+@pytest.mark.parametrize(("name", "text"), CALLS, ids=[f"{name}({text})" for name, text in CALLS])
+def test_row_computes_what_paddle_computes(name: str, text: str) -> None:
+    recorded = record(name, text)
+    if recorded is None:
+        others = map(TABLE.full_name, TABLE.names[name].names)
+        assert any(record(other, text) for other in others), reasons[name, text]
+        return
+
+    lowered = lowered_of(recorded)
+
+    assert lowered.opaque == {}
+    results = results_of(recorded, lowered)
+    assert results
+    for output, result in zip(recorded.program.outputs, results, strict=True):
+        expected = recorded.elements[output]
+        rounding = float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0.0
+        assert difference(result, expected) <= max(TABLE.names[name].tolerance, rounding)
