@@ -112,7 +112,7 @@ def mix(heads: Heads, form: Form, rows: Array | None = None) -> Array:
     """
     query, key, value = (_resplit(heads.parts[place], form.heads) for place in form.order)
     turn = heads.turns.get(form.turn)
-    if turn is not None:
+    if turn is not None and 2 * turn.angles.shape[1] <= query.shape[-1]:  # other heads are narrower
         query = rotate(query, turn) if turn.of_queries else query
         key = rotate(key, turn) if turn.of_keys else key
     if query.shape[1] != key.shape[1]:

@@ -243,9 +243,9 @@ class ProgramRecorder:
             arrived = partial(self._arrived, value)
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))
 
-    def _arrived(self, value: int, gradient: Tensor) -> None:
-        if self._is_closed or not self._operators.is_recordable(gradient):
-            return
+    def _arrived(self, value: int, gradient: Tensor | None) -> None:
+        if self._is_closed or gradient is None or not self._operators.is_recordable(gradient):
+            return  # torch tells of an output that nothing used by None
         with self._lock:
             self._has_gradients = True
             self._builder.add_gradient(value, self._store(gradient, self._inner))

@@ -269,6 +269,16 @@ def test_every_value_has_its_gradient(tmp_path: Path) -> None:
     assert all(found.program.value_gradient[one] >= 0 for one in made)
 
 
+def test_an_output_that_nothing_uses_has_no_gradient(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.one(x).chunk(2, -1)[0].tanh(), one=nn.Linear(3, 4))
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path)
+
+    used, unused = found.outputs(found.position("chunk"))
+    assert found.program.value_gradient[used] >= 0
+    assert found.program.value_gradient[unused] == -1
+
+
 def _checkpointed(reentrant: bool) -> Callable[..., Any]:
     return lambda self, x: checkpoint(self.one, x, use_reentrant=reentrant).tanh()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.comparer import CompareSettings, compare
+from padiff.comparer.causes.attentionforms import Form, Heads, Turn, mix
 from padiff.dumpfile import Role
 from tests.support.dumps import DumpBuilder
 from tests.support.layer_pairs import TOKENS, Array, glued, names, normal
@@ -226,3 +227,21 @@ def test_a_boolean_mask_that_was_given_is_one_of_the_scores(tmp_path: Path) -> N
     result = compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-5)).origins[0]
 
     assert "2 heads on the reference, 4 on the candidate" in result.causes[0].text
+
+
+def test_a_rotation_wider_than_the_heads_is_left_out() -> None:
+    parts = tuple(np.random.default_rng(at).normal(size=(1, 2, 5, 8)) for at in range(3))
+    turn = Turn(angles=np.random.default_rng(3).normal(size=(5, 3)), is_paired=False)
+    heads = Heads(
+        parts=(parts[0], parts[1], parts[2]),
+        names=("q", "k", "v"),
+        shape=(1, 5, 16),
+        turns={"rotated": turn},
+    )
+
+    narrow = mix(heads, Form(scale=0.5, turn="rotated", heads=4))
+
+    np.testing.assert_array_equal(narrow, mix(heads, Form(scale=0.5, heads=4)))
+    assert not np.array_equal(
+        mix(heads, Form(scale=0.5, turn="rotated")), mix(heads, Form(scale=0.5))
+    )
