@@ -139,6 +139,7 @@ def draw_statistics(
         return
     rows = _ranked(sides, plan)
     hints: dict[str, None] = {}
+    is_one_framework = sides[0].framework == sides[1].framework
     lines = [_line("", ("mean", "std", "min", "max", "norm"), "unlikely")]
     for score, name, kind, one, two in rows[: max_rows or None]:
         # The name has a line of its own: beside six numbers it would not fit a terminal.
@@ -146,7 +147,7 @@ def draw_statistics(
         mark = f"{score:.1f}" + (" !" if score > _UNLIKELY else "")
         lines.append(_line("reference", _cells(one), mark))
         lines.append(_line("candidate", _cells(two), ""))
-        if score > _UNLIKELY and kind in _HINTS:
+        if score > _UNLIKELY and kind in _HINTS and not is_one_framework:
             hints[_HINTS[kind]] = None
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     for hint in hints:

@@ -343,8 +343,8 @@ def _difference(heads: Heads, right: Form, wrong: Form) -> str:
 
 
 def _number(scale: float) -> str:
-    square = scale**-2
-    near = round(square)
+    square = scale**-2 if scale else math.inf
+    near = round(square) if math.isfinite(square) else 0
     if near > 1 and math.isclose(square, near, rel_tol=1e-9):
         return f"{scale:.4g} (1/sqrt({near}))"
     return f"{scale:.4g}"

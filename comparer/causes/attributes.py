@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, ModuleInfo
 
-__all__ = ["BATCH_ALWAYS", "AttributeDifference", "attribute_differences", "canonical_attributes"]
+__all__ = [
+    "BATCH_ALWAYS",
+    "AttributeDifference",
+    "are_equal",
+    "attribute_differences",
+    "canonical_attributes",
+]
 
 _NAMES = {
     "activation_fn": "activation",
@@ -166,7 +172,7 @@ def attribute_differences(
     for name in sorted(known.keys() | found.keys()):
         default = _DEFAULTS.get(name, _UNKNOWN) if is_known else _UNKNOWN
         sides = known.get(name, default), found.get(name, default)
-        if _UNKNOWN not in sides and not _equal(*sides):
+        if _UNKNOWN not in sides and not are_equal(*sides):
             differences.append(
                 AttributeDifference(name=name, reference=sides[0], candidate=sides[1])
             )
@@ -294,14 +300,14 @@ def _one_if_equal(value: JSON) -> JSON:
     return value
 
 
-def _equal(reference: JSON, candidate: JSON) -> bool:
+def are_equal(reference: JSON, candidate: JSON) -> bool:
     """Compare settings; numbers up to float32 rounding; None and False as equally absent."""
     numbers = (int, float)
     if isinstance(reference, numbers) and isinstance(candidate, numbers):
         return abs(reference - candidate) <= _ROUNDED * max(abs(reference), abs(candidate))
     if isinstance(reference, list) and isinstance(candidate, list):
         return len(reference) == len(candidate) and all(
-            _equal(one, other) for one, other in zip(reference, candidate, strict=True)
+            are_equal(one, other) for one, other in zip(reference, candidate, strict=True)
         )
     if isinstance(reference, str) and isinstance(candidate, str):
         return reference.lower() == candidate.lower()

@@ -119,7 +119,7 @@ def _explained(divergence: Divergence, sides: Sides) -> Divergence:
         if inner is not None and is_another_order(causes):
             position, own, causes = _of_moved(divergence, sides, position, own, causes)
         causes += _weight_causes(divergence, sides)
-    if inner is not None and inner != shown:
+    if inner is not None and (inner != shown or divergence.judged_at is not None):
         inside = divergence.pair.reference.address.module
         causes = [_placed(cause, sides, position, own, inside) for cause in causes]
     call = divergence.pair.reference.call
@@ -256,7 +256,7 @@ def _weight_causes(divergence: Divergence, sides: Sides) -> list[Cause]:
         contrast = sides.contrast(position) if pair.fatal else None
         if contrast is None or pair.reference is None:
             continue
-        if not (np.isfinite(contrast.reference).all() and np.isfinite(contrast.candidate).all()):
+        if not contrast.is_measurable:
             continue
         cause = _another_weight(position, sides) or reordered(contrast) or factor(contrast)
         if cause is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -93,6 +94,22 @@ class Contrast:
         return float(np.linalg.norm((self.candidate - self.reference).ravel()))
 
     @cached_property
+    def lengths(self) -> tuple[float, float]:
+        """Return the L2 norm of the reference and of the candidate."""
+        return (
+            float(np.linalg.norm(self.reference.ravel())),
+            float(np.linalg.norm(self.candidate.ravel())),
+        )
+
+    @property
+    def is_measurable(self) -> bool:
+        """Return whether all elements are finite, and small enough for sums of their squares.
+
+        The mask of a float64 model may hold the least float64, whose square is infinite.
+        """
+        return math.isfinite(self.error) and all(map(math.isfinite, self.lengths))
+
+    @cached_property
     def allowed(self) -> float:
         """Give the share of the error that may be left over.
 
@@ -100,8 +117,7 @@ class Contrast:
         """
         if not self.error:
             return 0.0
-        sizes = np.linalg.norm(self.reference.ravel()), np.linalg.norm(self.candidate.ravel())
-        noise = self.unit * float(np.hypot(*sizes))
+        noise = self.unit * math.hypot(*self.lengths)
         return min(EXPLAINED + noise / self.error, MOST_LEFT)
 
     @cached_property

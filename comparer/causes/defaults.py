@@ -136,7 +136,7 @@ _KNOWN = (
         "use_global_stats=False) the input gradients differ",
     ),
     KnownDifference(
-        kinds=("embedding",), frameworks=_PADDLE, applies=_has("padding_idx"),
+        kinds=("embedding",), frameworks=_PADDLE, roles=("output",), applies=_has("padding_idx"),
         text="at padding_idx torch returns the stored row, paddle zeros",
     ),
     KnownDifference(

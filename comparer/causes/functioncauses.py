@@ -331,6 +331,8 @@ def rounded(number: float, exact: float) -> float:
         number: The coefficient.
         exact: Relative error of its measure.
     """
+    if not math.isfinite(number):
+        return number
     near = round(number * 64) / 64
     return near if near and abs(number - near) <= max(ROUND, exact) * abs(near) else number
 

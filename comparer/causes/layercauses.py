@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .attributes import are_equal
 from .cause import Cause, CauseName
 from .contrast import EXPLAINED
+from .normcauses import epsilon_cause, epsilon_of, is_other_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +26,7 @@ __all__ = [
     "batch_statistics",
     "dropout",
     "moved_state",
+    "other_epsilon",
     "running_variance",
     "transposed_weight",
 ]
@@ -64,6 +67,23 @@ class Layer:
         value = self.reference.get("num_heads")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    @property
+    def eps(self) -> float:
+        """Return the reference's epsilon, the usual one if it states none."""
+        value = self.reference.get("eps")
+        return value if isinstance(value, float) else 1e-5
+
+    @property
+    def running(self) -> tuple[Array, Array] | None:
+        """Return the running mean and variance, None if it keeps none."""
+        mean, variance = self.state("running_mean", "mean"), self.state("running_var", "variance")
+        return None if mean is None or variance is None else (mean, variance)
+
+    def is_set_alike(self, name: str) -> bool:
+        """Return whether both sides say the same of a setting, or one says nothing."""
+        sides = self.reference.get(name), self.candidate.get(name)
+        return None in sides or are_equal(*sides)
+
     def state(self, *names: str) -> Array | None:
         """Give the first weight or buffer that is there under one of the names."""
         return next((self.states[name] for name in names if name in self.states), None)
@@ -74,16 +94,11 @@ def batch_statistics(sides: Contrast, layer: Layer) -> Cause | None:
     source = layer.source
     if layer.kind != "batch_norm" or source is None or source.shape != sides.reference.shape:
         return None
-    axes = (0, *range(2, source.ndim))
-    running = layer.state("running_mean", "mean"), layer.state("running_var", "variance")
-    if running[0] is None or running[1] is None or not sides.budget.grants(PASSES * sides.size):
+    if layer.running is None or not sides.budget.grants(PASSES * sides.size):
         return None
-    modes = {
-        "training": (source.mean(axis=axes), source.var(axis=axes)),
-        "eval": (running[0], running[1]),
-    }
+    modes = _modes(source, layer)
     for mode, (mean, variance) in modes.items():
-        explained = _normalised(source, mean, variance, layer)
+        explained = _normalised(source, mean, variance, layer, layer.eps)
         if sides.fits(explained):
             numbers: dict[str, JSON] = {"mode": mode}
             text = f"the candidate is what this BatchNorm gives in {mode} mode"
@@ -91,11 +106,39 @@ def batch_statistics(sides: Contrast, layer: Layer) -> Cause | None:
     return None
 
 
-def _normalised(source: Array, mean: Array, variance: Array, layer: Layer) -> Array:
+def other_epsilon(sides: Contrast, layer: Layer) -> Cause | None:
+    """See whether the candidate is what BatchNorm gives with another epsilon, in either mode."""
+    source = layer.source
+    if layer.kind != "batch_norm" or source is None or source.shape != sides.reference.shape:
+        return None
+    if not sides.budget.grants(2 * PASSES * sides.size):
+        return None
     shape = (1, -1) + (1,) * (source.ndim - 2)
-    eps = layer.reference.get("eps")
-    scale = np.sqrt(variance + (eps if isinstance(eps, float) else 1e-5))
-    given = (source - mean.reshape(shape)) / scale.reshape(shape)
+    weight, bias = layer.state("weight"), layer.state("bias")
+    for mean, variance in _modes(source, layer).values():
+        if not sides.is_reference(_normalised(source, mean, variance, layer, layer.eps)):
+            continue
+        scaled = source - mean.reshape(shape)
+        scaled = scaled if weight is None else scaled * weight.reshape(shape)
+        made = sides.candidate if bias is None else sides.candidate - bias.reshape(shape)
+        axes = (0, *range(2, source.ndim))
+        found = epsilon_of(made, scaled, variance.reshape(shape), axes)
+        is_other = is_other_epsilon(found, layer.eps) and (variance + found > 0).all()
+        if is_other and sides.fits(_normalised(source, mean, variance, layer, found)):
+            return epsilon_cause("BatchNorm", found, layer.eps)
+    return None
+
+
+def _modes(source: Array, layer: Layer) -> dict[str, tuple[Array, Array]]:
+    """Return the mean and the variance by which each mode normalises."""
+    axes = (0, *range(2, source.ndim))
+    modes = {"training": (source.mean(axis=axes), source.var(axis=axes))}
+    return modes if layer.running is None else modes | {"eval": layer.running}
+
+
+def _normalised(source: Array, mean: Array, variance: Array, layer: Layer, eps: float) -> Array:
+    shape = (1, -1) + (1,) * (source.ndim - 2)
+    given = (source - mean.reshape(shape)) / np.sqrt(variance + eps).reshape(shape)
     weight, bias = layer.state("weight"), layer.state("bias")
     given = given if weight is None else given * weight.reshape(shape)
     result: Array = given if bias is None else given + bias.reshape(shape)
@@ -122,13 +165,26 @@ def dropout(sides: Contrast) -> Cause | None:
             scale > 1 + LEAST_SHARE
             and np.abs(ratio / scale - 1).max() <= EXPLAINED + 4 * sides.unit
         ):
-            p = 1 - 1 / scale
-            text = (
-                f"dropout is active on the {side}: {share:.1%} are zero, the others 1/(1-{p:.3g})"
-            )
-            numbers: dict[str, JSON] = {"p": p, "zero_share": share, "side": side}
-            return Cause(name=CauseName.DROPOUT, text=text, numbers=numbers)
+            alone = int(np.count_nonzero((whole == 0) & (dropped != 0)))
+            is_both = alone > LEAST_SHARE * dropped.size
+            return _dropped(side, share, 1 - 1 / scale, is_both=is_both)
     return None
+
+
+def _dropped(side: str, share: float, p: float, *, is_both: bool) -> Cause:
+    """Say on which side elements are left out at random, and how the others are scaled."""
+    text = f"dropout is active on the {side}: {share:.1%} are zero, the others 1/(1-{p:.3g})"
+    if is_both:
+        text = (
+            "dropout is active on both sides, and leaves other elements out; what both keep is "
+            f"1/(1-{p:.3g}) times as large on the {side}"
+        )
+    numbers: dict[str, JSON] = {
+        "p": p,
+        "zero_share": share,
+        "side": "both" if is_both else side,
+    }
+    return Cause(name=CauseName.DROPOUT, text=text, numbers=numbers)
 
 
 def transposed_weight(sides: Contrast, layer: Layer) -> Cause | None:

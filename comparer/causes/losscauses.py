@@ -66,11 +66,13 @@ def _multiple(known: float, had: float) -> list[Cause]:
     if not known or not had or not (math.isfinite(known) and math.isfinite(had)):
         return []
     ratio = had / known
+    if not ratio:
+        return []
     for times, words in (
         (ratio, "the candidate's loss is {} times the reference's"),
         (1 / ratio, "the reference's loss is {} times the candidate's"),
     ):
-        whole = round(times)
+        whole = round(times) if math.isfinite(times) else 0
         if 1 < whole < LARGEST_FACTOR and math.isclose(times, whole, rel_tol=CLOSE):
             text = words.format(whole)
             return [

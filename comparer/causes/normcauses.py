@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .contrast import Contrast
 
-__all__ = ["normalisation"]
+__all__ = ["epsilon_cause", "epsilon_of", "is_other_epsilon", "normalisation"]
 
 PASSES = 3
 """Work for each element to try one norm."""
@@ -111,19 +111,17 @@ def normalisation(
         return Cause(
             name=CauseName.FUNCTION, text=text, numbers={"reference": str(right), "candidate": ""}
         )
-    found = _epsilon(sides.candidate, layer, right)
-    if abs(found - known) > ROUND * known and sides.fits(layer.apply(right, found)):
-        kind = "LayerNorm" if right.is_centred else "RMSNorm"
-        text = f"the candidate is what this {kind} gives with eps {found:.3g}, not {known:.3g}"
-        numbers: dict[str, JSON] = {"eps": found, "expected": known}
-        return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
+    scaled, power, shift = layer.parts(right)
+    found = epsilon_of(sides.candidate - shift, scaled, power, layer.axes)
+    if is_other_epsilon(found, known) and sides.fits(layer.apply(right, found)):
+        return epsilon_cause("LayerNorm" if right.is_centred else "RMSNorm", found, known)
     made = _likely(sides, sides.candidate, layer, known)
     fitting = [(sides.left(array), norm) for norm, array in made if sides.fits(array)]
     wrong = min(fitting, key=lambda one: one[0], default=(0.0, None))[1]
     if wrong is None or wrong == right:
         return None
     text = f"the reference is {right}, the candidate {_difference(right, wrong)}"
-    numbers = {"reference": str(right), "candidate": str(wrong)}
+    numbers: dict[str, JSON] = {"reference": str(right), "candidate": str(wrong)}
     return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)
 
 
@@ -161,12 +159,30 @@ def _likely(
         yield norm, layer.apply(norm, eps)
 
 
-def _epsilon(given: Array, layer: _Layer, norm: _Norm) -> float:
-    """Give the epsilon by which rows were scaled, the median over rows."""
-    scaled, power, shift = layer.parts(norm)
-    squares = (scaled * scaled).sum(axis=layer.axes, keepdims=True)
+def epsilon_of(made: Array, scaled: Array, power: Array, axes: tuple[int, ...]) -> float:
+    """Return the epsilon by which rows were scaled, the median over rows.
+
+    Args:
+        made: What the norm gave, less its bias.
+        scaled: What it takes the root of ``power`` plus epsilon from, times its weight.
+        power: The variance, or mean square, of each row.
+        axes: Along which a row has one epsilon.
+    """
+    squares = (scaled * scaled).sum(axis=axes, keepdims=True)
     with np.errstate(all="ignore"):
-        scale = ((given - shift) * scaled).sum(axis=layer.axes, keepdims=True) / squares
+        scale = (made * scaled).sum(axis=axes, keepdims=True) / squares
         each = 1 / (scale * scale) - power
     finite = each[np.isfinite(each)]
     return float(np.median(finite)) if finite.size else 0.0
+
+
+def is_other_epsilon(found: float, known: float) -> bool:
+    """Return whether an epsilon is not the one that the settings say."""
+    return abs(found - known) > ROUND * known
+
+
+def epsilon_cause(kind: str, found: float, known: float) -> Cause:
+    """Say that the candidate is the same norm with another epsilon."""
+    text = f"the candidate is what this {kind} gives with eps {found:.3g}, not {known:.3g}"
+    numbers: dict[str, JSON] = {"eps": found, "expected": known}
+    return Cause(name=CauseName.FUNCTION, text=text, numbers=numbers)

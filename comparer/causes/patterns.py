@@ -5,6 +5,7 @@ All but ``place`` take both sides as float64 arrays of one shape, without nan or
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -55,6 +56,8 @@ WIDE = 4
 SORTING = 16
 """Work for each element to sort both sides."""
 LARGEST_ROOT = 100_000
+MIN_FACTOR = 1e-100
+"""Smaller factors, and larger ones than its inverse, have no square that float64 can hold."""
 SAME, SAME_UNITS = 1e-5, 4.0
 """How far elements in another order may be from the same ones, relative in L2: what rounding did
 before them in float32, and unit roundoffs of the dtype."""
@@ -83,7 +86,8 @@ def factor(sides: Contrast) -> Cause | None:
         )
     return Cause(
         name=CauseName.FACTOR,
-        text=f"the candidate is {_short(scale, sides)} times the reference{_in_words(scale)}: a "
+        text=f"the candidate is {_short(scale, sides)} times the reference"
+        f"{_in_words(scale, reference.shape)}: a "
         "scale is missing or doubled",
         numbers={"factor": scale, "left_over": left},
     )
@@ -94,8 +98,14 @@ def _short(number: float, sides: Contrast) -> str:
     return f"{number:.6g}" if sides.unit <= FLOAT32_UNIT else f"{number:.3g}"
 
 
-def _in_words(scale: float) -> str:
-    """Say of what whole number a factor is the inverse or the root, empty if of none."""
+def _in_words(scale: float, shape: tuple[int, ...]) -> str:
+    """Say of what whole number a factor is the inverse or the root, empty if of none.
+
+    Every factor near 1 is some ``sqrt(n / (n - 1))``: only that of a number of elements which the
+    tensor has along axes side by side says something.
+    """
+    if not MIN_FACTOR < abs(scale) < 1 / MIN_FACTOR:
+        return ""
     for power, words in ((-1, "1/{}"), (-2, "1/sqrt({})"), (2, "sqrt({})")):
         whole = abs(scale) ** power
         near = round(whole)
@@ -104,10 +114,16 @@ def _in_words(scale: float) -> str:
             return f" ({'-' if scale < 0 else ''}{words.format(near)})"
     square = min(scale * scale, 1 / (scale * scale))
     count = round(1 / (1 - square)) if square < 1 else 0
-    if count >= WIDE and abs((1 - square) * count - 1) <= _STAYS:
+    if count in _counts(shape) and count >= WIDE and abs((1 - square) * count - 1) <= _STAYS:
         ends = (count - 1, count) if abs(scale) < 1 else (count, count - 1)
         return f" (sqrt({ends[0]}/{ends[1]}), as of a deviation with and without correction)"
     return ""
+
+
+def _counts(shape: tuple[int, ...]) -> set[int]:
+    """Return how many elements there are along each run of axes."""
+    axes = range(len(shape))
+    return {math.prod(shape[first : last + 1]) for first in axes for last in axes[first:]}
 
 
 def offset(sides: Contrast) -> Cause | None:
@@ -219,8 +235,8 @@ def reordered(sides: Contrast) -> Cause | None:
                 numbers={"axis": axis},
             )
     noise = SAME + SAME_UNITS * sides.unit
-    sizes = np.linalg.norm(reference.ravel()), np.linalg.norm(candidate.ravel())
-    most = min(EXPLAINED * sides.error, noise * float(sizes[0])) * NEAR
+    sizes = sides.lengths
+    most = min(EXPLAINED * sides.error, noise * sizes[0]) * NEAR
     if abs(sizes[1] - sizes[0]) > most or not sides.budget.grants(SORTING * sides.size):
         return None  # in whatever order, they are as far apart as their lengths at least
     known, found = np.sort(reference, axis=None), np.sort(candidate, axis=None)

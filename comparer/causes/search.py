@@ -20,6 +20,7 @@ from .layercauses import (
     batch_statistics,
     dropout,
     moved_state,
+    other_epsilon,
     running_variance,
     transposed_weight,
 )
@@ -99,7 +100,7 @@ class Search:
         sides = self._contrast
         if not sides.reference.size or not sides.error:
             return []
-        if not (np.isfinite(sides.reference).all() and np.isfinite(sides.candidate).all()):
+        if not sides.is_measurable:
             exact = Tolerance(atol=0.0, rtol=0.0)
             return place(profile(sides.reference, sides.candidate, exact, names=sides.axes))
         for group in (self._of_layer, self._of_inputs, self._of_part, self._of_whole):
@@ -136,7 +137,7 @@ class Search:
         """Look for what only makes sense for a kind of layer."""
         sides, layer, role = self._contrast, self._layer, self._record.role
         if layer is not None and role is Role.OUTPUT:
-            yield batch_statistics(sides, layer)
+            yield batch_statistics(sides, layer) or other_epsilon(sides, layer)
             yield transposed_weight(sides, layer)
         if layer is not None and role is Role.BUFFER:
             yield running_variance(sides, layer)
@@ -233,14 +234,16 @@ class Search:
         return None
 
     def _finite(self) -> Sequence[tuple[str, Array]]:
-        return [one for one in self._at_hand if np.isfinite(one[1]).all()]
+        return [one for one in self._at_hand if np.isfinite(np.linalg.norm(one[1].ravel()))]
 
     def _of_whole(self) -> Iterable[Cause | None]:
         """Look for one change of all elements."""
-        sides, layer = self._contrast, self._layer
+        sides, layer, role = self._contrast, self._layer, self._record.role
+        if role is Role.BUFFER and layer is not None and not layer.is_set_alike("momentum"):
+            return  # the settings say it: another share of the same statistics
         if not sides.budget.grants(WHOLE * sides.size):
             return
-        is_state = self._record.role not in CALL_ROLES
+        is_state = role not in CALL_ROLES
         whole = factor(sides) or offset(sides)
         if whole is None and not is_state:
             whole = clamped(sides) or slope(sides)

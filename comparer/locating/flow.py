@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from padiff.comparer.causes.contrast import unit_roundoff
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Role
 
@@ -12,6 +13,7 @@ from .moving import only_moves
 from .sharing import relative_error
 
 if TYPE_CHECKING:
+    from padiff.comparer.result import JudgedPair
     from padiff.dumpfile import Index, RecordInfo
 
     from .calltree import CallTree
@@ -41,15 +43,27 @@ def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> floa
 def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, ...]:
     """Say how the error grew within an origin, where what went in was not equal.
 
-    A step (a fault) multiplies it; a drift (rounding that adds up) has grown before.
+    A step (a fault) multiplies it; a drift (rounding that adds up) has grown before. Nothing where
+    what left the call agrees, as for an origin that is a weight's gradient, nor where it is off by
+    so much more than is allowed that no growth of rounding explains it.
     """
     ratio = amplification(tree, call, entry, leaving)
-    if ratio is None or math.isinf(ratio):
+    leaves = [tree.pairs[place] for place in tree.bad(call, leaving)]
+    if ratio is None or math.isinf(ratio) or not leaves:
         return ()
     if ratio > DRIFT:
         return (f"the relative error grows {ratio:.3g} times here: a step",)
+    if not all(map(_may_be_rounding, leaves)):
+        return ()
     drift = "it drifted up to the tolerance, which may be too tight"
     return (f"the relative error grows only {ratio:.3g} times here: {drift}",)
+
+
+def _may_be_rounding(pair: JudgedPair) -> bool:
+    """Return whether more than half of the digits are right, as ``drift`` asks of rounding."""
+    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
+    unit = max((unit_roundoff(end.dtype) for end in ends), default=0.0)
+    return relative_error(pair) <= math.sqrt(unit)
 
 
 def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:

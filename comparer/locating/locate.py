@@ -26,7 +26,7 @@ from .fed_backward import find_fed_backward
 from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .sharing import relative_error
-from .shown import covered_pair, handed_pair
+from .shown import agreeing_pair, covered_pair, handed_pair
 from .trace import trace_back
 
 if TYPE_CHECKING:
@@ -174,7 +174,8 @@ class _Writer:
             handed = handed_pair(self._tree, call.id) if is_alone else None
             if is_alone and handed is None:
                 places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
-                handed = self._covered(call.id, roles, places)
+                if call.id not in faults.begun:
+                    handed = self._covered(call.id, roles, places)
             if handed is None and (not places or places[0] in told):
                 continue  # one gradient of a weight stands for all calls of its module
             told.update(places[:1])
@@ -206,7 +207,8 @@ class _Writer:
                 if is_bad(pair):
                     self._kinds[place] = Kind.ORIGIN
                     if module not in explaining:
-                        found.append(self._alone(place, Phase.FORWARD, Kind.ORIGIN))
+                        alone = self._alone(place, Phase.FORWARD, Kind.ORIGIN)
+                        found.append(self._with_settings(alone))
         self._has_forward = self._has_forward or bool(found)
         return found
 
@@ -282,7 +284,7 @@ class _Writer:
             )
         )
         evidence = (*map(str, differences), *self._known(end), *divergence.evidence)
-        return replace(divergence, evidence=evidence)
+        return replace(divergence, evidence=tuple(dict.fromkeys(evidence)))
 
     def _stand_in(
         self, call: int, phase: Phase, roles: tuple[Role, Role], begun: Beginning | None
@@ -314,9 +316,11 @@ class _Writer:
     def _covered(self, call: int, roles: tuple[Role, Role], places: Sequence[int]) -> Shown | None:
         """Find what both sides show for an origin of which only the reference's record is known."""
         pair = self._tree.pairs[places[0]] if places else None
-        if pair is None or pair.reference is None or pair.candidate is not None:
+        if pair is None or pair.reference is None or is_bad(pair):
             return None
         inside = self._tree.bad_inside(call, *roles)
+        if pair.candidate is not None:
+            return agreeing_pair(self._tree, places[0], inside)
         return covered_pair(self._tree, call, pair.reference.address.role, inside)
 
     def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:

@@ -11,7 +11,7 @@ from padiff.dumpfile import Phase, Role
 from .calltree import CallTree, is_bad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
 __all__ = ["find_updates"]
 
@@ -40,10 +40,13 @@ def find_updates(tree: CallTree, *, is_explained: bool) -> dict[int, Divergence]
         key=lambda place: (_ORDER.index(_role(tree.pairs[place])), place),
     )
     found: dict[int, Divergence] = {}
+    told: set[int] = set()
     for place in places:
         pair = tree.pairs[place]
-        is_rate = _role(pair) is Role.LR
-        kind = Kind.ORIGIN if is_rate or not is_explained else Kind.INHERITED
+        is_own = _role(pair) is Role.LR or _began_here(tree, pair, told)
+        kind = Kind.ORIGIN if is_own or not is_explained else Kind.INHERITED
+        if pair.reference is not None and kind is Kind.ORIGIN:
+            told.add(pair.reference.module)
         is_optimized = kind is Kind.ORIGIN and _role(pair) is not Role.BUFFER
         evidence = _evidence(tree, places) if is_optimized else ()
         is_explained = True
@@ -55,6 +58,22 @@ def find_updates(tree: CallTree, *, is_explained: bool) -> dict[int, Divergence]
             evidence=tuple(evidence),
         )
     return found
+
+
+def _began_here(tree: CallTree, pair: JudgedPair, told: Container[int]) -> bool:
+    """Return whether a module made another buffer of what agrees, and speaks first for itself.
+
+    Nothing flows from one module's statistics to the next one's: each with a wrong setting is an
+    origin. What was off before the step, or was made of what is off, is none.
+    """
+    end = pair.reference
+    if end is None or end.address.role is not Role.BUFFER or end.module in told:
+        return False
+    calls = tree.calls_of.get(end.module, ())
+    before = (*tree.of_module(end.module, Role.BUFFER), *tree.of_module(end.module, Role.WEIGHT))
+    is_sound = not any(is_bad(one) for _, one in before)
+    given = [place for call in calls for place in tree.tainted(call, Role.INPUT)]
+    return bool(calls) and is_sound and not given
 
 
 def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:

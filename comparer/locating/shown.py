@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .calltree import CallTree
 
-__all__ = ["Shown", "covered_pair", "handed_pair"]
+__all__ = ["Shown", "agreeing_pair", "covered_pair", "handed_pair"]
 
 Shown = tuple["JudgedPair", "JudgedPair"]
 """A pair to show at a call, and the one at another address that it has verdict and numbers of."""
@@ -77,16 +77,40 @@ def covered_pair(tree: CallTree, call: int, role: Role, inside: Sequence[int]) -
         if judged is not None and value is not None and own is not None:
             reason = tree.pairs[place].reason
             return _shown(tree, judged, (end, own), reason)
-    measured = [place for place in inside if tree.pairs[place].metrics is not None]
-    if not (alone and theirs and measured):
+    if not (alone and theirs):
         return None
-    end, judged = alone[0][1], measured[0]
-    known = tree.reference.records[tree.records[judged][0][0]]
+    end = alone[0][1]
     own = next(
         (one for one in theirs if tree.candidate.records[one].slot == end.address.slot), theirs[0]
     )
+    return _first_inside(tree, (end, own), inside)
+
+
+def agreeing_pair(tree: CallTree, place: int, inside: Sequence[int]) -> Shown | None:
+    """Make the pair of a record that agrees, of a call whose code made what diverged inside it.
+
+    Args:
+        tree: Both sides.
+        place: Of the pair that agrees.
+        inside: Places of what diverged inside the call, earliest first.
+
+    Returns:
+        As ``handed_pair``: the numbers are those of what diverged first; None if nothing did.
+    """
+    end, own = tree.pairs[place].reference, tree.records[place][1]
+    return None if end is None or own is None else _first_inside(tree, (end, own), inside)
+
+
+def _first_inside(
+    tree: CallTree, ends: tuple[Endpoint, int], inside: Sequence[int]
+) -> Shown | None:
+    """Make a pair of two ends with the numbers of what diverged first inside; None without any."""
+    judged = next((place for place in inside if tree.pairs[place].metrics is not None), None)
+    if judged is None:
+        return None
+    known = tree.reference.records[tree.records[judged][0][0]]
     reason = f"the numbers are those of {name_of(tree.reference, known)}"
-    return _shown(tree, judged, (end, own), reason)
+    return _shown(tree, judged, ends, reason)
 
 
 def _shown(

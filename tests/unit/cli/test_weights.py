@@ -113,6 +113,20 @@ def test_plan_remarks_on_a_rule_that_is_about_no_class(
     assert "[[rule]] 1 is unused" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("ends", "is_said"), [(("t", "p"), True), (("t", "t"), False)])
+def test_stats_hint_at_defaults_of_two_frameworks_only_where_there_are_two(
+    ends: tuple[str, str], *, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = []
+    for place, (end, size) in enumerate(zip(ends, (1.0, 0.1), strict=True)):
+        suffix, shape = {"t": ("safetensors", (30, 50)), "p": ("pdparams", (50, 30))}[end]
+        paths.append(tmp_path / f"{place}.{suffix}")
+        write_arrays(paths[-1], {"fc.weight": RNG.normal(size=shape, scale=size)})
+
+    assert main(["weights", "stats", *map(str, paths)]) == 0
+    assert ("defaults differ" in capsys.readouterr().out) is is_said
+
+
 def test_stats_of_long_names_keep_their_columns_on_a_narrow_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,3 +131,26 @@ def test_but_not_of_a_recurrent_layer_without_dropout(dropout: float, found: lis
     ]
 
     assert names(*both) == found
+
+
+def test_what_is_known_of_padding_idx_is_said_of_outputs_alone() -> None:
+    """Both frameworks give its row no gradient."""
+    sides = [
+        ModuleInfo(
+            id=0,
+            path="tokens",
+            class_name="Embedding",
+            class_path=f"{framework}.Embedding",
+            parent=None,
+            attributes={"padding_idx": place},
+        )
+        for framework, place in (("torch.nn.modules.sparse", 0), ("paddle.nn.layer.common", None))
+    ]
+
+    found = {
+        role: known_differences(sides[0], sides[1], frameworks=("torch", "paddle"), role=role)
+        for role in ("output", "grad_input")
+    }
+
+    assert "padding_idx" in str(found["output"][0])
+    assert found["grad_input"] == ()

@@ -157,3 +157,45 @@ def test_the_border_of_a_line_is_one(tmp_path: Path) -> None:
 
     assert names(result) == ["border"]
     assert any("positions within 1 of an end of 12" in line for line in result.evidence)
+
+
+@pytest.mark.parametrize("mode", ["training", "eval"])
+@pytest.mark.parametrize("eps", [1.1e-3, 1e-1])
+def test_batch_norm_with_another_epsilon(mode: str, eps: float, tmp_path: Path) -> None:
+    mean, variance = normal(4, seed=6), np.abs(normal(4, seed=7)) + 1
+    used = (mean, variance) if mode == "eval" else (IMAGE.mean((0, 2, 3)), IMAGE.var((0, 2, 3)))
+    weight, bias = normal(4, seed=8), normal(4, seed=9)
+    shape = (1, 4, 1, 1)
+
+    def normalised(eps: float) -> Array:
+        scale = weight.reshape(shape) / np.sqrt(used[1].reshape(shape) + np.float32(eps))
+        made: Array = (IMAGE - used[0].reshape(shape)) * scale + bias.reshape(shape)
+        return made.astype(np.float32)
+
+    result = origin(
+        normalised(1e-5), normalised(eps), tmp_path,
+        kind="BatchNorm2d",
+        source=IMAGE,
+        states={
+            "weight": (weight, weight),
+            "bias": (bias, bias),
+            "running_mean": (mean, mean),
+            "running_var": (variance, variance),
+        },
+        attributes={"eps": 1e-5},
+    )  # fmt: skip
+
+    assert names(result) == ["function"]
+    assert any(f"BatchNorm gives with eps {eps:.3g}" in line for line in result.evidence)
+
+
+def test_dropout_on_both_sides_with_another_scale(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    kept = random.random(IMAGE.shape) > 0.3, random.random(IMAGE.shape) > 0.3
+
+    result = origin(
+        (IMAGE * kept[0] / np.float32(0.7)).astype(np.float32), IMAGE * kept[1], tmp_path
+    )
+
+    assert names(result) == ["dropout"]
+    assert any("active on both sides" in line for line in result.evidence)

@@ -8,6 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from padiff.comparer.causes.attentioncauses import _number
+from padiff.comparer.causes.functioncauses import rounded
+from padiff.comparer.causes.losscauses import _multiple
 from tests.support.layer_pairs import IMAGE, SQUARE, TOKENS, Array, changed, names, normal, origin
 
 if TYPE_CHECKING:
@@ -113,3 +116,37 @@ def test_a_small_tensor_that_is_roughly_a_multiple_or_a_clamp_is_neither(tmp_pat
     found = names(origin(TOKENS, other * np.float32(0.002), tmp_path))
 
     assert {"factor", "function"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [(1.00073, False), (1.0001, False), (np.sqrt(8 / 7), True), (np.sqrt(47 / 48), True)],
+)
+def test_a_factor_near_one_is_a_deviation_only_of_a_size_that_is_there(
+    factor: float, said: bool, tmp_path: Path
+) -> None:
+    """Tokens have the shape (2, 6, 8)."""
+    result = origin(TOKENS, TOKENS * np.float32(factor), tmp_path)
+
+    assert names(result) == ["factor"]
+    assert any("as of a deviation" in line for line in result.evidence) is said
+
+
+@pytest.mark.parametrize("filled", [np.finfo(np.float64).min, np.finfo(np.float64).max / 2])
+def test_elements_whose_squares_are_infinite_are_no_trouble(filled: float, tmp_path: Path) -> None:
+    """The masks of two frameworks, or of a float32 and a float64 model."""
+    expected = np.triu(np.full((6, 6), float(np.finfo(np.float32).min)), 1)
+    found = np.triu(np.full((6, 6), filled), 1)
+
+    result = origin(expected, found, tmp_path)
+
+    assert not {"factor", "offset"} & set(names(result))
+
+
+def test_numbers_that_are_not_finite_are_not_rounded() -> None:
+    for number in (np.inf, -np.inf):
+        assert rounded(number, 1e-5) == number
+    assert np.isnan(rounded(np.nan, 1e-5))
+    assert _number(0.0) == "0"
+    assert _multiple(5e-324, 1.0) == []
+    assert _multiple(1.0, 5e-324) == []

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer import CompareSettings, Comparison, compare
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.dumpfile import Role
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
@@ -102,3 +103,55 @@ def test_each_side_says_where_it_makes_its_first_nan(tmp_path: Path) -> None:
         f"the candidate {said} b#0 output: from finite inputs"
     ]
     assert not [note for note in none.steps[0].notes if "nan" in note]
+
+
+def test_what_is_off_by_more_than_its_size_has_not_drifted(tmp_path: Path) -> None:
+    """Inputs agree as next to nothing does, however unlike they are."""
+
+    def scaled(values: npt.NDArray[np.float32]) -> DumpBuilder:
+        small = values * np.float32(1e-7)
+        built = DumpBuilder().module("", "Net").module("b", "B").enter("", inputs=[small])
+        return built.call("b", inputs=[small], outputs=[values]).leave(outputs=[values])
+
+    paths = scaled(X).write(tmp_path / "known"), scaled(3 - X).write(tmp_path / "found")
+
+    result = compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-6)).origins[0]
+
+    assert result.amplification is not None
+    assert result.amplification < 10
+    assert not any("grows only" in line for line in result.evidence)
+
+
+def test_growth_is_said_of_what_left_the_call(tmp_path: Path) -> None:
+    """A weight's gradient is not what the gradients grew to that went through the call."""
+
+    def backward(noise: float, gradient: float) -> DumpBuilder:
+        built = two(X, X * 2)
+        for module in ("b", "a"):
+            for role, slot in ((Role.GRAD_OUTPUT, ""), (Role.GRAD_INPUT, "[0]")):
+                built.record(module, role, X * np.float32(1 + noise), slot=slot)
+        return built.tensor("b", "weight", X * np.float32(gradient), role=Role.WEIGHT_GRAD)
+
+    result = compared(backward(0.0, 1.0), backward(1e-6, 2.0), tmp_path).origins[0]
+
+    assert result.pair.reference is not None
+    assert result.pair.reference.address.role is Role.WEIGHT_GRAD
+    assert not any("grows" in line for line in result.evidence)
+
+
+def test_an_origin_shows_what_diverged_where_its_own_records_agree(tmp_path: Path) -> None:
+    def branching(off: float) -> DumpBuilder:
+        built = DumpBuilder().module("", "Net").module("c", "C").module("c.a", "A")
+        built.enter("", inputs=[X]).enter("c", inputs=[X])
+        built.call("c.a", inputs=[X * 3 + np.float32(off)], outputs=[X * 5 + np.float32(off)])
+        return built.leave(outputs=[X * 7]).leave(outputs=[X * 9])
+
+    found = compared(branching(0), branching(1), tmp_path).origins
+
+    assert [one.pair.verdict for one in found] == [Verdict.DIVERGED]
+    assert found[0].pair.reference is not None
+    assert found[0].pair.reference.address.module == "c"
+    assert found[0].judged_at is not None
+    assert found[0].judged_at.reference is not None
+    assert found[0].judged_at.reference.address.module == "c.a"
+    assert ".a input[0]: the candidate is the reference plus 1" in found[0].evidence[0]
