@@ -117,6 +117,8 @@ class Case:
     """Records the candidate into a folder, given the reference's dump; returns the dump."""
     expected: Expected
     settings: CompareSettings = field(default_factory=CompareSettings)
+    golden: Callable[[Path], Path] | None = None
+    """Records a more precise run of the reference into a folder, returns the dump."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

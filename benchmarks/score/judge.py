@@ -24,12 +24,14 @@ def rank(case: Case, found: Comparison) -> Ranks:
     expected = case.expected
     verdict = _verdict(expected, found)
     said = _said(found)
-    if verdict is not VerdictRank.RIGHT or not expected.origins or not found.reasons:
+    is_asked = expected.origins or expected.words
+    if verdict is not VerdictRank.RIGHT or not is_asked or not found.reasons:
         return verdict, None, None, said
     if not found.origins:
-        return verdict, OriginRank.WRONG, CauseRank.NONE if expected.words else None, said
+        origin = OriginRank.WRONG if expected.origins else None
+        return verdict, origin, CauseRank.NONE if expected.words else None, said
     first = found.origins[0]
-    origin = _origin(expected, first)
+    origin = _origin(expected, first) if expected.origins else None
     return verdict, origin, _cause(expected, first, origin), said
 
 
@@ -61,7 +63,7 @@ def _origin(expected: Expected, first: Divergence) -> OriginRank:
     return OriginRank.CONTAINER if around or among else OriginRank.WRONG
 
 
-def _cause(expected: Expected, first: Divergence, origin: OriginRank) -> CauseRank | None:
+def _cause(expected: Expected, first: Divergence, origin: OriginRank | None) -> CauseRank | None:
     if not expected.words:
         return None
     evidence = "\n".join(first.evidence)

@@ -7,6 +7,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,10 @@ def _run(case: Case, folder: Path) -> Outcome:
             place.mkdir()
             reference = Path(made.read_text())
             candidate = case.candidate(place, reference)
-            verdict, origin, cause, said = rank(case, compare(reference, candidate, case.settings))
+            settings = case.settings
+            if case.golden is not None:
+                settings = replace(settings, golden=case.golden(place))
+            verdict, origin, cause, said = rank(case, compare(reference, candidate, settings))
         except Exception as error:
             verdict, origin, cause = VerdictRank.CRASHED, None, None
             where = traceback.extract_tb(error.__traceback__)[-1]

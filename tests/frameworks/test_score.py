@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
-from benchmarks.score import planted
+from benchmarks.score import foreign, planted
 from benchmarks.score.architectures import ARCHITECTURES
-from benchmarks.score.case import OriginRank, VerdictRank
+from benchmarks.score.case import Case, Group, OriginRank, VerdictRank
 from benchmarks.score.corpus import corpus
 from benchmarks.score.faults import KINDS
 from benchmarks.score.noise import ABOVE
 from benchmarks.score.run import run_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SEEN = [
     "vit: projections exchanged",
@@ -18,13 +25,17 @@ SEEN = [
     "poolformer: gradient of another sign",
 ]
 """How the names of faults begin that are far above noise."""
+RIGHT = ["bert: attention written out", "own decoder, float32: fused", "CNN: Adam over all"]
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
     faults = planted.read_rows()
-
+    groups = Counter(case.group for case in corpus(with_shared=False))
     assert len(ARCHITECTURES) >= 20
     assert len(faults) >= 150
+    assert groups[Group.REWRITES] >= 60
+    assert groups[Group.ATTACKS] >= 60
+    assert set(groups) == set(Group) - {Group.PAIRS}
     assert {row.kind for row in faults} == set(KINDS)
 
 
@@ -41,11 +52,41 @@ def test_faults_of_all_sizes_were_drawn() -> None:
     assert sum(ratio > 1e4 for ratio in ratios) >= 50
 
 
+def named(begin: str) -> Case:
+    return next(one for one in corpus(with_shared=False) if one.name.startswith(begin))
+
+
 @pytest.mark.parametrize("begin", SEEN)
 def test_a_planted_fault_is_seen_and_its_module_is_named(begin: str) -> None:
-    case = next(one for one in corpus(with_shared=False) if one.name.startswith(begin))
-
-    (outcome,) = run_cases([case])
+    (outcome,) = run_cases([named(begin)])
 
     assert outcome.verdict is VerdictRank.RIGHT, outcome.detail
     assert outcome.origin is OriginRank.EXACT, outcome.detail
+
+
+@pytest.mark.parametrize("begin", RIGHT)
+def test_a_correct_form_is_right(begin: str) -> None:
+    (outcome,) = run_cases([named(begin)])
+
+    assert outcome.verdict is VerdictRank.RIGHT, outcome.detail
+
+
+def test_an_exception_is_an_outcome() -> None:
+    def fail(_: Path) -> Path:
+        raise ValueError("no such layer")
+
+    (outcome,) = run_cases([replace(named("vit: recorded again"), reference=fail)])
+
+    assert outcome.verdict is VerdictRank.CRASHED
+    assert "ValueError: no such layer" in outcome.detail
+
+
+def test_pairs_that_do_not_lie_beside_the_checkout_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(foreign, "PLACE", tmp_path)
+
+    (outcome,) = run_cases([next(iter(foreign.cases()))])
+
+    assert outcome.verdict is VerdictRank.CRASHED
+    assert "--without-shared leaves it out" in outcome.detail
