@@ -119,7 +119,7 @@ def auto_diff(
         for side, (model, given) in enumerate(zip(models, _two("inputs", inputs), strict=True))
     ]
     if chosen.auto_init:
-        _share_weights(runs[0], runs[1])
+        runs[1] = replace(runs[1], loaded=_share_weights(runs[0], runs[1]))
     with scratch_folder() as folder:
         paths = _record_both(runs, chosen, folder if chosen.out is None else Path(chosen.out))
         comparison = compare(*paths, _comparing(chosen, map_file))
@@ -248,8 +248,11 @@ def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, 
         yield arrays_of(batch)
 
 
-def _share_weights(reference: LiveRun, candidate: LiveRun) -> None:
+def _share_weights(reference: LiveRun, candidate: LiveRun) -> WeightPlan:
     """Give the candidate the reference's weights; run both where names leave anything open.
+
+    Returns:
+        The plan that was carried out.
 
     Raises:
         ConfigError: A weight has no partner, or several.
@@ -268,7 +271,7 @@ def _share_weights(reference: LiveRun, candidate: LiveRun) -> None:
             about["rehearsal"] = lambda: rehearse(*again)
             about["fed"] = lambda told: rehearse_fed(*again, run, told)
         try:
-            weights.carry_over(
+            return weights.carry_over(
                 side if played is None else played,
                 live,
                 task="cannot assign weights",

@@ -90,13 +90,15 @@ def _first_common(
 
 def _paired(dumps: tuple[Dump, Dump], place: tuple[int, int], entries: MapFile | None) -> str:
     """Pair a step of both and write it down."""
-    from padiff.pairing import pair  # noqa: PLC0415 -- when needed
+    from padiff.pairing import learn_partners, pair  # noqa: PLC0415 -- when needed
     from padiff.pairing.maps.mapwriter import pairing_to_toml  # noqa: PLC0415
 
     names = (f"{dump.manifest.name} ({dump.manifest.framework})" for dump in dumps)
     title = f"{' = '.join(names)}, written by padiff map"
     with dumps[0].open(*place) as one, dumps[1].open(*place) as two:
-        return pairing_to_toml(pair(one, two, map_file=entries), one, two, title=title)
+        run = learn_partners(*dumps, [place], entries)
+        pairing = pair(one, two, map_file=entries, run=run)
+        return pairing_to_toml(pairing, one, two, title=title)
 
 
 def _check_place(path: Path | None, *, overwrite: bool) -> None:

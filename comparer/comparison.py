@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from padiff.dumpfile import CompareError, ConfigError, Dump, DumpError, Phase, StepFile, open_dump
+from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, open_dump
 from padiff.dumpfile.bulk import collector_paused
-from padiff.pairing import RunPartners, pair
+from padiff.pairing import learn_partners, pair
 
 from .causes.budget import Budget
 from .causes.callfacts import add_call_facts
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumpfile import Manifest
-    from padiff.pairing import Pairing
+    from padiff.pairing import Pairing, RunPartners
 
     from .judging.judge import Judgement
 
@@ -124,7 +124,7 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
     fed = read_fed(found.manifest)
-    partners = _partners_of(known, found, common, settings)
+    partners = learn_partners(known, found, common, settings.map_file)
     run = _Run(
         training=training,
         partners=partners,
@@ -365,22 +365,6 @@ def _excuse(
         judgement = excuse_repeated(judgement, known, found)
         judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
     return judgement
-
-
-def _partners_of(
-    known: Dump, found: Dump, common: Sequence[tuple[int, int]], settings: CompareSettings
-) -> RunPartners:
-    """Learn the partners from the first step of each rank, where that was not asked for."""
-    partners = RunPartners()
-    every = replace(settings, steps=None, ranks=None)
-    both = _places(known, every) & _places(found, every)
-    firsts = {rank: min(step for step, other in both if other == rank) for _, rank in common}
-    for place in sorted((step, rank) for rank, step in firsts.items()):
-        if place in common:
-            continue
-        with suppress(DumpError), known.open(*place) as one, found.open(*place, like=one) as two:
-            pair(one, two, map_file=settings.map_file, run=partners, explains_unmatched=False)
-    return partners
 
 
 def _pair_files(

@@ -20,6 +20,8 @@ MANIFEST_NAME = "manifest.json"
 BEGUN_NAME = "begun.json"
 """Name of the manifest without files that a recording writes when it begins, and removes."""
 
+LOADED = "loaded"
+"""Setting: by the name of each weight that was loaded, the names of what it was made of."""
 UNSAVED = "unsaved"
 """Key of a manifest's settings: full names of the buffers that are not saved with weights."""
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from .directory import read_manifest
 from .errors import DumpFormatError, DumpNotFoundError
-from .manifestcodec import MANIFEST_NAME, UNSAVED, decode_manifest
+from .manifestcodec import LOADED, MANIFEST_NAME, UNSAVED, decode_manifest
 from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .stepfile import StepFile
 from .validity import validate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .schema import FileInfo, Manifest
 
 _MOST_SHOWN = 3
@@ -42,6 +44,11 @@ class Dump:
     def files(self) -> tuple[FileInfo, ...]:
         """Give all files, by step and rank."""
         return self._manifest.files
+
+    @property
+    def loaded_weights(self) -> tuple[tuple[str, str], ...]:
+        """Return a weight's name in the source with its name here, for all that were loaded."""
+        return tuple(_loaded(self._manifest))
 
     def open(self, step: int = 0, rank: int = 0, *, like: StepFile | None = None) -> StepFile:
         """Open the file of one step and rank.
@@ -94,6 +101,15 @@ class Dump:
             opened.close()
             raise
         return opened
+
+
+def _loaded(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield each name of a source with that of the weight; what is written otherwise is left."""
+    names = manifest.settings.get(LOADED, {})
+    for name, sources in names.items() if isinstance(names, dict) else ():
+        for source in sources if isinstance(sources, list) else ():
+            if isinstance(source, str):
+                yield source, name
 
 
 def _unsaved(manifest: Manifest) -> frozenset[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .entry import pair
     from .kinds import kind_of
     from .maps.mapfile import MapFile, read_map
+    from .partners import learn_partners
     from .result import (
         Absence,
         CallPair,
@@ -58,6 +59,7 @@ __all__ = [
     "forget_class",
     "holds_all",
     "kind_of",
+    "learn_partners",
     "match_elements",
     "pair",
     "plan_weights",
@@ -92,6 +94,7 @@ _HOMES = {
     "forget_class": "weights.class_rule",
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
+    "learn_partners": "partners",
     "match_elements": "tensors.sampled",
     "pair": "entry",
     "plan_weights": "weights.plan",

@@ -29,6 +29,8 @@ bfloat16 moves them by 4e-3."""
 _MAX_SHOWN = 2
 
 Views = tuple["View", "View"]
+Content = tuple[int, float, float]
+"""Size and limits of weights."""
 
 
 def known_alignment(run: RunPartners, views: Views) -> KnownAlignment | None:
@@ -138,27 +140,29 @@ def _otherwise(views: Views, calls: CallPairs) -> set[tuple[int, int]]:
 def _loaded(views: Views, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield the paths of modules all of whose loaded weights went from one to the other.
 
-    The weights must still be the same, but for rounding; constants are alike in too many modules.
+    The weights must still be the same, but for rounding, and no other module's: of several with
+    equal weights, or constant ones, any could be loaded from any.
     """
     owners = [
         {f"{view.modules[r.module].path}{r.slot}".lstrip("."): r.module for r in _held(view)}
         for view in views
     ]
-    links = {
-        (owners[0][one], owners[1][two])
-        for one, two in names
-        if one in owners[0] and two in owners[1]
-    }
+    both = [(owners[0].get(one), owners[1].get(two)) for one, two in names]
+    links = {(one, two) for one, two in both if one is not None and two is not None}
     counts = Counter(one for one, _ in links), Counter(two for _, two in links)
+    contents = [
+        {module: content_of(view, module) for module in side}
+        for view, side in zip(views, counts, strict=True)
+    ]
+    shared = [Counter(side.values()) for side in contents]
     for one, two in sorted(links):
-        if counts[0][one] == counts[1][two] == 1 and _may_be_equal(views, one, two):
+        known, found = contents[0][one], contents[1][two]
+        is_own = counts[0][one] == counts[1][two] == shared[0][known] == shared[1][found] == 1
+        if is_own and known is not None and found is not None and _are_near(known, found):
             yield views[0].modules[one].path, views[1].modules[two].path
 
 
-def _may_be_equal(views: Views, one: int, two: int) -> bool:
-    held, loaded = content_of(views[0], one), content_of(views[1], two)
-    if held is None or loaded is None:
-        return False
-    (size, low, high), (other_size, other_low, other_high) = held, loaded
-    limit = _NEAR * (high - low)
-    return size == other_size and abs(low - other_low) <= limit and abs(high - other_high) <= limit
+def _are_near(one: Content, two: Content) -> bool:
+    """Return whether two contents have the same size, and limits equal up to rounding."""
+    limit = _NEAR * (one[2] - one[1])
+    return one[0] == two[0] and abs(one[1] - two[1]) <= limit and abs(one[2] - two[2]) <= limit

@@ -12,7 +12,7 @@ import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpFormatError, Phase, Role, open_dump
 from padiff.dumpfile.wholefile import whole_file
-from padiff.pairing import pair
+from padiff.pairing import learn_partners, pair
 
 from .layer_script import script_for
 
@@ -79,12 +79,11 @@ def extract(
         ConfigError: There is no such module or call.
         DumpError: A dump cannot be read.
     """
-    with (
-        open_dump(reference).open(*place) as known,
-        open_dump(candidate).open(*place) as found,
-    ):
+    dumps = open_dump(reference), open_dump(candidate)
+    run = learn_partners(*dumps, [place], map_file)
+    with dumps[0].open(*place) as known, dumps[1].open(*place) as found:
         mine = _module(known.index, module)
-        pairing = pair(known, found, map_file=map_file)
+        pairing = pair(known, found, map_file=map_file, run=run)
         partner = next((one for one in pairing.modules if one.reference == mine.id), None)
         _make(out)
         made = [_write(out, "reference", known, mine, call)]

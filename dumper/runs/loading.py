@@ -9,6 +9,7 @@ import numpy as np
 
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError
+from padiff.dumpfile.manifestcodec import LOADED
 
 from .target import build, import_target
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model
+    from padiff.dumpfile import JSON
+    from padiff.pairing import WeightPlan
 
     from .runsettings import Progress, RunSettings
 
-__all__ = ["load_model", "load_weights_into", "seed_all", "write_structure"]
+__all__ = ["load_model", "load_weights_into", "loaded_setting", "seed_all", "write_structure"]
 
 
 def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
@@ -72,7 +75,8 @@ def write_structure(
 
     if settings.weights_from is not None:
         report.stage("loading the weights")
-        notes = (*notes, *load_weights_into(settings, adapter, model, None))
+        plan = load_weights_into(settings, adapter, model, None)
+        notes = (*notes, *(f"weights: {note}" for note in plan.notes))
     report.stage("writing")
     return record_structure(
         model,
@@ -90,18 +94,18 @@ def load_weights_into(
     adapter: Adapter,
     model: Model,
     forward: Callable[[], object] | None,
-) -> tuple[str, ...]:
+) -> WeightPlan:
     """Load another dump's weights; a forward pass tells what names and shapes leave open.
 
     Returns:
-        Remarks about how they were paired.
+        The plan that was carried out.
     """
     from padiff.dumper.weights.weights import load_weights  # noqa: PLC0415 - needs pairing, which few runs do
 
     from .rehearsal import rehearse, rehearse_fed  # noqa: PLC0415 - few runs need it
 
     source = settings.weights_from
-    plan = load_weights(
+    return load_weights(
         model,
         adapter,
         source or "",
@@ -112,4 +116,8 @@ def load_weights_into(
         if forward is None or source is None
         else lambda known: rehearse_fed(model, adapter, forward, source, known),
     )
-    return tuple(f"weights: {note}" for note in plan.notes)
+
+
+def loaded_setting(plan: WeightPlan) -> dict[str, JSON]:
+    """Return what the manifest says of the weights that were loaded; pairing reads it."""
+    return {LOADED: {name: list(sources) for name, sources in plan.loaded.items()}}

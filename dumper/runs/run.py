@@ -15,7 +15,7 @@ from .beforehand import check_beforehand
 from .feeding import StepInputs
 from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
-from .loading import load_model, load_weights_into, seed_all, write_structure
+from .loading import load_model, load_weights_into, loaded_setting, seed_all, write_structure
 from .outputs import outputs_for
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Model
     from padiff.dumper.recording.recordsettings import RecordSettings
+    from padiff.dumpfile import JSON
 
     from .feeder import Feeder
     from .outputs import LossOutputs
@@ -73,9 +74,12 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
     report.stage("reading the inputs")
     inputs = StepInputs(settings, adapter, model)
     one = _Run(settings, adapter, model, inputs, report)
+    loaded: dict[str, JSON] = {}
     if settings.weights_from is not None:
         report.stage("loading the weights")
-        notes += load_weights_into(settings, adapter, model, lambda: one.forward(0))
+        plan = load_weights_into(settings, adapter, model, lambda: one.forward(0))
+        notes += tuple(f"weights: {note}" for note in plan.notes)
+        loaded = loaded_setting(plan)
     feeder = _feeder(settings, adapter, model, one)
     outputs = _loss_outputs(settings)
     training = prepare_training(settings.train, adapter, model, outputs)
@@ -91,6 +95,7 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         command=settings.command,
         inputs=inputs.describe(),
         notes=[*notes, *inputs.notes],
+        settings=loaded,
     )
     with recorder:
         one.steps(recorder, training, feeder)

@@ -15,6 +15,7 @@ from padiff.dumper.recording.recorder import Recorder, RecordSettings
 from padiff.dumpfile import ConfigError, Phase, is_floating
 
 from .feedphase import FeedPhase
+from .loading import loaded_setting
 from .losses import choose_outputs, default_loss
 from .rebuild import rebuilt
 from .usercode import UserCode
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Model, Tensor
     from padiff.dumper.trainer import Optimizer
-    from padiff.pairing import MapFile
+    from padiff.pairing import MapFile, WeightPlan
 
     from .feeder import Feeder
     from .outputs import LossOutputs
@@ -53,6 +54,8 @@ class LiveRun:
     feed_phase: FeedPhase = FeedPhase.BOTH
     map_file: MapFile | None = None
     """What the user decided of partners, for feeding."""
+    loaded: WeightPlan | None = None
+    """What the model's weights were made of, if they were loaded."""
 
     def forward(self) -> object:
         """Call the model on copies of its inputs, which it may change.
@@ -107,6 +110,8 @@ def record_steps(run: LiveRun, settings: RecordSettings) -> Path:
         )
     watched = (run.optimizer,) if is_optimizer else ()
     recorder = Recorder(run.model, settings, adapter, optimizers=watched)
+    if run.loaded is not None:
+        recorder.describe(settings=loaded_setting(run.loaded))
     feeder = None if run.feed is None else _feeder(run, run.feed)
     inner = adapter.unwrap(run.model)
     trainer.clear_model(inner)  # what the caller left there is none of this run's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def carry_over(
         said = () if failed is None else (f"no run could tell more: {failed.message}",)
         raise WeightError(task, problems, (*trees, *said) if strict else ()) from failed
     _assign(live, ready)
-    return plan
+    return replace(plan, loaded=_names(plan, side, live))
 
 
 def _tried(
@@ -196,6 +197,17 @@ def _tried(
             map_file=map_file,
         )
         return trial.settle(supposed)
+
+
+def _names(plan: WeightPlan, side: Side, live: LiveSide) -> dict[str, tuple[str, ...]]:
+    """Name what each weight was made of; readable once source and model are gone."""
+    records = side.index.records, live.index.records
+    return {
+        weight_name(live, records[1][pair.candidate]): tuple(
+            weight_name(side, records[0][record]) for record in pair.reference
+        )
+        for pair in plan.pairs
+    }
 
 
 def _supposed(

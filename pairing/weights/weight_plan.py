@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from padiff.pairing.result import SideName
@@ -149,6 +149,8 @@ class WeightPlan:
     """Remarks about the plan as a whole: tied on one side only, unused entries of the map."""
     choices: tuple[WeightChoice, ...] = ()
     """What a run can decide: layouts of fused and of square weights that nothing else tells."""
+    loaded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Once the plan was carried out: by a weight's name, the names of what it was made of."""
 
     def __repr__(self) -> str:
         """Return one line: a notebook prints it."""

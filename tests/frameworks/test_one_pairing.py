@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +10,14 @@ import torch
 from torch import nn
 
 import padiff
+from padiff.cli.main import main
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    import pytest
 
     Times = Callable[[int], int]
     """How often the blocks run in a step."""
@@ -161,3 +165,16 @@ def test_step_with_other_calls_is_paired_under_what_is_known(tmp_path: Path) -> 
 
     assert norm_pairs(comparison, 1) == RIGHT
     assert comparison.verdict is Verdict.MATCH, comparison.reasons
+
+
+def test_map_of_a_later_step_has_the_partners_of_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference, candidate = trained(tmp_path)
+
+    assert main(["map", str(reference), str(candidate), "--step", "1"]) == 0
+
+    entries = tomllib.loads(capsys.readouterr().out)["pair"]
+    assert {"layers.{i}.norm": "before.{i}"}.items() <= {
+        one["reference"]: one["candidate"] for one in entries
+    }.items()
