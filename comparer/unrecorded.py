@@ -50,7 +50,7 @@ def leave_unrecorded(
         return pairing
 
     def stays(record: RecordInfo) -> bool:
-        return record.phase not in LATER and record.role not in left_out
+        return not _is_later(record) and record.role not in left_out
 
     return replace(
         pairing,
@@ -90,4 +90,9 @@ def _ends_with_forward(index: Index, manifest: Manifest) -> bool:
 
 
 def _has_later(index: Index) -> bool:
-    return any(record.phase in LATER for record in index.records)
+    return any(_is_later(record) for record in index.records)
+
+
+def _is_later(record: RecordInfo) -> bool:
+    """Return whether no forward pass makes it; buffers after the step are left by one, too."""
+    return record.phase in LATER and record.role is not Role.BUFFER
