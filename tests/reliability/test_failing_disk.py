@@ -35,7 +35,7 @@ def write(place: Path, *, steps: int = 2, compression: int | None = None) -> Pat
     with DumpWriter(place, overwrite=True, compression=compression) as writer:
         writer.describe(manifest(name=place.name))
         for step in range(steps):
-            built = DumpBuilder(step=step).module("", "Net").call("", inputs=[LARGE + step])
+            built = DumpBuilder(step=step).module("", "Net").call("", outputs=[LARGE + step])
             add_step(writer, built)
         return writer.commit(manifest(name=place.name))
 
