@@ -15,7 +15,7 @@ import numpy as np
 
 import padiff
 from padiff.dumper import Recorder, RecordSettings, adapters
-from padiff.dumpfile import Keep, open_dump
+from padiff.dumpfile import Content, Keep, open_dump
 
 from .memory import peak_bytes
 from .rounds import Rounds, take_turns
@@ -109,13 +109,17 @@ def _save(arrays: Sequence[np.ndarray[Any, Any]], folder: Path) -> None:
 
 
 def _arrays(dump: Path) -> tuple[_Arrays, int]:
-    """Give all distinct values, in memory, and how many bytes there were before folding."""
+    """Give all distinct values of records, in memory, and how many bytes the records hold."""
     with open_dump(dump).open(0, 0) as file:
-        arrays = [file.value_array(value).copy() for value in file.index.values]
+        arrays = {
+            value.id: file.value_array(value).copy()
+            for value in file.index.values
+            if value.content is Content.FULL
+        }
         met = sum(
             arrays[record.value].nbytes for record in file.index.records if record.value is not None
         )
-    return arrays, met
+    return list(arrays.values()), met
 
 
 def _peak(framework: str, name: str, folder: Path, *, scale: Scale, mode: str) -> dict[str, Any]:

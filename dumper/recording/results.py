@@ -123,7 +123,8 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
         stored = {}
     if isinstance(stored, dict):
         yield from ((f".{name}", part) for name, part in list(stored.items()))
-    for kind in type(value).__mro__:
+    # Members of a type written in C, such as a generator's code, are how it works, and no data.
+    for kind in (one for one in type(value).__mro__ if "__slots__" in vars(one)):
         for name, slot in list(vars(kind).items()):
             if isinstance(slot, MemberDescriptorType):
                 try:

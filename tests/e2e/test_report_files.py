@@ -184,9 +184,10 @@ def test_accept_and_extract_work_at_the_terminal(tmp_path: Path) -> None:
     again = run_padiff("compare", reference, candidate, cwd=tmp_path)
 
     assert (extracted.returncode, extracted.stderr) == (0, "")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+    files = {
         f"{side}.{kind}" for side in ("reference", "candidate") for kind in ("npz", "json", "py")
     }
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"against.npz", *files}
     assert accepted.returncode == 0
     assert "origin: " in accepted.stdout
     assert again.returncode == 0

@@ -111,16 +111,21 @@ def test_default_that_only_one_side_writes_out_is_no_difference(tmp_path: Path) 
     assert found.verdict is Verdict.MATCH
 
 
-def test_number_that_the_model_gave_is_noted(tmp_path: Path) -> None:
+def test_number_that_the_model_gave_is_judged(tmp_path: Path) -> None:
     paths = [
         recorded(tmp_path, name, Net({}, {"kept": kept, "name": name}))
         for name, kept in (("reference", 3), ("candidate", 4))
     ]
 
-    notes = compare_dumps(*paths).steps[0].notes
+    found = compare_dumps(*paths)
 
-    said = "the model's output['kept'] is 3 on the reference, 4 on the candidate"
-    assert notes == (f"{said}: it is no tensor, and not judged",)
+    assert found.verdict is Verdict.DIVERGED
+    slots = [str(each.pair.candidate and each.pair.candidate.address) for each in found.divergences]
+    assert slots == ["step 0 (root) result['kept']", "step 0 (root) result['name']"]
+    assert found.steps[0].notes == (
+        "the model's output['kept'] is 3 on the reference, 4 on the candidate",
+        "the model's output['name'] is 'reference' on the reference, 'candidate' on the candidate",
+    )
 
 
 class Later(nn.Module):

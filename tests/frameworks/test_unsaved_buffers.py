@@ -116,10 +116,12 @@ def test_a_right_buffer_that_is_not_saved_is_compared_and_matches(
 
     assert result.verdict is Verdict.MATCH
     pairs = [pair for step in result.steps for pair in step.pairs]
-    (one,) = (
-        pair for pair in pairs if pair.candidate and "inv_freq" in str(pair.candidate.address)
-    )
-    assert one.verdict is Verdict.MATCH
+    found = [
+        pair.verdict
+        for pair in pairs
+        if pair.candidate and "inv_freq" in str(pair.candidate.address)
+    ]
+    assert found == [Verdict.MATCH, Verdict.MATCH]  # before the step and after it
 
 
 def test_a_buffer_that_is_saved_is_loaded(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def parts(value: object) -> dict[str, Any]:
         (np.array([object()]), {}),
         (2**70, {}),
         (Callable(mean=T), {}),
+        ((row for row in "ab"), {}),
         (Holder(module=types, kind=Tensor, function=parts), {}),
     ],
 )  # fmt: skip
