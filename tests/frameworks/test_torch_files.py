@@ -121,4 +121,4 @@ def test_a_missing_file_is_called_one(name: str, tmp_path: Path) -> None:
     done = run_padiff("weights", "stats", name, cwd=tmp_path)
 
     assert done.returncode == 2
-    assert done.stderr.startswith(f"padiff: error: cannot read weights {name!r}: No such file")
+    assert done.stderr.startswith(f"padiff: error: cannot read weights {name!r}: no such file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -56,6 +57,7 @@ def test_forked_process_leaves_the_recording_alone(leave: str, code: int, tmp_pa
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT).format(leave=leave)],
         cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # torch's other threads do not survive a fork
         capture_output=True,
         text=True,
         check=False,
