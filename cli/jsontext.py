@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import GeneratorType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = ["json_pieces"]
 
-_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=True)
+
+def _listed(thing: object) -> list[object]:
+    """Return an iterator inside what goes on one line as a list."""
+    if isinstance(thing, Iterator):
+        return list(thing)
+    raise TypeError(f"expected what JSON knows, found {type(thing).__name__}")
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=True, default=_listed)
 """Without ``indent``, which the module's encoder in C does not know."""
 _OUTER = 1
 """Level up to which an object has a line for each entry: the document, and what is in it."""
@@ -27,8 +36,8 @@ def json_pieces(data: object) -> Iterator[str]:
     All else is on the line of the entry it belongs to.
 
     Args:
-        data: What ``json`` takes; the lists of the document, and of the objects in it, may be
-            iterators, of which one entry is asked for at a time.
+        data: What ``json`` takes; lists of objects may be iterators, of which one entry is asked
+            for at a time.
 
     Raises:
         ValueError: A number is not finite.
@@ -83,6 +92,8 @@ def _is_open(data: dict[str, object], level: int) -> bool:
     """Tell whether an object has a line for each entry."""
     if level <= _OUTER:
         return bool(data)
+    if GeneratorType in map(type, data.values()):
+        return True
     lists = [value for value in data.values() if type(value) is list and value]
     return any(type(entries[0]) in _WORDY for entries in lists)
 

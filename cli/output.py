@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["emit", "emit_as_it_is", "emit_json", "render_to_text", "write_json", "write_text"]
+__all__ = [
+    "emit",
+    "emit_as_it_is",
+    "emit_json",
+    "emit_lines",
+    "is_plain",
+    "render_to_text",
+    "write_json",
+    "write_text",
+]
 
 PIPED_WIDTH = 100
 """Columns of a report that goes to no terminal, unless COLUMNS says otherwise."""
@@ -46,10 +55,11 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     """
     from rich.console import Console  # noqa: PLC0415 -- rich only where something is rendered
 
-    is_terminal = sys.stdout.isatty()
-    encoding = (sys.stdout.encoding or "ascii").lower() if is_terminal else "ascii"
+    encoding = _encoding()
     buffer = _Buffer(encoding)
-    coloured = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    coloured = (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
     console = Console(
         file=buffer,
         width=max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns),
@@ -67,6 +77,16 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     return defused(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
+def _encoding() -> str:
+    """Return the encoding of what goes to stdout: a terminal's own, else ASCII."""
+    return (sys.stdout.encoding or "ascii").lower() if sys.stdout.isatty() else "ascii"
+
+
+def is_plain() -> bool:
+    """Return whether stdout gets ASCII only."""
+    return not _encoding().startswith("utf")
+
+
 def emit(text: str) -> None:
     """Write text to stdout, in which no line is a command to a CI service.
 
@@ -79,6 +99,15 @@ def emit(text: str) -> None:
 def emit_as_it_is(text: str) -> None:
     """Write to stdout what may hold commands to a CI service."""
     _emit([text])
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """Write lines to stdout as they are made, in which none is a command to a CI service.
+
+    Args:
+        lines: Printable text without line breaks.
+    """
+    _emit(defused(line) + "\n" for line in lines)
 
 
 def emit_json(data: object) -> None:

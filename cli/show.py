@@ -9,12 +9,10 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .output import emit, emit_json, render_to_text
+from .output import emit_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from padiff.dumpfile import Dump, FileInfo, Index
+    from padiff.dumpfile import Dump, FileInfo
 
 __all__ = ["show"]
 
@@ -37,8 +35,15 @@ __all__ = ["show"]
     is_flag=True,
     help="Say which call fed which input, and where code between modules changed a value.",
 )
+@click.option("--program", is_flag=True, help="List the operators of each module call.")
+@click.option(
+    "--holes", is_flag=True, help="List floating-point values that came from nowhere, and why."
+)
+@click.option("--dot", is_flag=True, help="Print the program as a graph for Graphviz.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a tree.")
-@click.option("--max-rows", type=click.IntRange(min=0), default=0, help="Rows per step; 0: all.")
+@click.option(
+    "--max-rows", type=click.IntRange(min=0), default=0, help="Rows or operators per step; 0: all."
+)
 def show(  # noqa: PLR0913 -- one parameter per option
     dump: Path,
     *,
@@ -49,30 +54,31 @@ def show(  # noqa: PLR0913 -- one parameter per option
     include: tuple[str, ...],
     nonfinite: bool,
     flow: bool,
+    program: bool,
+    holes: bool,
+    dot: bool,
     as_json: bool,
     max_rows: int,
 ) -> int:
     """Print the module tree of DUMP: calls, shapes, dtypes and statistics of what came out."""
-    from padiff.comparer.report.style import Canvas  # noqa: PLC0415 -- after the options
-    from padiff.dumpfile import open_dump  # noqa: PLC0415
+    from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the options
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
-    from .show_steps import draw, to_json  # noqa: PLC0415
+    from .show_steps import Sections, print_dot, print_text, to_json  # noqa: PLC0415
     from .show_text import Choice  # noqa: PLC0415
 
+    sections = Sections(nonfinite=nonfinite, flow=flow, program=program, holes=holes)
+    if dot and (as_json or nonfinite or flow or holes):
+        raise ConfigError("--dot prints the graph alone: no --json, --nonfinite, --flow or --holes")
     opened = open_dump(click.get_current_context().with_resource(unpacked(dump)))
     files = _chosen(opened, step=step, rank=rank)
     choice = Choice(include=include, records=records, attributes=attrs)
-    indexes = (_index(opened, file) for file in files)
-    if as_json:
-        emit_json(to_json(opened.manifest, indexes, choice, nonfinite=nonfinite, flow=flow))
-        return 0
-
-    def draw_all(console: Console) -> None:
-        canvas = Canvas(console=console, max_rows=max_rows)
-        draw(canvas, opened.manifest, indexes, choice, nonfinite=nonfinite, flow=flow)
-
-    emit(render_to_text(draw_all))
+    if dot:
+        print_dot(opened, files, choice)
+    elif as_json:
+        emit_json(to_json(opened, files, choice, sections))
+    else:
+        print_text(opened, files, choice, sections, max_rows=max_rows)
     return 0
 
 
@@ -89,9 +95,3 @@ def _chosen(dump: Dump, *, step: int | None, rank: int | None) -> list[FileInfo]
             f"cannot show {str(dump.path)!r}: expected step {step} rank {rank}, found {held}"
         )
     return files
-
-
-def _index(dump: Dump, file: FileInfo) -> Index:
-    """Read one file's index."""
-    with dump.open(file.step, file.rank) as opened:
-        return opened.index

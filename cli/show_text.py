@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from padiff.comparer.report.style import Canvas
     from padiff.dumpfile import CallInfo, Index, Manifest, ModuleInfo, RecordInfo, Statistics
 
-__all__ = ["Choice", "draw_manifest", "draw_step", "shape_text"]
+__all__ = ["Choice", "draw_manifest", "draw_step", "in_tree_order", "shape_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def draw_step(canvas: Canvas, index: Index, choice: Choice) -> None:
     table.add_column("output", overflow="fold")
     for title in ("mean", "min", "max", "L2"):
         table.add_column(title, no_wrap=True)
-    for drawn, (module, trunk) in enumerate(_in_tree_order(index, choice)):
+    for drawn, (module, trunk) in enumerate(in_tree_order(index, choice)):
         if canvas.max_rows and drawn >= canvas.max_rows:
             table.add_row(Text("... (--max-rows 0 shows all)", style=DIM))
             break
@@ -103,7 +103,7 @@ def _by_module(
     return calls, records
 
 
-def _in_tree_order(index: Index, choice: Choice) -> Iterator[tuple[ModuleInfo, tuple[bool, ...]]]:
+def in_tree_order(index: Index, choice: Choice) -> Iterator[tuple[ModuleInfo, tuple[bool, ...]]]:
     """Yield the modules depth first, each with its branches; flat where some are left out."""
     if choice.include:
         yield from ((module, ()) for module in index.modules if choice.wants(module))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from padiff.dumpfile import LEAF_KINDS, Content, Form, Mode, Phase, Role
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from padiff.dumpfile import ProgramColumns, StepFile, ValueInfo
+    from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
 
     from .primitives import Array
 
@@ -29,6 +30,22 @@ class RecordedProgram:
         """Join a program with the open file that it was read from."""
         self.program = program
         self._columns, self._file = columns, file
+
+    @property
+    def index(self) -> Index:
+        """The index of the step: modules, calls, records."""
+        return self._file.index
+
+    @cached_property
+    def records(self) -> dict[int, RecordInfo]:
+        """The first record that holds each value of the program, where one does."""
+        borders = zip(
+            self._columns.border_value.tolist(), self._columns.border_record.tolist(), strict=True
+        )
+        found: dict[int, RecordInfo] = {}
+        for value, record in borders:
+            found.setdefault(value, self.index.records[record])
+        return found
 
     def has_elements(self, value: int) -> bool:
         """Return whether the dump holds all elements of a value."""
@@ -133,14 +150,20 @@ def _operators(columns: ProgramColumns, sites: list[Site]) -> Iterator[Operator]
     reader = _ArgumentReader(columns)
     made = 0
     outputs = columns.outputs.tolist()
-    for operator in range(columns.operators):
-        count = int(columns.operator_outputs[operator])
-        rows = reader.take(int(columns.operator_rows[operator]))
-        mode = int(columns.operator_mode[operator])
-        call, site = int(columns.operator_call[operator]), int(columns.operator_site[operator])
+    rows_of_all = zip(
+        columns.operator_name.tolist(),
+        columns.operator_call.tolist(),
+        columns.operator_mode.tolist(),
+        columns.operator_site.tolist(),
+        columns.operator_rows.tolist(),
+        columns.operator_outputs.tolist(),
+        strict=True,
+    )
+    for operator, (name, call, mode, site, own, count) in enumerate(rows_of_all):
+        rows = reader.take(own)
         yield Operator(
             id=operator,
-            name=columns.strings[int(columns.operator_name[operator])],
+            name=columns.strings[name],
             positional=tuple(argument for key, argument in rows if key is None),
             keywords={key: argument for key, argument in rows if key is not None},
             outputs=tuple(outputs[made : made + count]),

@@ -115,15 +115,50 @@ class Table:
         if name not in self._by_name:
             raise NotLoweredError("no rule")
         entry = self._by_name[name]
-        if entry.signature not in self._signatures:
-            self._signatures[entry.signature] = parse_signature(entry.signature)
-        signature = self._signatures[entry.signature]
+        signature = self._signature(entry)
         try:
             bound = signature.bind(*positional, **self._renamed(keywords, signature))
         except TypeError as error:
             raise NotLoweredError(f"arguments beside its signature: {error}") from None
         bound.apply_defaults()
         return entry, Arguments(bound.arguments)
+
+    def distinct(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> list[tuple[str | None, Any]]:
+        """Return the arguments of an operator that are not the defaults of its row's signature.
+
+        Args:
+            name: Of the operator.
+            positional: As recorded.
+            keywords: As recorded.
+
+        Returns:
+            Each with its name; None where it stands by position. Arguments of an operator
+            without a row, or that do not fit its signature, come back as they are.
+        """
+        try:
+            entry = self._by_name[name]
+            signature = self._signature(entry)
+            renamed = self._renamed(keywords, signature)
+            bound = signature.bind(*positional, **renamed)
+        except (KeyError, TypeError):
+            return [*((None, value) for value in positional), *keywords.items()]
+        found: list[tuple[str | None, Any]] = []
+        for key, value in bound.arguments.items():
+            parameter = signature.parameters[key]
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                found += [(None, part) for part in value]
+            elif parameter.default is Parameter.empty:
+                found.append((key if key in renamed else None, value))
+            elif not _is_default(value, parameter.default):
+                found.append((key, value))
+        return found
+
+    def _signature(self, entry: Row) -> Signature:
+        if entry.signature not in self._signatures:
+            self._signatures[entry.signature] = parse_signature(entry.signature)
+        return self._signatures[entry.signature]
 
     def _renamed(self, keywords: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
         result = {}
@@ -135,6 +170,14 @@ class Table:
             else:
                 result[known[0]] = value
         return result
+
+
+def _is_default(value: object, default: object) -> bool:
+    """Return whether an argument is a default; a size for all axes may be spelt axis by axis."""
+    if isinstance(value, tuple) and value and not isinstance(default, tuple):
+        return all(_is_default(part, default) for part in value)
+    is_bool = isinstance(value, bool) or isinstance(default, bool)
+    return value == default and (not is_bool or type(value) is type(default))
 
 
 def parse_signature(text: str) -> Signature:

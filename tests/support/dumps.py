@@ -41,8 +41,10 @@ from padiff.dumpfile import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from padiff.dumpfile import ProgramBuilder, StepWriter
 
 Array = npt.NDArray[Any]
 
@@ -98,6 +100,8 @@ class DumpBuilder:
     calls: list[CallInfo] = field(default_factory=list)
     records: list[tuple[RecordInfo, Array | None]] = field(default_factory=list)
     order: int = 0
+    program: Callable[[StepWriter], ProgramBuilder] | None = None
+    """Makes the program, in which it may store elements."""
     _open_calls: list[int] = field(default_factory=list)
 
     def module(  # noqa: PLR0913
@@ -361,6 +365,8 @@ def add_step(writer: DumpWriter, built: DumpBuilder) -> None:
                 requires_grad=record.requires_grad,
                 tensor=record.tensor,
             )
+        if built.program is not None:
+            step.add_program(built.program(step))
 
 
 def _slots(arrays: Sequence[Array] | Mapping[str, Array], *, bare: bool) -> list[tuple[str, Array]]:

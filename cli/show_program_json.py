@@ -1,0 +1,114 @@
+"""A program and its holes as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from padiff.program import Dtype, Opaque, Slice, ValueRef
+
+from .holes import find_holes
+from .show_program import is_wanted, marks
+from .spelling import Spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.dumpfile import JSON
+    from padiff.program import Argument, Operator, RecordedProgram
+
+    from .show_text import Choice
+
+__all__ = ["holes_to_json", "program_to_json"]
+
+
+def program_to_json(recorded: RecordedProgram | None, choice: Choice) -> dict[str, object] | None:
+    """Return a program in the order of execution; its lists are iterators."""
+    if recorded is None:
+        return None
+    return {
+        "framework": recorded.program.framework,
+        "outputs": list(recorded.program.outputs),
+        "values": _values(recorded),
+        "operators": (
+            _operator(recorded, one)
+            for one in recorded.program.operators
+            if is_wanted(recorded, one, choice)
+        ),
+    }
+
+
+def holes_to_json(recorded: RecordedProgram | None, choice: Choice) -> list[JSON] | None:
+    """Return the holes of a program; None where there is no program."""
+    if recorded is None:
+        return None
+    return [
+        {
+            "value": hole.value.id,
+            "dtype": hole.value.dtype,
+            "shape": list(hole.value.shape),
+            "reason": hole.reason.name.lower(),
+            "taken_by": None if hole.operator is None else _operator(recorded, hole.operator),
+            "readers": hole.readers,
+        }
+        for hole in find_holes(recorded, choice)
+    ]
+
+
+def _values(recorded: RecordedProgram) -> Iterator[dict[str, JSON]]:
+    spelling = Spelling(recorded, plain=True)
+    for value in recorded.program.values:
+        yield {
+            "value": value.id,
+            "name": spelling.value(value.id),
+            "dtype": value.dtype,
+            "shape": list(value.shape),
+            "kind": None if value.kind is None else str(value.kind),
+            "operator": value.producer,
+        }
+
+
+def _operator(recorded: RecordedProgram, operator: Operator) -> dict[str, JSON]:
+    index, site = recorded.index, operator.site
+    call = None if operator.call is None else index.calls[operator.call]
+    return {
+        "operator": operator.id,
+        "name": operator.name,
+        "module": None if call is None else index.modules[call.module].path,
+        "call": None if call is None else call.index,
+        "positional": [_argument(one) for one in operator.positional],
+        "keywords": {key: _argument(one) for key, one in operator.keywords.items()},
+        "outputs": list(operator.outputs),
+        "marks": list(marks(operator)),
+        "site": None if site is None else f"{site.file}:{site.line}",
+        "function": None if site is None else site.function,
+    }
+
+
+def _argument(argument: Argument) -> JSON:
+    """Return an argument; what JSON does not know is an object that says what it is."""
+    if isinstance(argument, tuple):
+        return [_argument(part) for part in argument]
+    if isinstance(argument, Mapping):
+        return {"items": {key: _argument(part) for key, part in argument.items()}}
+    if isinstance(argument, Slice):
+        parts = (argument.start, argument.stop, argument.step)
+        return {"slice": [_argument(part) for part in parts]}
+    return _single(argument)
+
+
+def _single(argument: Argument) -> JSON:
+    if isinstance(argument, ValueRef):
+        return {"value": argument.id}
+    if isinstance(argument, Dtype):
+        return {"dtype": argument.name}
+    if isinstance(argument, Opaque):
+        return {"opaque": argument.text}
+    if isinstance(argument, float) and math.isfinite(argument):
+        return argument
+    if argument is None or isinstance(argument, bool | int | str):
+        return argument
+    return (
+        {"number": str(argument)} if isinstance(argument, float | complex) else {"ellipsis": True}
+    )
