@@ -74,6 +74,9 @@ _COMMANDS = {
         module="accept", attribute="accept", summary="Replace an archived baseline, and say why."
     ),
     "show": _Entry(module="show", attribute="show", summary="Print what a dump holds."),
+    "export": _Entry(
+        module="export", attribute="export", summary="Write the program of a dump for ONNX tools."
+    ),
     "check": _Entry(
         module="check", attribute="check", summary="Verify that a dump is whole and valid."
     ),
@@ -92,7 +95,9 @@ _COMMANDS = {
 
 _WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
 """Those that run code or read files that can take the interpreter down."""
-_OWN_CODE = frozenset({"judge", "report", "compare", "show", "check", "pack", "accept", "audit"})
+_OWN_CODE = frozenset(
+    {"judge", "report", "compare", "show", "check", "pack", "accept", "audit", "export"}
+)
 """Those that run no code of anybody else, whose objects might want to be told of the end."""
 _HELP = frozenset({"-h", "--help"})
 

@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
@@ -26,6 +26,7 @@ __all__ = [
     "emit_lines",
     "is_plain",
     "render_to_text",
+    "write_bytes",
     "write_json",
     "write_text",
 ]
@@ -158,13 +159,23 @@ def write_text(path: Path, text: str) -> None:
     _write(path, [text])
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write bytes to a file that appears whole or not at all.
+
+    Raises:
+        ConfigError: The place cannot be written, or somebody else is writing the same file.
+    """
+    _write(path, [data], binary=True)
+
+
+def _write(path: Path, pieces: Iterable[Any], *, binary: bool = False) -> None:
+    kind, encoding = ("b", None) if binary else ("", "utf-8")
     try:
         if path.exists() and not path.is_file():
-            with path.open("w", encoding="utf-8") as pipe:
+            with path.open(f"w{kind}", encoding=encoding) as pipe:
                 pipe.writelines(pieces)
         else:
-            with whole_file(path) as partial, partial.open("x", encoding="utf-8") as file:
+            with whole_file(path) as partial, partial.open(f"x{kind}", encoding=encoding) as file:
                 file.writelines(pieces)
     except OSError as error:
         raise ConfigError(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from padiff.program import Dtype, Opaque, Slice, ValueRef
+from padiff.program import argument_to_json
 
 from .holes import find_holes
 from .show_program import is_wanted, marks
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.dumpfile import JSON
-    from padiff.program import Argument, Operator, RecordedProgram
+    from padiff.program import Operator, RecordedProgram
 
     from .show_text import Choice
 
@@ -77,38 +75,10 @@ def _operator(recorded: RecordedProgram, operator: Operator) -> dict[str, JSON]:
         "name": operator.name,
         "module": None if call is None else index.modules[call.module].path,
         "call": None if call is None else call.index,
-        "positional": [_argument(one) for one in operator.positional],
-        "keywords": {key: _argument(one) for key, one in operator.keywords.items()},
+        "positional": [argument_to_json(one) for one in operator.positional],
+        "keywords": {key: argument_to_json(one) for key, one in operator.keywords.items()},
         "outputs": list(operator.outputs),
         "marks": list(marks(operator)),
         "site": None if site is None else f"{site.file}:{site.line}",
         "function": None if site is None else site.function,
     }
-
-
-def _argument(argument: Argument) -> JSON:
-    """Return an argument; what JSON does not know is an object that says what it is."""
-    if isinstance(argument, tuple):
-        return [_argument(part) for part in argument]
-    if isinstance(argument, Mapping):
-        return {"items": {key: _argument(part) for key, part in argument.items()}}
-    if isinstance(argument, Slice):
-        parts = (argument.start, argument.stop, argument.step)
-        return {"slice": [_argument(part) for part in parts]}
-    return _single(argument)
-
-
-def _single(argument: Argument) -> JSON:
-    if isinstance(argument, ValueRef):
-        return {"value": argument.id}
-    if isinstance(argument, Dtype):
-        return {"dtype": argument.name}
-    if isinstance(argument, Opaque):
-        return {"opaque": argument.text}
-    if isinstance(argument, float) and math.isfinite(argument):
-        return argument
-    if argument is None or isinstance(argument, bool | int | str):
-        return argument
-    return (
-        {"number": str(argument)} if isinstance(argument, float | complex) else {"ellipsis": True}
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .argumentjson import argument_to_json
 from .execute import Leaf, Limits, execute
 from .graph import (
     Argument,
@@ -38,6 +39,7 @@ __all__ = [
     "Slice",
     "Value",
     "ValueRef",
+    "argument_to_json",
     "execute",
     "lower",
     "read_program",
