@@ -1,12 +1,15 @@
-"""A pytest fixture that compares a model with an archived dump of the reference.
+"""Pytest fixtures: one compares a model with an archived dump, one checks a model by itself.
 
 ::
 
     def test_port(padiff_compare):
         padiff_compare("baseline/resnet", build_model(), images)
 
-It is loaded by pytest wherever padiff is installed; nothing else is imported until a test asks for
-the fixture.
+    def test_operators(padiff_audit):
+        padiff_audit(build_model(), images, loss=lambda output: output.mean())
+
+They are loaded by pytest wherever padiff is installed; nothing else is imported until a test asks
+for one.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from padiff.comparer import Comparison
+    from padiff.comparer.auditing import Audit
 
-__all__ = ["PadiffCompare", "padiff_compare", "pytest_addoption"]
+__all__ = ["PadiffAudit", "PadiffCompare", "padiff_audit", "padiff_compare", "pytest_addoption"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,32 +108,14 @@ class PadiffCompare:
         __tracebackhide__ = True
         _check_names(settings)
         self._calls += 1
-        candidate = self._record(model, inputs, loss)
+        name = f"run{self._calls}"
+        candidate = _record(self._folder / name, model, inputs, loss, content=self._content)
         if self._reason is not None:
             from padiff.comparer.baseline import accept  # noqa: PLC0415 -- only when it is used
 
             accept(Path(baseline), candidate, reason=self._reason, command=("pytest", self._name))
             return None
         return self._judge(Path(baseline), candidate, with_backward=loss is not None, **settings)
-
-    def _record(self, model: Any, inputs: Any, loss: Callable[[Any], Any] | None) -> Path:  # noqa: ANN401
-        from padiff.dumper import record  # noqa: PLC0415 -- only when it is used
-
-        phase = "forward" if loss is None else "backward"
-        name = f"run{self._calls}"
-        kept = self._content
-        with record(model, name=name, out=self._folder, phase=phase, content=kept) as recorder:
-            if isinstance(inputs, Mapping):
-                output = model(**inputs)
-            elif isinstance(inputs, tuple | list):
-                output = model(*inputs)
-            else:
-                output = model(inputs)
-            if loss is not None:
-                value = loss(output)
-                recorder.loss(value)
-                value.backward()
-        return recorder.path
 
     def _judge(
         self,
@@ -166,6 +152,83 @@ class PadiffCompare:
         return result
 
 
+class PadiffAudit:
+    """Records a model and audits what it computed; a test calls it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Set up for one test.
+
+        Args:
+            folder: Where to record.
+        """
+        self._folder = folder
+        self._calls = 0
+
+    def __call__(
+        self,
+        model: Any,  # noqa: ANN401 -- a model of any framework
+        inputs: Any = (),  # noqa: ANN401 -- what the model takes
+        *,
+        loss: Callable[[Any], Any] | None = None,
+        content: str = "operators",
+    ) -> Audit:
+        """Run the model, record it, and fail the test where an operator or gradient is unsound.
+
+        Args:
+            model: A torch or paddle model; its training flag stays as it is.
+            inputs: As for ``padiff_compare``.
+            loss: Makes a scalar of what the model returns; given, gradients are audited too.
+            content: What is recorded, as ``padiff dump --content``: ``operators`` audits each
+                operator by itself, ``full`` takes less room and audits between modules.
+
+        Returns:
+            The result, of which something was audited and nothing is unsound.
+        """
+        __tracebackhide__ = True
+        from padiff.comparer.auditing import Soundness, audit_dump  # noqa: PLC0415 -- when used
+
+        self._calls += 1
+        place = self._folder / f"audit{self._calls}"
+        audits = audit_dump(_record(place, model, inputs, loss, content=content))
+        (result,) = audits.values()
+        if result.soundness is not Soundness.SOUND:
+            from padiff.cli.output import render_to_text  # noqa: PLC0415 -- only when it is used
+            from padiff.comparer.report.audit_text import draw_audit  # noqa: PLC0415
+            from padiff.comparer.report.style import Canvas  # noqa: PLC0415
+
+            text = render_to_text(lambda console: draw_audit(Canvas(console=console), audits))
+            is_bad = result.soundness is Soundness.UNSOUND
+            said = "the model is unsound" if is_bad else "nothing of the model could be audited"
+            pytest.fail(f"{said}\n{text}", pytrace=False)
+        return result
+
+
+def _record(
+    place: Path,
+    model: Any,  # noqa: ANN401 -- a model of any framework
+    inputs: Any,  # noqa: ANN401 -- what the model takes
+    loss: Callable[[Any], Any] | None,
+    *,
+    content: str,
+) -> Path:
+    """Run a model and record it at a place; return the dump."""
+    from padiff.dumper import record  # noqa: PLC0415 -- only when it is used
+
+    phase = "forward" if loss is None else "backward"
+    with record(model, name=place.name, out=place.parent, phase=phase, content=content) as recorder:
+        if isinstance(inputs, Mapping):
+            output = model(**inputs)
+        elif isinstance(inputs, tuple | list):
+            output = model(*inputs)
+        else:
+            output = model(inputs)
+        if loss is not None:
+            value = loss(output)
+            recorder.loss(value)
+            value.backward()
+    return recorder.path
+
+
 def _check_names(settings: Mapping[str, object]) -> None:
     """Refuse what is no setting before the model runs.
 
@@ -193,3 +256,9 @@ def padiff_compare(request: pytest.FixtureRequest, tmp_path: Path) -> PadiffComp
         reports=None if reports is None else Path(reports),
         content=request.config.getoption("--padiff-content"),
     )
+
+
+@pytest.fixture
+def padiff_audit(tmp_path: Path) -> PadiffAudit:
+    """Return what checks a model by itself, without a reference."""
+    return PadiffAudit(tmp_path / "padiff_dump")

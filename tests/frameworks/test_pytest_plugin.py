@@ -1,4 +1,4 @@
-"""The pytest fixture in a pytest of its own: makes a baseline, passes, and fails on divergence."""
+"""The pytest fixtures in a pytest of their own: what passes, what fails, what it says."""
 
 from __future__ import annotations
 
@@ -90,6 +90,64 @@ def test_baselines_may_be_packed_samples(tmp_path: Path) -> None:
     assert passed.returncode == 0, passed.stdout
     assert failed.returncode == 1
     assert "FIRST ORIGIN" in failed.stdout
+
+
+AUDITED = """
+import torch
+from torch import nn
+from padiff.comparer.auditing import Check, Soundness
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient  # forgets the factor
+
+class Net(nn.Module):
+    def __init__(self, between):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = nn.Linear(4, 6), nn.Linear(6, 3)
+        self.between = between
+
+    def forward(self, x):
+        return self.two(self.between(self.one(x)))
+
+x = torch.linspace(-1, 1, 20).reshape(5, 4)
+
+def mean(output):
+    return output.square().mean()
+
+def test_sound(padiff_audit):
+    found = padiff_audit(Net(torch.tanh), x)
+    assert str(found.soundness) == "sound"
+    assert {one.operators for one in found.values} == {1}
+    again = padiff_audit(Net(torch.tanh), (x,), loss=mean, content="full")
+    assert again.count(Check.GRADIENT, Soundness.SOUND) > 5
+
+def test_forward_alone_is_sound(padiff_audit):
+    padiff_audit(Net(Half.apply), {"x": x})
+
+def test_unsound(padiff_audit):
+    padiff_audit(Net(Half.apply), x, loss=mean)
+
+def test_nothing(padiff_audit):
+    padiff_audit(nn.Identity(), x)
+"""
+
+
+def test_audit_passes_what_is_sound_and_fails_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(AUDITED, encoding="utf-8")
+
+    done = run(tmp_path)
+
+    assert "2 failed, 2 passed" in done.stdout, done.stdout
+    assert "the model is unsound\nUNSOUND: step 0: " in done.stdout
+    assert "looks like  its program says otherwise" in done.stdout
+    assert "nothing of the model could be audited\nNOT AUDITED: step 0: " in done.stdout
 
 
 def test_plugin_imports_nothing_heavy_until_it_is_used() -> None:
