@@ -43,6 +43,14 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
                 at_most=1.02,
                 detail=f"{timed['distinct'] / timed['met']:.0%} of what was met is distinct",
             )
+            if timed["operators"]:
+                yield Figure(
+                    name=f"{label}: program of 300 operators",
+                    value=timed["program"] / timed["operators"] * 300 / 1024,
+                    unit="KiB",
+                    at_most=20,
+                    detail=f"{timed['operators']} operators, {timed['program']} bytes",
+                )
 
 
 def _of_time(label: str, timed: dict[str, Any]) -> Iterator[Figure]:

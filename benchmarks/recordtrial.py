@@ -18,6 +18,7 @@ from padiff.dumper import Recorder, RecordSettings, adapters
 from padiff.dumpfile import Content, Keep, open_dump
 
 from .memory import peak_bytes
+from .programsize import program_size
 from .rounds import Rounds, take_turns
 from .scale import Scale
 from .workloads import FRAMEWORKS, MODELS, build
@@ -44,6 +45,7 @@ def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[st
     taken = take_turns(sides, rounds=scale.pick(full=3, quick=5, tiny=1))
     between = _between(work, folder, rounds=scale.pick(full=3, quick=15, tiny=1))
     distinct = sum(array.nbytes for array in arrays)
+    operators, program_bytes = program_size(dump)
     shown = ", ".join(f"{side} {taken.median(side):.2f} s" for side in sides)
     return {
         "detail": f"{work.description}; {distinct / _MIB:.0f} MiB; {shown}",
@@ -54,6 +56,8 @@ def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[st
         "distinct": distinct,
         "met": met,
         "file": size_bytes,
+        "operators": operators,
+        "program": program_bytes,
     }
 
 

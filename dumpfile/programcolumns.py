@@ -11,6 +11,7 @@ positions there. ``docs/format.md`` is the specification.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,7 @@ class ProgramColumns:
     value_kind: Column
     """Position in ``LEAF_KINDS``."""
     value_name: Column
-    """Position in ``strings``: of a parameter its path; ``""`` for most values."""
+    """Position in ``strings``, or -1; of most values nothing: a weight is named by its record."""
     value_content: Column
     """Id of the ``ValueInfo`` that holds digest and statistics, perhaps elements; -1 if none."""
     value_gradient: Column
@@ -184,6 +185,8 @@ def encode_program(columns: ProgramColumns) -> dict[str, Column]:
     for name in PROGRAM_COLUMNS[len(_TEXTS) :]:
         column = getattr(columns, name)
         datasets[name] = column.astype("<f8") if name == "floats" else _narrowed(column)
+    if not any(columns.strings[position] for position in set(columns.value_name.tolist())):
+        datasets["value_name"] = np.zeros(0, np.uint8)
     return datasets
 
 
@@ -200,13 +203,14 @@ def _narrowed(column: Column) -> Column:
 
 
 def decode_program(
-    read: Callable[[str], Column], limits: Mapping[str, int]
+    read: Callable[[str], Column], limits: Mapping[str, int], sizes: Sequence[int] = ()
 ) -> tuple[ProgramColumns | None, list[Problem]]:
     """Read and check the columns of a program.
 
     Args:
         read: Returns a dataset by name: one-dimensional, ``floats`` of float64, others of integers.
         limits: How many ``calls``, ``records`` and ``contents`` the index has.
+        sizes: How many elements each of the contents has; empty if that is not known.
 
     Returns:
         The program, or None and everything that is wrong with it.
@@ -219,10 +223,14 @@ def decode_program(
     }
     if problems:
         return None, problems
+    if not columns["value_name"].size:
+        columns["value_name"] = np.full(columns["value_dtype"].size, -1)
     program = ProgramColumns(strings=strings, **columns)
     _check_lengths(program, problems)
     if not problems:
         _check_ranges(program, limits, problems)
+    if not problems and sizes:
+        _check_sizes(program, sizes, problems)
     if not problems:
         _check_arguments(program, problems)
     return (None if problems else program), problems
@@ -286,7 +294,7 @@ def _check_ranges(
         "value_dtype": (0, strings),
         "value_shape": (0, program.shape_ends.size),
         "value_kind": (0, len(LEAF_KINDS)),
-        "value_name": (0, strings),
+        "value_name": (-1, strings),
         "value_content": (-1, limits["contents"]),
         "value_gradient": (-1, limits["contents"]),
         "operator_name": (0, strings),
@@ -306,6 +314,20 @@ def _check_ranges(
             problems.append(_problem(name, ProblemKind.RANGE, message))
 
 
+def _check_sizes(program: ProgramColumns, sizes: Sequence[int], problems: list[Problem]) -> None:
+    """Check that what was stored of a value and its gradient has as many elements as its shape."""
+    counts = [math.prod(program.shape(index)) for index in range(program.shape_ends.size)]
+    shapes = program.value_shape.tolist()
+    for name in ("value_content", "value_gradient"):
+        for value, (row, shape) in enumerate(
+            zip(getattr(program, name).tolist(), shapes, strict=True)
+        ):
+            if row >= 0 and sizes[row] != counts[shape]:
+                message = f"expected {counts[shape]} elements of value {value}, found {sizes[row]}"
+                problems.append(_problem(name, ProblemKind.SIZE, message))
+                return
+
+
 def _check_arguments(program: ProgramColumns, problems: list[Problem]) -> None:
     """Check what the numbers of arguments refer to, and how they are nested."""
     form, number = program.argument_form, program.argument_number
@@ -321,7 +343,7 @@ def _check_arguments(program: ProgramColumns, problems: list[Problem]) -> None:
     }
     for kind, size in tables.items():
         chosen = number[form == kind]
-        if chosen.size and not (chosen.min() >= 0 and int(chosen.max()) < max(size, 1)):
+        if chosen.size and not (chosen.min() >= 0 and int(chosen.max()) < size):
             message = f"expected positions of {kind.name.lower()} from 0 to below {size}"
             problems.append(_problem("argument_number", ProblemKind.RANGE, message))
     if not problems:

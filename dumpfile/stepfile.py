@@ -168,7 +168,8 @@ class StepFile:
             "records": len(self.index.records),
             "contents": len(self.index.values),
         }
-        return decode_program(self._column, limits)
+        sizes = [value.size for value in self.index.values]
+        return decode_program(self._column, limits, sizes)
 
     def _column(self, name: str) -> Array:
         """Copy a column of the program out of the file."""

@@ -111,7 +111,7 @@ def read_program(file: StepFile) -> RecordedProgram | None:
     ]
     program = Program(
         framework=file.framework,
-        values=tuple(_values(columns, producers)),
+        values=tuple(_values(columns, producers, _names(columns, file))),
         operators=tuple(_operators(columns, sites)),
         outputs=tuple(_results(columns, file)),
     )
@@ -131,7 +131,20 @@ def _producers(columns: ProgramColumns) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _values(columns: ProgramColumns, producers: dict[int, tuple[int, int]]) -> Iterator[Value]:
+def _names(columns: ProgramColumns, file: StepFile) -> dict[int, str]:
+    """Return the names of weights and buffers, which are those of their records."""
+    index, found = file.index, dict[int, str]()
+    borders = zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True)
+    for record, value in borders:
+        info = index.records[record]
+        if info.role in {Role.WEIGHT, Role.BUFFER}:
+            found.setdefault(value, f"{index.modules[info.module].path}{info.slot}".lstrip("."))
+    return found
+
+
+def _values(
+    columns: ProgramColumns, producers: dict[int, tuple[int, int]], names: dict[int, str]
+) -> Iterator[Value]:
     shapes = [columns.shape(index) for index in range(columns.shape_ends.size)]
     for value in range(columns.values):
         operator, slot = producers.get(value, (None, 0))
@@ -140,10 +153,14 @@ def _values(columns: ProgramColumns, producers: dict[int, tuple[int, int]]) -> I
             dtype=columns.strings[int(columns.value_dtype[value])],
             shape=shapes[int(columns.value_shape[value])],
             kind=LEAF_KINDS[int(columns.value_kind[value])],
-            name=columns.strings[int(columns.value_name[value])],
+            name=_text(columns, int(columns.value_name[value])) or names.get(value, ""),
             producer=operator,
             slot=slot,
         )
+
+
+def _text(columns: ProgramColumns, position: int) -> str:
+    return "" if position < 0 else columns.strings[position]
 
 
 def _operators(columns: ProgramColumns, sites: list[Site]) -> Iterator[Operator]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.dumpfile import ProgramError
+
 from .limits import LARGEST_ELEMENT, LARGEST_ERROR, RUNS
 from .result import Reason
 
@@ -119,7 +121,13 @@ _FORMATS = {  # smallest number above 0, largest number, unit roundoff
 
 
 def _written(goal: Array, dtype: str) -> Array:
-    """Return what writing numbers in a dtype rounds at most."""
+    """Return what writing numbers in a dtype rounds at most.
+
+    Raises:
+        ProgramError: Nothing is known of the dtype.
+    """
+    if dtype not in _FORMATS:
+        raise ProgramError(f"cannot audit: expected a dtype of {list(_FORMATS)}, found {dtype!r}")
     smallest, _, unit = _FORMATS[dtype]
     return np.abs(goal) * unit + smallest
 

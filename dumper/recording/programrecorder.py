@@ -127,21 +127,19 @@ class ProgramRecorder:
         self._live.clear()
         self._by_content.clear()
 
-    def border(
-        self, record: int, tensor: Tensor, kind: LeafKind | None = None, *, name: str = ""
-    ) -> None:
+    def border(self, record: int, tensor: Tensor, kind: LeafKind | None = None) -> None:
         """State that a record holds what a tensor holds now.
 
         Args:
             record: Its id.
             tensor: A value of the program, or a leaf from now on.
-            kind: Which kind of leaf; None if that is not known.
-            name: Of a parameter or buffer its path.
+            kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
+                name from the record.
         """
         if not self._operators.is_recordable(tensor):
             return
         with self._lock:
-            self._builder.add_border(record, self._value(tensor, kind, name))
+            self._builder.add_border(record, self._value(tensor, kind))
 
     def run(
         self,
@@ -256,7 +254,7 @@ class ProgramRecorder:
         """Return what tells whether a tensor was changed in place."""
         return self._operators.version(tensor), self._operators.shape(tensor)
 
-    def _value(self, tensor: Tensor, kind: LeafKind | None = None, name: str = "") -> int:
+    def _value(self, tensor: Tensor, kind: LeafKind | None = None) -> int:
         """Return the value that a tensor holds now; what nothing made is a leaf from now on."""
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
@@ -276,7 +274,6 @@ class ProgramRecorder:
                 shape=stamp[1],
                 content=stored,
                 kind=kind,
-                name=name,
             )
         self._keep(tensor, found, stamp, stored, None)
         self._watch_gradient(found, tensor)

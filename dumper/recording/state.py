@@ -151,8 +151,7 @@ class State:
                 )
                 if program is not None:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
-                    name = f"{node.info.path}.{item.name}".lstrip(".")
-                    program.border(record, item.tensor, kind, name=name)
+                    program.border(record, item.tensor, kind)
         return len(self._owners)
 
     def record_gradients(

@@ -27,10 +27,12 @@ from safetensors.numpy import save_file
 from padiff.cli.main import main
 from padiff.dumpfile import Content, DumpWriter, Floor, Keep, RecordFloor, write_floor
 from padiff.dumpfile.packed import pack
+from padiff.dumpfile.programcolumns import PROGRAM_COLUMNS
 from tests.support.damage import bend, bend_toml, flip, nudge
 from tests.support.dumps import add_step, manifest
 from tests.support.hostile_checkpoints import GOOD, old_torch_file, tensor, torch_archive
 from tests.support.tiny_net import tiny_net
+from tests.support.tiny_program import tiny_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,6 +93,8 @@ def prepare(folder: Path) -> None:
             add_step(writer, tiny_net())
             writer.commit(manifest(name=name))
     _without_checksums(tiny_net().write(folder / "loose"))
+    tiny_program().write(folder / "programmed")
+    tiny_program(is_plain=True).write(folder / "executed")
     rows = tuple(RecordFloor(max_abs=1e-6, rms=1e-7) for _ in range(17))
     tiny_net().write(folder / "floored")
     write_floor(folder / "floored", Floor(repeats=1, perturb="ulp", records={(0, 0): rows}))
@@ -150,6 +154,59 @@ def case_of_index(folder: Path, chance: random.Random) -> list[list[str]]:
     if len(bent) <= length:
         (bad / FILE).write_bytes(data[:start] + bent.ljust(length) + data[start + length :])
     return [_command(bad, folder, chance)]
+
+
+def case_of_program(folder: Path, chance: random.Random) -> list[list[str]]:
+    """Damage columns of a program: numbers, lengths, texts; operands, cycles, names, nesting."""
+    name = chance.choice(["programmed", "executed", "executed"])
+    bad = _copy(folder, name)
+    with h5py.File(bad / FILE, "r+") as file:
+        group = file["program"]
+        for _ in range(chance.choice([1, 1, 1, 2, 4])):
+            column = chance.choice(PROGRAM_COLUMNS)
+            changed = _bent_column(column, group[column][...], chance)
+            del group[column]
+            group.create_dataset(column, data=changed, track_times=False)
+    _state_size(bad)
+    out = str(folder / "out.onnx")
+    return [
+        chance.choice(
+            [
+                ["show", str(bad), "--program", "--holes"],
+                ["show", str(bad), "--program", "--json"],
+                ["show", str(bad), "--dot"],
+                ["audit", str(bad)],
+                ["audit", str(bad)],
+                ["export", str(bad), "-o", out],
+                ["check", "--deep", str(bad)],
+                ["compare", str(bad), str(folder / name)],
+            ]
+        )
+    ]
+
+
+def _bent_column(name: str, column: Any, chance: random.Random) -> Any:  # noqa: ANN401
+    """Change one thing about a column: most changes leave a program that can be read."""
+    if name == "floats":
+        wide = column.copy()
+        if wide.size:
+            wide[chance.randrange(wide.size)] = chance.choice([np.nan, np.inf, -1e300, 0.0, 2.5])
+        return wide
+    wide = column.astype(np.int64)
+    at = chance.randrange(wide.size) if wide.size else 0
+    kind = chance.choice(["set", "set", "set", "step", "swap", "cut", "repeat", "huge"])
+    if kind == "cut" or not wide.size:
+        wide = wide[:at]
+    elif kind == "repeat":  # also of arguments: containers inside each other
+        wide = np.repeat(wide, chance.choice([1, 2, 40]))
+    elif kind == "swap":
+        wide[[at, -1]] = wide[[-1, at]]
+    else:
+        set_to = int(wide[chance.randrange(wide.size)])
+        huge = chance.choice([1 << 20, 1 << 31, (1 << 53) + 1, (1 << 62) + 3, -(1 << 62)])
+        step = int(wide[at]) + chance.choice([-1, 1, 2])
+        wide[at] = {"set": set_to, "step": step, "huge": huge}[kind]
+    return wide if name != "string_bytes" else wide.astype(np.uint8)
 
 
 def case_of_manifest(folder: Path, chance: random.Random) -> list[list[str]]:
@@ -220,6 +277,9 @@ KINDS: tuple[Callable[[Path, random.Random], list[list[str]]], ...] = (
     case_of_file,
     case_of_index,
     case_of_index,
+    case_of_program,
+    case_of_program,
+    case_of_program,
     case_of_manifest,
     case_of_floor,
     case_of_packed,

@@ -75,6 +75,19 @@ def test_what_is_written_is_read_back() -> None:
     assert found.shape(int(found.value_shape[0])) == (2, 3)
 
 
+def test_names_take_no_room_where_no_value_has_one() -> None:
+    builder = ProgramBuilder()
+    builder.add_value(dtype="int64", shape=(), content=None, kind=LeafKind.CONSTANT)
+
+    datasets = encode_program(builder.columns())
+    found, problems = decoded(datasets)
+
+    assert datasets["value_name"].size == 0
+    assert problems == []
+    assert found is not None
+    assert found.value_name.tolist() == [-1]
+
+
 def test_columns_are_as_narrow_as_their_numbers() -> None:
     datasets = encode_program(small().columns())
 
@@ -134,6 +147,33 @@ def test_numbers_that_cannot_be_are_told(
 
     assert [problem.kind for problem in problems] == ([] if kind is None else [kind])
     assert (found is None) is (kind is not None)
+
+
+@pytest.mark.parametrize("form", [Form.COMPLEX, Form.VALUE, Form.FLOAT])
+def test_what_is_not_there_cannot_be_an_argument(form: Form) -> None:
+    builder = ProgramBuilder()
+    given = 0.5 if form is Form.COMPLEX else 3
+    builder.add_operator("f", [(None, given)], [], call=None)
+    datasets = encode_program(builder.columns())
+    changes = {"argument_form": np.array([form]), "argument_number": np.array([0])}
+
+    found, problems = decoded({**datasets, **changes})
+
+    assert found is None
+    assert [one.kind for one in problems] == [ProblemKind.RANGE]
+
+
+@pytest.mark.parametrize("name", ["value_content", "value_gradient"])
+def test_contents_have_as_many_elements_as_their_value(name: str) -> None:
+    datasets = broken(name, 1, 2)
+
+    fitting, none = decode_program(datasets.__getitem__, LIMITS, sizes=(0, 0, 6, 0))
+    found, problems = decode_program(datasets.__getitem__, LIMITS, sizes=(6, 6, 5, 6))
+
+    assert fitting is not None
+    assert none == []
+    assert found is None
+    assert [(one.loc, one.kind) for one in problems] == [(f"program.{name}", ProblemKind.SIZE)]
 
 
 def test_a_column_of_another_length_is_told() -> None:
