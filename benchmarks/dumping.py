@@ -45,8 +45,8 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
             )
             if timed["operators"]:
                 yield Figure(
-                    name=f"{label}: program of 300 operators",
-                    value=timed["program"] / timed["operators"] * 300 / 1024,
+                    name=f"{label}: program of up to 300 operators, or for each 300",
+                    value=timed["program"] / max(timed["operators"] / 300, 1) / 1024,
                     unit="KiB",
                     at_most=20,
                     detail=f"{timed['operators']} operators, {timed['program']} bytes",
