@@ -137,10 +137,11 @@ class _Lowering:
         try:
             entry, arguments = self.table.bind(operator.name, positional, keywords)
             result = entry.rule(self.builder, arguments)
-            terms = [result] if isinstance(result, Term) else list(result)
-            terms = self.fitted(terms, expected, operator)
+            found: list[Term | None] = [result] if isinstance(result, Term) else [*result]
+            found = self.fitted(found, expected, operator)
             terms = [
-                self.wrapped(term, value.dtype) for term, value in zip(terms, outputs, strict=True)
+                None if term is None else self.wrapped(term, value.dtype)
+                for term, value in zip(found, outputs, strict=True)
             ]
         except _MISFITS as error:
             self.builder.undo()
@@ -148,9 +149,13 @@ class _Lowering:
             self.give_up(outputs)
             return
         for value, term in zip(outputs, terms, strict=True):
-            if value.id not in self.terms:
-                self.terms[value.id] = term
-                self.offer_contents(value.id, term)
+            if value.id in self.terms:
+                continue
+            if term is None:
+                self.add_leaf(value)
+                continue
+            self.terms[value.id] = term
+            self.offer_contents(value.id, term)
 
     def output(self, operator: Operator, id_: int) -> Value:
         value = self.values.get(id_)
@@ -167,13 +172,16 @@ class _Lowering:
                 self.add_leaf(value)
 
     def fitted(
-        self, terms: list[Term], expected: tuple[Spec, ...], operator: Operator
-    ) -> list[Term]:
+        self, terms: list[Term | None], expected: tuple[Spec, ...], operator: Operator
+    ) -> list[Term | None]:
         """Return the terms if their kinds and shapes are the recorded ones."""
         if len(terms) != len(expected):
             raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(expected)}")
-        result = []
+        result: list[Term | None] = []
         for given, recorded in zip(terms, expected, strict=True):
+            if given is None:
+                result.append(None)
+                continue
             written = operator.in_place and given.kind is not recorded.kind
             term = self.builder("cast", given, kind=recorded.kind.value) if written else given
             if term.spec != recorded:

@@ -13,7 +13,9 @@ A test fails while a row has none.
 
 The function takes the ``Builder`` and the bound arguments by name. An argument is plain data as
 recorded (see ``program.graph.Argument``), except that references to values are ``Term`` objects.
-It returns a term, or one for each output in the framework's order. ``b("name", *terms,
+It returns a term, or one for each output in the framework's order; None stands for an output
+that only the framework's own backward pass reads, whose recorded elements are taken as they are.
+``b("name", *terms,
 **attributes)`` builds a primitive (``program.primitives``), and terms know Python's arithmetic.
 A rule that does not cover its arguments raises ``NotLoweredError`` with the reason. Whether kinds
 and shapes are those that were recorded is checked by ``lower``, not by the rule; a result that is
@@ -49,7 +51,7 @@ class Arguments:
             raise AttributeError(name) from None
 
 
-Result: TypeAlias = Term | Sequence[Term]
+Result: TypeAlias = Term | Sequence[Term | None]
 Rule: TypeAlias = Callable[[Builder, Arguments], Result]
 
 

@@ -17,7 +17,7 @@ from tests.support.operators import Frame, Recorded, Recorder, difference, lower
 TABLE = TABLES["paddle"]
 FRAME = Frame(
     name="paddle",
-    is_tensor=lambda each: isinstance(each, paddle.Tensor),
+    is_tensor=lambda each: isinstance(each, paddle.Tensor) and each._is_initialized(),
     numpy=lambda tensor: tensor.numpy(),
     clone=lambda tensor: tensor.clone(),
     dtype_name=lambda each: (
@@ -72,7 +72,9 @@ def arguments_of(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def is_in_place(name: str) -> bool:
     last = name.rpartition(".")[2]
-    return (last.endswith("_") and not last.endswith("__")) or last == "__setitem__"
+    return (last.endswith("_") and not last.endswith("__")) or (
+        last in {"__setitem__", "set_value"}
+    )
 
 
 def function_of(name: str) -> Any:

@@ -13,6 +13,7 @@ __all__ = ["CASES"]
 UNARY = ("f(3, 4)", "f()", "p(2, 3, 4)")
 BINARY = ("f(3, 4), f(3, 4)", "f(3, 4), f(4)", "f(2, 3), p(2, 1)")
 WHOLE = ("i(9, 3, 4), i(5, 3, 4) + 1", "i(9, 3, 4) - 4, t(3)")
+NUMBERS = ("f(3, 4), 2.5", "f(3), 2", "i(9, 5), 2", "i(9, 5), 2.5", "f(3), True")
 REDUCED = (
     "f(3, 4), [], False",
     "f(3, 4), [1], False",
@@ -23,8 +24,8 @@ REDUCED = (
 CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
-            "exp expm1 sqrt sin cos tan atan sinh cosh tanh asinh sigmoid erf abs abs_ floor ceil "
-            "trunc floor_ ceil_ trunc_ sign rsqrt reciprocal square isnan isinf isfinite relu relu6 silu "
+            "exp expm1 sqrt sin cos tan atan sinh cosh tanh asinh sigmoid erf abs floor ceil trunc rint "
+            "i0e i1e .__neg__ sign rsqrt reciprocal square isnan isinf isfinite relu relu6 silu "
             "logsigmoid softsign tanh_shrink hardswish"
         ).split(),
         UNARY,
@@ -33,16 +34,22 @@ CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("asin acos atanh erfinv".split(), ("u(3, 4)", "-u(5)")),
     "acosh": ("p(3, 4) + 1",),
     "round": ("f(3, 4)", "f(4) * 3, 1", "t([0.5, 1.5, 2.5, -0.5], 'float64')"),
-    "add": (*BINARY, *WHOLE, "c(3), c(3)"),
-    "subtract": (*BINARY, *WHOLE),
-    "multiply": (*BINARY, *WHOLE, "c(3), c(3)"),
-    "divide": (*BINARY, *WHOLE),
-    "floor_divide": (*BINARY, *WHOLE),
-    "remainder": (*BINARY, *WHOLE),
+    "add": (*BINARY, *WHOLE, *NUMBERS, "c(3), c(3)"),
+    "subtract": (*BINARY, *WHOLE, *NUMBERS),
+    "multiply": (*BINARY, *WHOLE, *NUMBERS, "c(3), c(3)"),
+    "divide": (*BINARY, *WHOLE, *NUMBERS),
+    "floor_divide": (*BINARY, *WHOLE, *NUMBERS),
+    "remainder": (*BINARY, *WHOLE, *NUMBERS),
+    **dict.fromkeys(
+        ".__rsub__ .__rdiv__ .__rfloordiv__ .__rmod__".split(),
+        ("p(3, 4), 2.5", "i(9, 5) + 1, 7", "p(3, 4), p(4)", "i(9, 5) + 1, 7.5"),
+    ),
+    "trunc_divide": ("i(19, 3, 4) - 9, i(5, 3, 4) + 1",),
+    ".__rpow__": ("f(3, 4), 2.5", "i(5, 6), 2"),
     **dict.fromkeys("maximum minimum fmax fmin".split(), (*BINARY, *WHOLE)),
     "atan2": ("f(3, 4), f(3, 4)", "f(5), f(5)"),
     "copysign": BINARY,
-    "elementwise_pow": ("p(3, 4), f(4)", "i(4, 3), i(3, 3)"),
+    "elementwise_pow": ("p(3, 4), f(4)", "i(4, 3), i(3, 3)", "f(3), 2", "f(3), 3.0"),
     "pow": ("f(3, 4), 2", "f(3), 3.0", "p(3, 4), -0.5", "i(4, 3), 2", "p(3), 2.5"),
     "scale": (
         "f(3, 4), 2.5, 0.5, True",
@@ -56,14 +63,19 @@ CASES: dict[str, tuple[str, ...]] = {
     "lerp": ("f(3, 4), f(3, 4), u(3, 4)", "f(3), f(3), t(0.3, 'float64')"),
     **dict.fromkeys(
         "equal not_equal less_than less_equal greater_than greater_equal".split(),
-        (*BINARY, "i(3, 3, 4), i(3, 3, 4)", "b(3, 4), b(3, 4)"),
+        (*BINARY, "i(3, 3, 4), i(3, 3, 4)", "b(3, 4), b(3, 4)", "f(3), 0.5", "i(3, 5), 1"),
     ),
     **dict.fromkeys("logical_and logical_or logical_xor".split(), ("b(3, 4), b(4)", "f(3), f(3)")),
     "logical_not": ("b(3, 4)", "i(2, 5)"),
     **dict.fromkeys(
-        "bitwise_and bitwise_or bitwise_xor".split(), ("b(3, 4), b(4)", "i(9, 4), i(9, 4)")
+        "bitwise_and bitwise_or bitwise_xor".split(),
+        ("b(3, 4), b(4)", "i(9, 4), i(9, 4)", "i(9, 4), 3"),
     ),
     "bitwise_not": ("b(3, 4)", "i(9, 4)"),
+    **dict.fromkeys(
+        ["bitwise_left_shift", "bitwise_right_shift"],
+        ("i(9, 4), i(3, 4), True",),
+    ),
     "isclose": ("f(3, 4), f(3, 4), 0.5, 0.5, False",),
     "where": ("b(3, 4), f(3, 4), f(3, 4)", "b(3), i(9, 3), i(9, 3)"),
     "masked_fill": ("f(3, 4), b(3, 4), f()", "f(3, 4), b(4), t(-2.5, 'float64')"),
@@ -74,7 +86,30 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3), paddle.float32",
     ),
     "assign": ("f(3, 4)", "i(4, 3)"),
-    "share_data": ("f(3, 4)",),
+    "memcpy_d2h": ("f(3, 4), 0",),
+    "copy_to": ("f(3, 4), place, True",),
+    ".set_value": ("f(3, 4), f(3, 4)",),
+    "assign_out_": ("f(3, 4), f(3, 4)",),
+    ".copy_": ("f(3, 4), f(3, 4), True",),
+    "gammaln": ("p(3, 4)", "p(5) * 20"),
+    "polygamma": ("p(3, 4), 1", "p(5) * 9, 3"),
+    **dict.fromkeys(["i0", "i1"], UNARY),
+    "heaviside": ("f(3, 4), f(3, 4)", "t([0.0, 1.0, -1.0], 'float64'), f(3)"),
+    "rrelu": ("f(3, 4), 0.125, 0.25, True",),
+    "label_smooth": ("u(3, 4), None, 0.25", "u(3, 4), u(1, 4), 0.25"),
+    "affine_channel": (
+        "f(2, 3, 4, 5), f(3), f(3), 'NCHW'",
+        "f(2, 4, 5, 3), f(3), f(3), 'NHWC'",
+    ),
+    "fused_softmax_mask": ("f(2, 3, 8, 32), f(2, 1, 8, 32)",),
+    "allclose": (
+        "f(3, 4), f(3, 4), 0.5, 0.5, False",
+        "f(3, 4), f(3, 4), 9.0, 9.0, False",
+        "t([1.0, float('nan')], 'float64'), t([1.0, float('nan')], 'float64'), 1e-5, 1e-8, True",
+    ),
+    "equal_all": ("i(3, 4), i(3, 4)", "t([1, 2]), t([1, 2])", "t([1, 2]), t([1, 2, 3])"),
+    "add_position_encoding": ("f(2, 3, 8), 0.5, 2.0",),
+    "fill": ("f(3, 4), 2.5", "i(5, 3), 2"),
     "real": ("c(3, 4)",),
     "imag": ("c(3, 4)",),
     "conj": ("c(3, 4)", "f(3)"),
@@ -156,6 +191,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(4), f(4), False, False",
         "f(2, 3, 4), f(4), False, False",
     ),
+    ".__rmatmul__": ("f(4, 5), f(3, 4)",),
     "linear": ("f(3, 4), f(4, 5), f(5)", "f(2, 3, 4), f(4, 5), f(5)"),
     "bmm": ("f(2, 3, 4), f(2, 4, 5)",),
     "mv": ("f(3, 4), f(4)",),
@@ -260,4 +296,242 @@ CASES: dict[str, tuple[str, ...]] = {
     "huber_loss": ("f(3, 4), f(3, 4), 0.5",),
     "bce_loss": ("u(3, 4), u(3, 4)",),
     "sigmoid_cross_entropy_with_logits": ("f(3, 4), u(3, 4), None, False, -100",),
+    "batch_norm": (
+        "f(4, 3, 5), f(3), p(3), f(3), f(3), True, 0.75, 2.0**-10, 'NCHW', False, False",
+        "f(4, 3, 5, 2), f(3), p(3), f(3), f(3), False, 0.75, 2.0**-10, 'NCHW', False, False",
+        "f(4, 5, 2, 3), f(3), p(3), f(3), f(3), False, 0.75, 2.0**-10, 'NHWC', False, False",
+        "f(4, 3), f(3), p(3), None, None, False, 0.75, 2.0**-10, 'NCHW', False, False",
+        "f(4, 3, 2), f(3), p(3), f(3), f(3), False, 0.75, 2.0**-10, 'NCHW', True, False",
+        "f(4, 3, 2, 2, 3), f(3), p(3), f(3), f(3), True, 0.75, 2.0**-10, 'NCHW', False, True",
+    ),
+    "conv2d": (
+        "f(2, 4, 6, 7), f(6, 4, 3, 3), [1, 1], [0, 0], 'EXPLICIT', [1, 1], 1, 'NCHW'",
+        "f(2, 4, 8, 7), f(6, 2, 3, 2), [2, 1], [1, 2], 'EXPLICIT', [2, 1], 2, 'NCHW'",
+        "f(2, 4, 8, 7), f(6, 4, 3, 2), [2, 1], [1, 0, 2, 1], 'EXPLICIT', [1, 2], 1, 'NCHW'",
+        "f(2, 4, 8, 7), f(6, 4, 3, 2), [2, 3], [0, 0], 'SAME', [1, 1], 1, 'NCHW'",
+        "f(2, 4, 8, 7), f(6, 4, 3, 2), [2, 1], [1, 1], 'VALID', [1, 1], 1, 'NCHW'",
+        "f(2, 8, 7, 4), f(6, 2, 3, 3), [2, 1], [1, 1], 'EXPLICIT', [1, 1], 2, 'NHWC'",
+        "f(2, 8, 7, 4), f(6, 4, 3, 3), [3, 1], [0, 0], 'SAME', [1, 1], 1, 'NHWC'",
+    ),
+    "depthwise_conv2d": (
+        "f(2, 4, 6, 7), f(8, 1, 3, 3), [2, 1], [1, 1], 'EXPLICIT', 4, [1, 2], 'NCHW'",
+        "f(2, 4, 6, 7), f(4, 1, 3, 3), [1, 1], [0, 0], 'SAME', 4, [1, 1], 'NCHW'",
+    ),
+    "conv3d": (
+        "f(2, 4, 5, 6, 7), f(6, 2, 3, 2, 3), [1, 2, 1], [1, 0, 1], 'EXPLICIT', 2, [1, 1, 2], 'NCDHW'",
+        "f(2, 4, 5, 6, 7), f(6, 4, 3, 2, 3), [2, 2, 1], [0, 0, 0], 'SAME', 1, [1, 1, 1], 'NCDHW'",
+        "f(2, 5, 6, 7, 4), f(6, 4, 3, 2, 3), [1, 2, 1], [1, 0, 0, 1, 2, 1], 'EXPLICIT', 1, [1, 1, 1], 'NDHWC'",
+    ),
+    "conv2d_transpose": (
+        "f(2, 4, 5, 6), f(4, 3, 3, 2), [2, 3], [1, 0], [], [], 'EXPLICIT', 1, [1, 1], 'NCHW'",
+        "f(2, 4, 5, 6), f(4, 3, 3, 2), [2, 3], [1, 0], [1, 2], [], 'EXPLICIT', 2, [1, 2], 'NCHW'",
+        "f(2, 4, 5, 6), f(4, 3, 3, 2), [2, 3], [1, 0], [], [10, 18], 'EXPLICIT', 1, [1, 1], 'NCHW'",
+        "f(2, 4, 5, 6), f(4, 3, 3, 2), [2, 3], [1, 0, 0, 1], [], [], 'EXPLICIT', 1, [1, 1], 'NCHW'",
+        "f(2, 4, 5, 6), f(4, 3, 3, 2), [2, 1], [0, 0], [], [], 'SAME', 1, [1, 1], 'NCHW'",
+        "f(2, 5, 6, 4), f(4, 3, 3, 2), [2, 1], [0, 0], [], [], 'VALID', 1, [1, 1], 'NHWC'",
+        "f(2, 4, 5, 6), f(4, 1, 3, 3), [2, 2], [1, 1], [1, 1], [], 'EXPLICIT', 4, [1, 1], 'NCHW'",
+    ),
+    "conv3d_transpose": (
+        "f(2, 4, 3, 4, 5), f(4, 3, 3, 2, 2), [2, 1, 2], [1, 0, 0], [1, 0, 1], [], 'EXPLICIT', 1, [1, 1, 1], 'NCHW'",
+        "f(2, 4, 3, 4, 5), f(4, 3, 3, 2, 2), [1, 1, 2], [0, 0, 0], [], [], 'EXPLICIT', 2, [1, 2, 1], 'NCHW'",
+    ),
+    "pool2d": (
+        "f(2, 3, 7, 8), [3, 3], [2, 2], [1, 1], False, True, 'NCHW', 'max', False, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 3], [2, 2], [0, 0], True, True, 'NCHW', 'max', False, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 3], [2, 2], [1, 1], False, True, 'NCHW', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 3], [2, 2], [0, 1], True, False, 'NCHW', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 4], [2, 3], [1, 0, 1, 1], True, True, 'NCHW', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 7, 8, 3), [3, 2], [2, 3], [1, 1], False, True, 'NHWC', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 2], [2, 3], [0, 0], False, True, 'NCHW', 'avg', False, False, 'SAME'",
+        "f(2, 3, 7, 8), [3, 2], [2, 3], [0, 0], False, True, 'NCHW', 'max', False, False, 'VALID'",
+        "f(2, 3, 7, 8), [1, 1], [1, 1], [0, 0], False, True, 'NCHW', 'avg', True, False, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [3, 5], [1, 1], [0, 0], False, True, 'NCHW', 'avg', False, True, 'EXPLICIT'",
+        "f(2, 3, 7, 8), [1, 1], [1, 1], [0, 0], False, True, 'NCHW', 'avg', False, True, 'EXPLICIT'",
+    ),
+    "pool3d": (
+        "f(2, 3, 5, 7, 8), [3, 2, 3], [2, 2, 1], [1, 0, 1], False, True, 'NCDHW', 'max', False, False, 'EXPLICIT'",
+        "f(2, 3, 5, 7, 8), [3, 2, 3], [2, 2, 1], [1, 0, 1], True, True, 'NCDHW', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 5, 7, 8, 3), [3, 2, 3], [2, 2, 1], [1, 0, 1], False, False, 'NDHWC', 'avg', False, False, 'EXPLICIT'",
+        "f(2, 3, 5, 7, 8), [2, 3, 4], [1, 1, 1], [0, 0, 0], False, True, 'NCDHW', 'avg', False, True, 'EXPLICIT'",
+    ),
+    "max_pool2d_with_index": (
+        "f(2, 3, 7, 8), [3, 3], [2, 2], [1, 1], False, False, False",
+        "f(2, 3, 7, 8), [3, 2], [2, 2], [0, 0], False, False, True",
+        "f(2, 3, 7, 8), [3, 5], [1, 1], [0, 0], False, True, False",
+        "f(2, 3, 7, 8), [1, 1], [1, 1], [0, 0], True, False, False",
+    ),
+    "max_pool3d_with_index": (
+        "f(2, 3, 5, 7, 8), [3, 2, 3], [2, 2, 1], [1, 0, 1], False, False, False",
+        "f(2, 3, 5, 7, 8), [2, 3, 3], [1, 1, 1], [0, 0, 0], False, True, False",
+    ),
+    "lp_pool2d": (
+        "p(2, 3, 7, 8), [3, 3], [2, 2], [0, 0], False, True, 'NCHW', 'lp', False, False, 'EXPLICIT', 2.0",
+        "p(2, 3, 7, 8), [3, 2], [2, 2], [0, 0], True, True, 'NCHW', 'lp', False, False, 'EXPLICIT', 3.0",
+    ),
+    "unpool": (
+        "f(1, 2, 2, 2), t([[[[0, 3], [9, 15]], [[5, 6], [8, 11]]]], 'int32'), [2, 2], [2, 2], [0, 0], [4, 4], 'NCHW'",
+    ),
+    "unpool3d": (
+        "f(1, 1, 2, 2, 2), t([[[[[0, 3], [9, 15]], [[17, 22], [41, 60]]]]], 'int32'), [2, 2, 2], [2, 2, 2], [0, 0, 0], [4, 4, 4], 'NCDHW'",
+    ),
+    "unfold": (
+        "f(2, 3, 6, 7), [3, 2], [1, 2], [1, 0, 1, 0], [1, 1]",
+        "f(2, 3, 6, 7), [3, 2], [2, 1], [1, 0, 2, 1], [1, 2]",
+    ),
+    "fold": (
+        "f(2, 12, 12), [4, 5], [2, 2], [1, 1], [0, 0, 0, 0], [1, 1]",
+        "f(2, 12, 9), [4, 5], [2, 2], [2, 2], [1, 1, 1, 1], [1, 1]",
+    ),
+    "maxout": ("f(2, 6, 3, 4), 2, 1", "f(2, 3, 4, 6), 3, -1"),
+    "temporal_shift": ("f(6, 8, 2, 3), 3, 0.25, 'NCHW'", "f(6, 2, 3, 8), 2, 0.125, 'NHWC'"),
+    "linear_interp": (
+        "f(2, 3, 5), None, None, None, 'NCHW', -1, -1, 8, [], 'linear', False, 0",
+        "f(2, 3, 5), None, None, None, 'NCHW', -1, -1, 8, [], 'linear', True, 0",
+        "f(2, 5, 3), None, None, None, 'NHWC', -1, -1, 9, [], 'linear', False, 1",
+        "f(2, 3, 5), None, None, None, 'NCHW', -1, -1, -1, [1.6], 'linear', False, 0",
+    ),
+    "bilinear_interp": (
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'bilinear', False, 0",
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'bilinear', True, 1",
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'bilinear', False, 1",
+        "f(2, 5, 6, 3), None, None, None, 'NHWC', -1, -1, -1, [2.0, 1.5], 'bilinear', False, 0",
+        "f(2, 3, 5, 6), t([8, 4], 'int32'), None, None, 'NCHW', -1, -1, -1, [], 'bilinear', False, 0",
+    ),
+    "trilinear_interp": (
+        "f(2, 3, 3, 5, 4), None, None, None, 'NCHW', 5, 8, 3, [], 'trilinear', False, 0",
+        "f(2, 3, 3, 5, 4), None, None, None, 'NCHW', 5, 8, 3, [], 'trilinear', True, 0",
+        "f(2, 3, 5, 4, 3), None, None, None, 'NHWC', -1, -1, -1, [2.0, 2.0, 1.5], 'trilinear', False, 1",
+    ),
+    "bicubic_interp": (
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'bicubic', False, 0",
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'bicubic', True, 0",
+        "f(2, 5, 6, 3), None, None, None, 'NHWC', -1, -1, -1, [2.0, 1.5], 'bicubic', False, 1",
+    ),
+    "nearest_interp": (
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 8, 4, [], 'nearest', False, 0",
+        "f(2, 3, 5, 6), None, None, None, 'NCHW', -1, 9, 4, [], 'nearest', True, 1",
+        "f(2, 5, 6, 3), None, None, None, 'NHWC', -1, -1, -1, [2.0, 1.5], 'nearest', False, 0",
+        "f(2, 3, 3, 5, 4), None, None, None, 'NCHW', 5, 8, 3, [], 'nearest', False, 0",
+    ),
+    "grid_sample": (
+        *(
+            f"f(2, 3, 5, 6), f(2, 4, 3, 2), '{mode}', '{padding}', {aligned}"
+            for mode in ("bilinear", "nearest")
+            for padding in ("zeros", "border", "reflection")
+            for aligned in (True, False)
+        ),
+        "f(2, 3, 4, 5, 6), f(2, 2, 4, 3, 3), 'bilinear', 'reflection', False",
+    ),
+    "affine_grid": (
+        "f(2, 2, 3), [2, 3, 4, 5], True",
+        "f(2, 2, 3), [2, 3, 4, 5], False",
+        "f(2, 3, 4), [2, 3, 4, 5, 2], False",
+    ),
+    "rnn": (
+        "f(5, 2, 3), [f(1, 2, 4), f(1, 2, 4)], [f(16, 3), f(16, 4), f(16), f(16)], None, t(0, 'uint8'), 0.0, False, 3, 4, 1, 'LSTM', 0, False",
+        "f(5, 2, 3), [f(4, 2, 4), f(4, 2, 4)], [f(16, 3), f(16, 4), f(16, 3), f(16, 4), f(16, 8), f(16, 4), f(16, 8), f(16, 4), f(16), f(16), f(16), f(16), f(16), f(16), f(16), f(16)], None, t(0, 'uint8'), 0.0, True, 3, 4, 2, 'LSTM', 0, True",
+        "f(5, 2, 3), [f(2, 2, 4)], [f(12, 3), f(12, 4), f(12, 3), f(12, 4), f(12), f(12), f(12), f(12)], t([3, 5], 'int32'), t(0, 'uint8'), 0.0, True, 3, 4, 1, 'GRU', 0, False",
+        "f(5, 2, 3), [f(2, 2, 4)], [f(4, 3), f(4, 4), f(4, 4), f(4, 4), f(4), f(4), f(4), f(4)], None, t(0, 'uint8'), 0.0, False, 3, 4, 2, 'RNN_TANH', 0, False",
+        "f(5, 2, 3), [f(1, 2, 4)], [f(4, 3), f(4, 4), f(4), f(4)], t([2, 5], 'int32'), t(0, 'uint8'), 0.0, False, 3, 4, 1, 'RNN_RELU', 0, False",
+    ),
+    "einsum": (
+        "[f(3, 4), f(4, 5)], 'ij,jk->ik'",
+        "[f(2, 3, 4), f(2, 5, 4)], 'bij,bkj->bik'",
+    ),
+    "kron": ("f(3, 4), f(2, 2)", "f(2, 3, 4), f(2, 2)"),
+    "cross": ("f(4, 3), f(4, 3), 1", "f(2, 3), f(2, 3), 9"),
+    "multi_dot": ("[f(3, 4), f(4, 5), f(5, 2)]",),
+    "bilinear": ("f(3, 4), f(3, 5), f(2, 4, 5), f(1, 2)", "f(3, 4), f(3, 5), f(2, 4, 5), None"),
+    **dict.fromkeys(["det", "inverse", "slogdet", "slogdet_v2"], ("f(3, 3)", "f(2, 4, 4)")),
+    "matrix_power": ("f(3, 3), 3", "f(2, 3, 3), -2", "f(3, 3), 0"),
+    "solve": ("f(3, 3), f(3, 2)", "f(3, 3), f(3)", "f(2, 3, 3), f(2, 3, 2)"),
+    "triangular_solve": tuple(
+        f"f(3, 3), f(3, 2), {upper}, {turned}, {unit}"
+        for upper in (True, False)
+        for turned in (True, False)
+        for unit in (True, False)
+    ),
+    "cholesky": (
+        "paddle.eye(3, dtype='float64') * 9 + p(3, 1) * 0.1, False",
+        "paddle.eye(3, dtype='float64') * 9 + p(1, 3) * 0.1, True",
+    ),
+    "cholesky_solve": ("f(3, 2), f(3, 3), True", "f(3, 2), f(3, 3), False"),
+    "eigvalsh": ("f(4, 4), 'L', False", "f(2, 3, 3), 'U', False", "f(3, 3), 'L', True"),
+    "svdvals": ("f(3, 5)",),
+    "fft_c2c": tuple(
+        f"c(3, 6), [{axes}], '{norm}', {forward}"
+        for axes in ("1", "0, 1")
+        for norm in ("backward", "forward", "ortho")
+        for forward in (True, False)
+    ),
+    "fft_r2c": tuple(
+        f"f(3, 6), [{axes}], '{norm}', {forward}, {onesided}"
+        for axes, onesided in (("1", True), ("0, 1", True), ("1", False))
+        for norm in ("backward", "forward", "ortho")
+        for forward in (True, False)
+    ),
+    "fft_c2r": tuple(
+        f"c(3, 4), [{axes}], '{norm}', {forward}, {size}"
+        for axes in ("1", "0, 1")
+        for norm in ("backward", "forward", "ortho")
+        for forward in (True, False)
+        for size in (0, 7)
+    ),
+    "stft": ("f(2, 16), f(4), 4, 2, False, True", "f(2, 16), f(4), 4, 3, True, False"),
+    "full_": ("f(3, 4), [3, 4], 2.5, paddle.float64, place",),
+    "strided_slice": (
+        "f(5, 6), [0, 1], [0, 1], [5, 6], [2, 3]",
+        "f(5, 6), [1], [5], [0], [-2]",
+        "f(5, 6), [1], [-1], [-4], [-1]",
+    ),
+    "crop": ("f(5, 6), [2, 3], [1, 2]", "f(5, 6), [2, -1], [1, 2]"),
+    "diag": ("f(3), 1, 0.5", "f(4), -2, 0.0", "f(3, 4), 1, 0.0"),
+    "diag_embed": ("f(2, 3), 0, -2, -1", "f(2, 3), -1, 0, 2", "f(2, 3), 2, -1, -2"),
+    **dict.fromkeys(
+        ["diagonal", "trace"], ("f(3, 4), 0, 0, 1", "f(3, 4, 5), 1, 0, 2", "f(3, 4, 5), -1, 1, 2")
+    ),
+    "fill_diagonal": (
+        "f(3, 4), 1.5, 0, False",
+        "f(4, 3), 1.5, 1, False",
+        "i(9, 3, 3), 2, -1, False",
+    ),
+    "fill_diagonal_tensor": ("f(3, 4), f(3), 0, 0, 1", "f(3, 4, 5), f(4, 3), 1, 0, 2"),
+    "broadcast_tensors": ("[f(3, 1), f(4)]", "[f(2, 1, 3), f(4, 1), f(1)]"),
+    "repeat_interleave": (
+        "f(3, 4), 2, 0, -1",
+        "f(3, 4), 3, 1, -1",
+        "f(3, 4), t([2, 0, 1]), 0, -1",
+    ),
+    "frame": ("f(16), 4, 2, -1", "f(2, 16), 4, 3, -1", "f(16, 2), 4, 2, 0", "f(16), 4, 2, 0"),
+    "overlap_add": ("f(4, 3), 2, -1", "f(2, 4, 3), 2, -1", "f(3, 4, 2), 3, 0", "f(3, 4), 2, 0"),
+    "view_shape": ("f(3, 4), [2, 6]", "f(3, 4), [4, 3]"),
+    "tensor_unfold": ("f(3, 8), 1, 3, 2", "f(3, 8), 0, 2, 1"),
+    "._slice": ("f(5, 4), 1, 3",),
+    "index_select_strided": ("f(3, 4), 1, 0", "f(3, 4), 2, 1"),
+    "eye": ("3, 4, paddle.float64, place", "3, 3, paddle.int64, place"),
+    **dict.fromkeys(
+        ["tril_indices", "triu_indices"],
+        ("3, 4, 0, paddle.int64, place", "4, 3, -1, paddle.int64, place"),
+    ),
+    "linspace": (
+        "t(0.5, 'float64'), t(3.0, 'float64'), t(7, 'int32'), paddle.float64, place",
+        "t(0.5, 'float64'), t(3.0, 'float64'), t(1, 'int32'), paddle.float64, place",
+    ),
+    "logspace": (
+        "t(0.5, 'float64'), t(3.0, 'float64'), t(7, 'int32'), t(10.0, 'float64'), paddle.float64, place",
+    ),
+    "full_with_tensor": ("f(), [3, 4], paddle.float64",),
+    "full_batch_size_like": ("f(3, 4), [1, 5], paddle.float64, 2.5, 0, 0, place",),
+    "full_int_array": ("[3, 4], paddle.int64, place",),
+    "assign_value_": ("f(2, 2), [2, 2], paddle.float64, [1.0, 2.5, -3.0, 4.0], place",),
+    "numel": ("f(3, 4)",),
+    "shape": ("f(3, 4)",),
+    "is_empty": ("f(3, 4)",),
+    "partial_concat": ("[f(3, 4), f(3, 4)], 1, 2", "[f(3, 4), f(3, 4)], 0, -1"),
+    "partial_sum": ("[f(3, 4), f(3, 4)], 1, 2", "[f(3, 4), f(3, 4)], 0, -1"),
+    "pixel_shuffle": ("f(2, 12, 3, 4), 2, 'NCHW'", "f(2, 3, 4, 12), 2, 'NHWC'"),
+    "pixel_unshuffle": ("f(2, 3, 4, 6), 2, 'NCHW'", "f(2, 4, 6, 3), 2, 'NHWC'"),
+    "channel_shuffle": ("f(2, 6, 3, 4), 3, 'NCHW'", "f(2, 3, 4, 6), 2, 'NHWC'"),
+    "as_complex": ("f(3, 4, 2)",),
+    "as_real": ("c(3, 4)",),
 }

@@ -780,6 +780,7 @@ CASES: dict[str, tuple[str, ...]] = {
                 "f(2, 3, S), 9",
                 "f(3, S), 2",
                 *(("f(2, 3, 6, 8), (3, None)",) if n == 2 else ()),
+                *(("f(2, 3, S), 3, return_indices=True",) if k == "max" else ()),
             )
         )
         for n in (1, 2, 3)

@@ -108,7 +108,7 @@ class Recorder:
         positional = tuple(map(self.argument, arguments))
         named = {key: self.argument(each) for key, each in keywords.items()}
         result = function(*arguments, **keywords)
-        tensors = self.tensors(arguments[0] if in_place else result)
+        tensors = self.tensors(result) or self.tensors(arguments[0] if in_place else None)
         outputs = tuple(self.value(tensor, 0, slot) for slot, tensor in enumerate(tensors))
         operator = Operator(
             id=0, name=name, positional=positional, keywords=named, outputs=outputs,
@@ -139,11 +139,13 @@ def lowered_of(recorded: Recorded) -> Lowered:
 
 
 def results_of(recorded: Recorded, lowered: Lowered) -> list[np.ndarray[Any, Any]]:
-    """Execute from the recorded leaves."""
+    """Execute from the recorded leaves; what a rule left as recorded is no leaf of the call."""
+    left = set(lowered.leaves.values())
+    assert recorded.program.outputs[0] not in left
     leaves = {
         value.id: recorded.elements[value.id]
         for value in recorded.program.values
-        if value.producer is None
+        if value.producer is None or value.id in left
     }
     outputs = recorded.program.outputs
     executed = execute(lowered, leaves, outputs)

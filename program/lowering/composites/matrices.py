@@ -1,15 +1,38 @@
-"""Products of vectors and matrices."""
+"""Products of vectors and matrices, and matrices that solve or repeat."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .shaping import reshape, swap
+import numpy as np
+
+from .shaping import (
+    as_kind,
+    expand,
+    positions,
+    reshape,
+    squeeze,
+    stack,
+    swap,
+    unbind,
+    unsqueeze,
+)
 
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["linear", "matmul"]
+__all__ = [
+    "cholesky",
+    "cross",
+    "diagonal_matrix",
+    "identity",
+    "kronecker",
+    "linear",
+    "matmul",
+    "power",
+    "solve",
+    "solve_triangular",
+]
 
 
 def matmul(b: Builder, x: Term, y: Term) -> Term:
@@ -30,3 +53,72 @@ def linear(b: Builder, x: Term, weight: Term, bias: Term | None) -> Term:
     """Multiply with the transpose of a weight (out, in), and add a bias."""
     result = matmul(b, x, swap(b, weight, 0, 1) if weight.ndim > 1 else weight)
     return result if bias is None else result + bias
+
+
+def kronecker(b: Builder, x: Term, y: Term) -> Term:
+    """Return all products of elements, blocks of the second in places of the first."""
+    ndim = max(x.ndim, y.ndim)
+    x = reshape(b, x, (1,) * (ndim - x.ndim) + x.shape)
+    y = reshape(b, y, (1,) * (ndim - y.ndim) + y.shape)
+    wide = reshape(b, x, [part for size in x.shape for part in (size, 1)])
+    other = reshape(b, y, [part for size in y.shape for part in (1, size)])
+    return reshape(b, wide * other, [i * j for i, j in zip(x.shape, y.shape, strict=True)])
+
+
+def cross(b: Builder, x: Term, y: Term, axis: int) -> Term:
+    """Return the vector product along an axis of three."""
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    first, second = (unbind(b, expand(b, each, shape), axis) for each in (x, y))
+    parts = [first[i] * second[j] - first[j] * second[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return stack(b, parts, axis)
+
+
+def identity(b: Builder, size: int) -> Term:
+    """Return a matrix of bools that holds on its diagonal."""
+    return b("equal", positions(b, size, 2, 0), positions(b, size, 2, 1))
+
+
+def power(b: Builder, x: Term, exponent: int) -> Term:
+    """Multiply matrices with themselves; negative exponents invert."""
+    if exponent < 0:
+        x, exponent = b("inverse", x), -exponent
+    if not exponent:
+        return expand(b, as_kind(b, identity(b, x.shape[-1]), x.kind), x.shape)
+    result: Term | None = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result @ x
+        exponent >>= 1
+        x = x @ x if exponent else x
+    assert result is not None
+    return result
+
+
+def solve(b: Builder, x: Term, y: Term) -> Term:
+    """Solve x · z = y; y may be vectors."""
+    if y.ndim == 1 or (y.ndim == x.ndim - 1 and y.shape == x.shape[:-1]):
+        return squeeze(b, b("solve", x, unsqueeze(b, y, -1)), (y.ndim,))
+    return b("solve", x, y)
+
+
+def solve_triangular(b: Builder, x: Term, y: Term, *, upper: bool, unit: bool) -> Term:
+    """Solve by one triangle; with ``unit`` its diagonal stands for ones."""
+    x = b("triu" if upper else "tril", x, offset=0)
+    if unit:
+        x = b("where", identity(b, x.shape[-1]), 1.0, x)
+    return b("solve", x, y)
+
+
+def cholesky(b: Builder, x: Term, *, upper: bool) -> Term:
+    """Return the triangle whose product with its transpose is the matrix."""
+    result = b("cholesky", swap(b, x, -1, -2) if upper else x)
+    return swap(b, result, -1, -2) if upper else result
+
+
+def diagonal_matrix(b: Builder, x: Term, offset: int, fill: float = 0) -> Term:
+    """Return matrices with the last axis on a diagonal, and a number elsewhere."""
+    size = x.shape[-1] + abs(offset)
+    row, column = positions(b, size, 2, 0), positions(b, size, 2, 1)
+    before = (abs(offset), 0) if offset > 0 else (0, abs(offset))
+    wide = b("pad", x, widths=(*[(0, 0)] * (x.ndim - 1), before), mode="constant", value=0)
+    return b("where", b("equal", column, row + offset), unsqueeze(b, wide, x.ndim - 1), fill)

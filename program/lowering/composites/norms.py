@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Affine",
     "batch_norm",
+    "channel_moments",
     "group_norm",
     "layer_norm",
     "local_response_norm",
@@ -76,6 +77,13 @@ def batch_norm(
         rest = x - reshape(b, centre, _channels(x))
         result = rest / b("sqrt", reshape(b, variance, _channels(x)) + float(epsilon))
     return _affine(b, result, affine, _channels(x))
+
+
+def channel_moments(b: Builder, x: Term) -> tuple[Term, Term]:
+    """Return the mean and the biased variance of each channel (axis 1)."""
+    axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+    mean_, _, variance = moments(b, x, axes)
+    return reshape(b, mean_, (-1,)), reshape(b, variance, (-1,))
 
 
 def vector_norm(b: Builder, x: Term, order: Any, axes: tuple[int, ...], *, keepdims: bool) -> Term:

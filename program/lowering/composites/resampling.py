@@ -25,7 +25,8 @@ class Resampling:
     axis: int
     size: int
     mode: str
-    """``nearest`` (the element before), ``nearest-exact``, ``linear`` or ``cubic``."""
+    """``nearest`` (the element before), ``nearest-exact``, ``nearest-up`` (the closest one, of two
+    the one behind), ``linear`` or ``cubic``."""
     align_corners: bool = False
     step: float | None = None
     """Elements of the value for each of the result; None: from the sizes."""
@@ -49,8 +50,10 @@ def resample(b: Builder, x: Term, how: Resampling) -> Term:
     """Interpolate along one axis."""
     x, size = as_float(b, x), x.shape[how.axis]
     source = _sources(b, how, size)
-    if how.mode in {"nearest", "nearest-exact"}:
+    if how.mode.startswith("nearest"):
+        half_up = how.mode == "nearest-up"
         rule = b("round", source) if how.align_corners else b("floor", source)
+        rule = b("floor", source + 0.5) if half_up else rule
         return b("take", x, _index(b, rule, size), axis=how.axis)
     if how.mode == "linear":
         source = b("maximum", source, 0.0)

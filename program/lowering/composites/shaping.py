@@ -42,6 +42,7 @@ __all__ = [
     "tuple_of",
     "unbind",
     "unsqueeze",
+    "variance",
 ]
 
 
@@ -272,6 +273,23 @@ def moments(b: Builder, x: Term, axes: tuple[int, ...]) -> tuple[Term, Term, Ter
     rest = x - centre
     squares = rest * rest if x.kind is not Kind.COMPLEX else _magnitude(b, rest)
     return centre, rest, mean(b, squares, axes, keepdims=True)
+
+
+def variance(b: Builder, x: Term, axes: tuple[int, ...], correction: float) -> tuple[Term, Term]:
+    """Return the variance and the mean, with their axes.
+
+    Args:
+        b: The builder.
+        x: Real or complex numbers.
+        axes: Those to go over.
+        correction: What the divisor is less than the count.
+    """
+    count = math.prod(x.shape[axis] for axis in axes)
+    centre, _, result = moments(b, x, axes)
+    if correction:
+        rest = max(count - correction, 0)
+        result = result * (count / rest if rest else math.nan if count <= 1 else math.inf)
+    return result, centre
 
 
 def _magnitude(b: Builder, x: Term) -> Term:

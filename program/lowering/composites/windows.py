@@ -20,12 +20,14 @@ __all__ = [
     "Pool",
     "adaptive_average",
     "adaptive_maximum",
+    "adaptive_maximum_with_indices",
     "average_pool",
     "fold",
     "maximum_pool",
     "maximum_pool_with_indices",
     "power_pool",
     "unfold",
+    "unpool",
 ]
 
 
@@ -220,6 +222,43 @@ def adaptive_maximum(b: Builder, x: Term, sizes: Sequence[int | None]) -> Term:
         taken, mask, _ = _bins(b, x, axis, count)
         x = b("amax", b("where", mask, taken, _lowest(x)), axes=(axis + 1,), keepdims=False)
     return x
+
+
+def adaptive_maximum_with_indices(
+    b: Builder, x: Term, sizes: Sequence[int | None]
+) -> tuple[Term, Term]:
+    """Return the largest elements of bins and where they stand in the flattened spatial axes."""
+    first, count = x.ndim - len(sizes), len(sizes)
+    shape = x.shape[first:]
+    counts = [size if wanted is None else wanted for size, wanted in zip(shape, sizes, strict=True)]
+    wide, inside = x, b.literal(np.ones((1,) * (x.ndim + count), bool))
+    for axis, bins in enumerate(counts):
+        wide, mask, _ = _bins(b, wide, first + 2 * axis, bins)
+        rest = 2 * (count - axis - 1)
+        inside = b("and", inside, reshape(b, mask, (*mask.shape[:2], *[1] * rest)))
+    order = (*range(first), *range(first, wide.ndim, 2), *range(first + 1, wide.ndim, 2))
+    wide = transpose(b, b("where", inside, wide, _lowest(x)), order)
+    longest = wide.shape[first + count :]
+    flat = reshape(b, wide, (*wide.shape[: first + count], -1))
+    values = b("amax", flat, axes=(flat.ndim - 1,), keepdims=False)
+    place = b("argmax", flat, axis=flat.ndim - 1)
+    total: Term | None = None
+    for axis, (size, bins) in enumerate(zip(shape, counts, strict=True)):
+        within = b("floor_divide", place, math.prod(longest[axis + 1 :]))
+        start = b("floor_divide", positions(b, bins, values.ndim, first + axis) * size, bins)
+        at = start + b("modulo", within, longest[axis])
+        total = at if total is None else total * size + at
+    assert total is not None
+    return values, total
+
+
+def unpool(b: Builder, x: Term, indices: Term, shape: Sequence[int], first: int) -> Term:
+    """Return zeros of a shape with elements at places in its flattened axes from ``first`` on."""
+    outer = (*x.shape[:first], -1)
+    flat, places = (reshape(b, each, outer) for each in (x, indices))
+    whole = filled(b, (*shape[:first], math.prod(shape[first:])), 0.0, Kind.FLOAT)
+    result = b("scatter", whole, places, flat, axis=first, reduce="set")
+    return reshape(b, result, shape)
 
 
 def unfold(b: Builder, x: Term, pool: Pool) -> Term:

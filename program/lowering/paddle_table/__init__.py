@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from padiff.program.lowering.rules import Table
 
-from . import elementwise, indexing, losses, networks, reductions, shapes
+from . import (
+    elementwise,
+    indexing,
+    layers,
+    linear,
+    losses,
+    networks,
+    recurrence,
+    reductions,
+    sampling,
+    shapes,
+)
 
 __all__ = ["PADDLE"]
 
@@ -19,7 +30,18 @@ PADDLE = Table(
     prefixes={"": "paddle._C_ops.", ".": "paddle.Tensor."},
     rows=tuple(
         entry
-        for room in (elementwise, networks, shapes, reductions, indexing, losses)
+        for room in (
+            elementwise,
+            networks,
+            layers,
+            linear,
+            sampling,
+            recurrence,
+            shapes,
+            reductions,
+            indexing,
+            losses,
+        )
         for entry in room.ROWS
     ),
     aliases={

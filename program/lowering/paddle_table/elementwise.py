@@ -188,6 +188,87 @@ def _logit(b: Builder, a: Arguments) -> Term:
     return b("log", x / (1.0 - x))
 
 
+def _truncated_quotient(b: Builder, a: Arguments) -> Term:
+    return s.as_kind(b, b("trunc", b("div", a.x, a.y)), a.x.kind)
+
+
+def _any_power(b: Builder, a: Arguments) -> Term:
+    return b("pow", a.x, a.y) if isinstance(a.y, Term) else _power(b, a)
+
+
+def _shift(side: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        if not a.is_arithmetic:
+            raise NotLoweredError("a shift of bare bits")
+        return b(f"shift_{side}", a.x, a.y)
+
+    return rule
+
+
+def _written(b: Builder, a: Arguments) -> Term:
+    """Return what is written into a tensor of the same size."""
+    if not isinstance(a.y, Term):
+        raise NotLoweredError("elements that are no tensor")
+    return s.expand(b, s.as_kind(b, a.y, a.x.kind), a.x.shape)
+
+
+def _polygamma(b: Builder, a: Arguments) -> Term:
+    return b("polygamma", a.x, order=a.n)
+
+
+def _unscaled(name: str) -> Rule:
+    return lambda b, a: b(name, a.x) * b("exp", b("abs", a.x))
+
+
+def _heaviside(b: Builder, a: Arguments) -> Term:
+    return b("where", b("equal", a.x, 0.0), a.y, s.as_kind(b, a.x > 0, a.x.kind))
+
+
+def _random_relu(b: Builder, a: Arguments) -> Term:
+    if not a.is_test:
+        raise NotLoweredError("slopes are drawn")
+    return act.leaky_relu(b, a.x, (a.lower + a.upper) / 2)
+
+
+def _smoothed(_b: Builder, a: Arguments) -> Term:
+    """Mix labels with equal shares, or with given ones."""
+    rest = 1 / a.label.shape[-1] if a.prior_dist is None else a.prior_dist
+    return a.label * (1.0 - a.epsilon) + rest * float(a.epsilon)
+
+
+def _channelwise(b: Builder, a: Arguments) -> Term:
+    axis = a.x.ndim - 1 if a.data_layout == "NHWC" else 1
+    shape = [-1 if axis == place else 1 for place in range(a.x.ndim)]
+    return a.x * s.reshape(b, a.scale, shape) + s.reshape(b, a.bias, shape)
+
+
+def _all_close(b: Builder, a: Arguments) -> Term:
+    near = _isclose(b, a)
+    if a.equal_nan:
+        near = b("or", near, b("and", b("isnan", a.x), b("isnan", a.y)))
+    return b("all", near, axes=tuple(range(near.ndim)), keepdims=False)
+
+
+def _all_equal(b: Builder, a: Arguments) -> Term:
+    if a.x.shape != a.y.shape:
+        return b("full", shape=(), value=False, kind="bool")
+    same = b("equal", a.x, a.y)
+    return b("all", same, axes=tuple(range(same.ndim)), keepdims=False)
+
+
+def _position_encoding(b: Builder, a: Arguments) -> Term:
+    """Add sines in the first half of the features and cosines in the other."""
+    _, length, width = a.x.shape
+    half = width // 2
+    if width % 2 or not half:
+        raise NotLoweredError("features that have no half")
+    place = s.as_kind(b, s.positions(b, length, 2, 0), Kind.FLOAT)
+    power = s.as_kind(b, s.positions(b, half, 2, 1), Kind.FLOAT) / float(max(half - 1, 1))
+    angle = place / b("pow", b.term(10000.0), power)
+    waves = b("concat", b("sin", angle), b("cos", angle), axis=1)
+    return a.x * float(a.alpha) + waves * float(a.beta)
+
+
 def _in_place(names: str) -> str:
     """Return names together with those of the operators that write into their argument."""
     return " ".join(f"{name} {name}_" for name in names.split())
@@ -208,53 +289,75 @@ _COMPARISONS = {
     "greater_than": _reversed("less"),
     "greater_equal": _reversed("less_equal"),
 }
+_SHORT = ("eq", "ne", "lt", "le", "gt", "ge")
+_BESSEL: dict[str, Rule] = {
+    "i0 i0_": _unscaled("bessel_i0e"),
+    "i0e": _floats("bessel_i0e"),
+    "i1": _unscaled("bessel_i1e"),
+    "i1e": _floats("bessel_i1e"),
+}
 
 ROWS: tuple[Row, ...] = (
     *(
         row(_in_place(name), "x", _floats(name), tolerance=1e-9 if name == "digamma" else 1e-12)
         for name in _FUNCTIONS
     ),
-    *(row(name, "x", _unary(name)) for name in ("abs", "floor", "ceil", "trunc")),
+    row("abs abs_ .__abs__", "x", _unary("abs")),
+    *(row(_in_place(name), "x", _unary(name)) for name in ("floor", "ceil", "trunc")),
     row("sign", "x", _unary("sign")),
-    row("abs_", "x", _unary("abs")),
-    *(row(f"{name}_", "x", _unary(name)) for name in ("floor", "ceil", "trunc")),
+    row(_in_place("rint"), "x", _unary("round")),
     row(_in_place("rsqrt"), "x", lambda b, a: 1.0 / b("sqrt", s.as_float(b, a.x))),
     row(_in_place("reciprocal"), "x", lambda b, a: 1.0 / s.as_float(b, a.x)),
     row(_in_place("square"), "x", lambda b, a: b("mul", a.x, a.x)),
     row(_in_place("round"), "x, decimals=0", _round),
-    row(_in_place("add"), "x, y", _binary("add")),
-    row(_in_place("subtract"), "x, y", _binary("sub")),
-    row(_in_place("multiply"), "x, y", _binary("mul")),
-    row(_in_place("divide"), "x, y", _binary("div")),
-    row(_in_place("floor_divide"), "x, y", _binary("floor_divide")),
-    row(_in_place("remainder"), "x, y", _binary("modulo")),
+    row(_in_place("add") + " .__add__ .__radd__", "x, y", _binary("add")),
+    row(_in_place("subtract") + " .__sub__", "x, y", _binary("sub")),
+    row(".__rsub__", "x, y", _reversed("sub")),
+    row(_in_place("multiply") + " .__mul__ .__rmul__", "x, y", _binary("mul")),
+    row(_in_place("divide") + " .__div__ .__truediv__", "x, y", _binary("div")),
+    row(".__rdiv__ .__rtruediv__", "x, y", _reversed("div")),
+    row(_in_place("floor_divide") + " .__floordiv__", "x, y", _binary("floor_divide")),
+    row(".__rfloordiv__", "x, y", _reversed("floor_divide")),
+    row(_in_place("trunc_divide"), "x, y", _truncated_quotient),
+    row(_in_place("remainder") + " .__mod__", "x, y", _binary("modulo")),
+    row(".__rmod__", "x, y", _reversed("modulo")),
     row("maximum", "x, y", _binary("maximum")),
     row("minimum", "x, y", _binary("minimum")),
     row("fmax", "x, y", _extreme_of_two("maximum")),
     row("fmin", "x, y", _extreme_of_two("minimum")),
-    row("elementwise_pow", "x, y", _binary("pow")),
+    row("elementwise_pow .__pow__", "x, y", _any_power),
+    row(".__rpow__", "x, y", _reversed("pow")),
     row("atan2", "x, y", _binary("atan2")),
-    row("copysign", "x, y", _binary("copysign")),
+    row(_in_place("copysign"), "x, y", _binary("copysign")),
     row(_in_place("pow"), "x, y=1.0", _power),
     row(_in_place("scale"), "x, scale=1.0, bias=0.0, bias_after_scale=True", _scale),
     row("increment_", "x, value=1.0", lambda b, a: a.x + _number(b, a.value, a.x.kind)),
     row("add_n", "inputs", _sum_of_all),
     row(_in_place("clip"), "x, min, max", _clip),
     row(_in_place("lerp"), "x, y, weight", _lerp),
-    *(row(_in_place(name), "x, y", rule) for name, rule in _COMPARISONS.items()),
+    *(row(f"{_in_place(name)} .__{short}__", "x, y", rule)
+      for (name, rule), short in zip(_COMPARISONS.items(), _SHORT, strict=True)),
     *(row(_in_place(f"logical_{name}"), "x, y", _logical(name)) for name in ("and", "or", "xor")),
     row(_in_place("logical_not"), "x", lambda b, a: b("not", s.as_kind(b, a.x, Kind.BOOL))),
-    *(row(_in_place(f"bitwise_{name}"), "x, y", _binary(name)) for name in ("and", "or", "xor")),
-    row(_in_place("bitwise_not"), "x", _unary("not")),
+    *(row(f"{_in_place(f'bitwise_{name}')} .__{name}__ .__r{name}__", "x, y", _binary(name))
+      for name in ("and", "or", "xor")),
+    row(_in_place("bitwise_not") + " .__invert__", "x", _unary("not")),
+    *(row(f"{_in_place(f'bitwise_{side}_shift')} .__{short}shift__", "x, y, is_arithmetic=True",
+          _shift(side)) for side, short in (("left", "l"), ("right", "r"))),
+    row(".__neg__", "x", _unary("neg")),
     row("isnan", "x", _unary("isnan")),
     row("isinf", "x", _unary("isinf")),
     row("isfinite", "x", _isfinite),
     row("isclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", _isclose),
-    row("where", "condition, x, y", _where),
+    row(_in_place("where"), "condition, x, y", _where),
     row(_in_place("masked_fill"), "x, mask, value", _masked_fill),
     row(_in_place("cast"), "x, dtype", _cast),
-    row("assign", "x", _identity),
-    row("share_data", "x", _identity),
+    row("assign share_data .clone .contiguous .detach .detach_", "x", _identity),
+    row("memcpy_d2h", "x, dst_place_type", _identity),
+    row("copy_to", "x, place, blocking", _identity),
+    row("assign_out_", "x, output", _identity),
+    row(".copy_", "x, y, blocking=True", _written),
+    row(".set_value", "x, y", _written),
     row("real", "x", _unary("real")),
     row("imag", "x", _unary("imag")),
     row("conj", "x", lambda b, a: b("conj", a.x) if a.x.kind is Kind.COMPLEX else a.x),
@@ -266,7 +369,7 @@ ROWS: tuple[Row, ...] = (
     row(_in_place("relu"), "x", _activation(act.relu)),
     row("relu6", "x", lambda b, a: act.clamp(b, a.x, 0.0, 6.0)),
     row("gelu", "x, approximate=False", _gelu),
-    row("silu swish", "x", _activation(act.silu)),
+    row("silu silu_ swish", "x", _activation(act.silu)),
     row("mish", "x, threshold=20.0", _activation(act.mish)),
     row("logsigmoid", "x", _activation(act.log_sigmoid)),
     row("softsign", "x", lambda b, a: a.x / (b("abs", a.x) + 1.0)),
@@ -279,7 +382,7 @@ ROWS: tuple[Row, ...] = (
     row("softplus", "x, beta=1.0, threshold=20.0", _softplus),
     row("softshrink", "x, threshold=0.5", _softshrink),
     row("hardshrink", "x, threshold=0.5", _hardshrink),
-    row("thresholded_relu", "x, threshold=1.0, value=0.0",
+    row(_in_place("thresholded_relu"), "x, threshold=1.0, value=0.0",
         lambda b, a: b("where", a.x > a.threshold, a.x, float(a.value))),
     row(_in_place("leaky_relu"), "x, negative_slope=0.02",
         lambda b, a: act.leaky_relu(b, a.x, float(a.negative_slope))),
@@ -294,5 +397,19 @@ ROWS: tuple[Row, ...] = (
     row(_in_place("softmax"), "x, axis=-1", _soft("softmax")),
     row("log_softmax", "x, axis=-1", _soft("log_softmax")),
     row("swiglu", "x, y=None", _swiglu),
-    row("logit", "x, eps=1e-6", _logit),
+    row(_in_place("logit"), "x, eps=1e-6", _logit),
+    row(_in_place("gammaln"), "x", _floats("lgamma")),
+    row(_in_place("polygamma"), "x, n", _polygamma, tolerance=1e-10),
+    *(row(name, "x", rule) for name, rule in _BESSEL.items()),
+    row("heaviside", "x, y", _heaviside),
+    row("rrelu", "x, lower=0.125, upper=0.3333333333333333, is_test=False", _random_relu,
+        tolerance=_SINGLE),
+    row("label_smooth", "label, prior_dist=None, epsilon=0.0", _smoothed, tolerance=_SINGLE),
+    row("affine_channel affine_channel_", "x, scale, bias, data_layout='AnyLayout'", _channelwise),
+    row("fused_softmax_mask", "x, mask",
+        lambda b, a: b("softmax", a.x + a.mask, axis=a.x.ndim - 1)),
+    row("allclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", _all_close),
+    row("equal_all", "x, y", _all_equal),
+    row("add_position_encoding", "x, alpha=1.0, beta=1.0", _position_encoding, tolerance=_SINGLE),
+    row("fill fill_", "x, value=0", lambda b, a: s.filled(b, a.x.shape, a.value, a.x.kind)),
 )  # fmt: skip

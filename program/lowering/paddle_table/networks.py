@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.matrices import matmul
-from padiff.program.lowering.rules import Arguments, Row, row
+from padiff.program.lowering.rules import Arguments, Result, Row, row
+
+from .layout import as_before, channels_first
 
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
@@ -44,27 +46,44 @@ def _layer_norm(b: Builder, a: Arguments) -> Term:
     return norms.layer_norm(b, a.x, count, (weight, bias), a.epsilon)
 
 
-def _channels_first(b: Builder, x: Term, data_format: str) -> Term:
-    """Return (batch, channel, *spatial)."""
-    return x if data_format.startswith("NC") or x.ndim < 3 else s.move_axis(b, x, [-1], [1])  # noqa: PLR2004
-
-
-def _as_before(b: Builder, x: Term, data_format: str) -> Term:
-    return x if data_format.startswith("NC") or x.ndim < 3 else s.move_axis(b, x, [1], [-1])  # noqa: PLR2004
-
-
 def _group_norm(b: Builder, a: Arguments) -> Term:
-    x = _channels_first(b, a.x, a.data_format)
+    x = channels_first(b, a.x, a.data_format)
     result = norms.group_norm(b, x, a.groups, (a.scale, a.bias), a.epsilon)
-    return _as_before(b, result, a.data_format)
+    return as_before(b, result, a.data_format)
 
 
 def _instance_norm(b: Builder, a: Arguments) -> Term:
     return norms.group_norm(b, a.x, a.x.shape[1], (a.scale, a.bias), a.epsilon)
 
 
+def _batch_norm(b: Builder, a: Arguments) -> Result:
+    """Normalise each channel, and update the running statistics unless they are what is used.
+
+    The variance of the batch is the biased one everywhere. What is kept for the way back are the
+    mean and one over the deviation.
+    """
+    x = channels_first(b, a.x, a.data_format)
+    affine = (a.scale, a.bias)
+    if (a.is_test and not a.trainable_statistics) or a.use_global_stats:
+        result = norms.batch_norm(b, x, (a.mean, a.variance), affine, a.epsilon)
+        rest: list[Term | None] = [a.mean, a.variance]
+    else:
+        result = norms.batch_norm(b, x, None, affine, a.epsilon)
+        mean, variance = norms.channel_moments(b, x)
+        share = float(a.momentum)
+        rest = [
+            a.mean * share + mean * (1 - share),
+            a.variance * share + variance * (1 - share),
+            mean,
+            1.0 / b("sqrt", variance + float(a.epsilon)),
+        ]
+    extra: list[Term | None] = [None] * (len(b.expected) - 1 - len(rest))
+    return [as_before(b, result, a.data_format), *rest, *extra]
+
+
 ROWS: tuple[Row, ...] = (
-    row("matmul", "x, y, transpose_x=False, transpose_y=False", _matmul),
+    row("matmul .__matmul__", "x, y, transpose_x=False, transpose_y=False", _matmul),
+    row(".__rmatmul__", "x, y", lambda b, a: matmul(b, a.y, a.x)),
     row("linear", "input, weight, bias=None, transpose_weight=False", _linear),
     row("bmm", "x, y", lambda b, a: b("matmul", a.x, a.y)),
     row("mv", "x, vec", lambda b, a: matmul(b, a.x, a.vec)),
@@ -73,5 +92,8 @@ ROWS: tuple[Row, ...] = (
     row("layer_norm", "x, scale=None, bias=None, epsilon=1e-5, begin_norm_axis=1", _layer_norm),
     row("group_norm",
         "x, scale=None, bias=None, epsilon=1e-5, groups=-1, data_format='NCHW'", _group_norm),
+    row("batch_norm",
+        "x, mean, variance, scale, bias, is_test, momentum, epsilon, data_format, "
+        "use_global_stats, trainable_statistics", _batch_norm),
     row("instance_norm", "x, scale=None, bias=None, epsilon=1e-5", _instance_norm),
 )  # fmt: skip

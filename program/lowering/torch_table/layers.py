@@ -133,9 +133,9 @@ def _adaptive_average(dimensions: int) -> Rule:
 
 
 def _adaptive_maximum(dimensions: int) -> Rule:
-    def rule(b: Builder, a: Arguments) -> Term:
+    def rule(b: Builder, a: Arguments) -> Result:
         if a.return_indices:
-            raise NotLoweredError("places of adaptive maxima")
+            return win.adaptive_maximum_with_indices(b, a.input, _sizes(a, dimensions))
         return win.adaptive_maximum(b, a.input, _sizes(a, dimensions))
 
     return rule
@@ -145,11 +145,7 @@ def _unpool(dimensions: int) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         shape = b.expected[0].shape
         first = len(shape) - dimensions
-        outer = (*a.input.shape[:first], -1)
-        x, places = (s.reshape(b, each, outer) for each in (a.input, a.indices))
-        whole = s.filled(b, (*shape[:first], math.prod(shape[first:])), 0.0, Kind.FLOAT)
-        result = b("scatter", whole, places, x, axis=first, reduce="set")
-        return s.reshape(b, result, shape)
+        return win.unpool(b, a.input, a.indices, shape, first)
 
     return rule
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import fourier, norms
+from padiff.program.lowering.composites import matrices as mat
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.einsum import einsum, tensordot
 from padiff.program.lowering.composites.matrices import matmul
@@ -58,71 +59,27 @@ def _tensordot(b: Builder, a: Arguments) -> Term:
     return tensordot(b, a.a, a.b, s.integers(b, a.dims[0]), s.integers(b, a.dims[1]))
 
 
-def _kron(b: Builder, a: Arguments) -> Term:
-    x, y = a.input, a.other
-    ndim = max(x.ndim, y.ndim)
-    x = s.reshape(b, x, (1,) * (ndim - x.ndim) + x.shape)
-    y = s.reshape(b, y, (1,) * (ndim - y.ndim) + y.shape)
-    wide = s.reshape(b, x, [part for size in x.shape for part in (size, 1)])
-    other = s.reshape(b, y, [part for size in y.shape for part in (1, size)])
-    return s.reshape(b, wide * other, [i * j for i, j in zip(x.shape, y.shape, strict=True)])
-
-
-def _cross(b: Builder, a: Arguments) -> Term:
-    axis = -1 if a.dim is None else a.dim
-    ndim = max(a.input.ndim, a.other.ndim)
-    axis = s.axis_of(b, axis, ndim)
-    x, y = (s.unbind(b, s.expand(b, each, np.broadcast_shapes(a.input.shape, a.other.shape)), axis)
-            for each in (a.input, a.other))  # fmt: skip
-    parts = [x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return s.stack(b, parts, axis)
-
-
 def _trace(b: Builder, a: Arguments) -> Term:
     return b("sum", b("diagonal", a.input, offset=0), axes=(0,), keepdims=False)
 
 
-def _matrix_power(b: Builder, a: Arguments) -> Term:
-    x, power = a.input, s.integer(b, a.n)
-    if power < 0:
-        x, power = b("inverse", x), -power
-    if not power:
-        same = b("equal", s.positions(b, x.shape[-1], 2, 0), s.positions(b, x.shape[-1], 2, 1))
-        return s.expand(b, s.as_kind(b, same, x.kind), x.shape)
-    result: Term | None = None
-    while power:
-        if power & 1:
-            result = x if result is None else result @ x
-        power >>= 1
-        x = x @ x if power else x
-    assert result is not None
-    return result
+def _cross(b: Builder, a: Arguments) -> Term:
+    ndim = max(a.input.ndim, a.other.ndim)
+    axis = s.axis_of(b, -1 if a.dim is None else a.dim, ndim)
+    return mat.cross(b, a.input, a.other, axis)
 
 
 def _solve(b: Builder, a: Arguments) -> Term:
-    x, y = a.A, a.B
-    vector = y.ndim == 1 or (y.ndim == x.ndim - 1 and y.shape == x.shape[:-1])
     if not a.left:
         raise NotLoweredError("a matrix on the right")
-    if vector:
-        return s.squeeze(b, b("solve", x, s.unsqueeze(b, y, -1)), (y.ndim,))
-    return b("solve", x, y)
+    return mat.solve(b, a.A, a.B)
 
 
 def _triangular(b: Builder, a: Arguments) -> Term:
     if not a.left:
         raise NotLoweredError("a matrix on the right")
-    x = b("triu" if a.upper else "tril", a.A, offset=0)
-    if a.unitriangular:
-        size = x.shape[-1]
-        same = b("equal", s.positions(b, size, 2, 0), s.positions(b, size, 2, 1))
-        x = b("where", same, 1.0, x)
-    return b("solve", x, a.B)
-
-
-def _cholesky(b: Builder, a: Arguments) -> Term:
-    x = b("cholesky", s.swap(b, a.input, -1, -2) if a.upper else a.input)
-    return s.swap(b, x, -1, -2) if a.upper else x
+    upper, unit = bool(a.upper), bool(a.unitriangular)
+    return mat.solve_triangular(b, a.A, a.B, upper=upper, unit=unit)
 
 
 def _distances(b: Builder, a: Arguments) -> Term:
@@ -259,19 +216,27 @@ ROWS: tuple[Row, ...] = (
     row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
     row("einsum functional.einsum", "equation, *operands", _einsum),
     row("tensordot", "a, b, dims=2", _tensordot),
-    row("kron .kron", "input, other", _kron),
+    row("kron .kron", "input, other", lambda b, a: mat.kronecker(b, a.input, a.other)),
     row("cross .cross linalg.cross", "input, other, dim=None", _cross),
     row("trace .trace", "input", _trace),
     row("chain_matmul linalg.multi_dot", "*tensors", _chain),
     row("block_diag", "*tensors", _block_diagonal),
-    row("matrix_power .matrix_power linalg.matrix_power", "input, n", _matrix_power),
+    row(
+        "matrix_power .matrix_power linalg.matrix_power",
+        "input, n",
+        lambda b, a: mat.power(b, a.input, s.integer(b, a.n)),
+    ),
     row("inverse .inverse linalg.inv", "input", lambda b, a: b("inverse", a.input)),
     row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),
     row("slogdet .slogdet linalg.slogdet", "input", _sign_and_log),
     row("logdet .logdet", "input", lambda b, a: b.many("sign_determinant", a.input)[1]),
     row("linalg.solve", "A, B, *, left=True", _solve),
     row("linalg.solve_triangular", "A, B, *, upper, left=True, unitriangular=False", _triangular),
-    row("linalg.cholesky cholesky .cholesky", "input, upper=False", _cholesky),
+    row(
+        "linalg.cholesky cholesky .cholesky",
+        "input, upper=False",
+        lambda b, a: mat.cholesky(b, a.input, upper=bool(a.upper)),
+    ),
     row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
     row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
     row("linalg.vecdot", "x, y, dim=-1", _vecdot),

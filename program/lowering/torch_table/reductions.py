@@ -9,7 +9,7 @@ import numpy as np
 
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
-from padiff.program.lowering.composites import norms
+from padiff.program.lowering.composites import norms, ordering
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.indexing import gather
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
@@ -114,12 +114,8 @@ def _variance(b: Builder, a: Arguments) -> tuple[Term, Term]:
     biased = a.dim is False or a.unbiased is False
     correction = 0 if biased else a.correction
     axes = s.axes_of(b, None if isinstance(a.dim, bool) else a.dim, a.input.ndim)
-    count = math.prod(a.input.shape[axis] for axis in axes)
-    centre, _, variance = s.moments(b, a.input, axes)
     correction = 1 if correction is None else correction
-    if correction:
-        rest = max(count - correction, 0)
-        variance = variance * (count / rest if rest else math.nan if count <= 1 else math.inf)
+    variance, centre = s.variance(b, a.input, axes, correction)
     if a.keepdim:
         return variance, centre
     shape = [size for axis, size in enumerate(a.input.shape) if axis not in axes]
@@ -173,10 +169,7 @@ def _like(b: Builder, x: Term, original: Term) -> Term:
 
 
 def _at_rank(b: Builder, x: Term, axis: int, rank: int, *, keepdim: bool) -> list[Term]:
-    parts = [
-        s.narrow(b, part, axis, rank, rank + 1)
-        for part in b.many("sort", x, axis=axis, descending=False)
-    ]
+    parts = ordering.at_rank(b, x, axis, rank)
     return parts if keepdim else [s.squeeze(b, part, (axis,)) for part in parts]
 
 
@@ -340,18 +333,8 @@ def _trapezoid(b: Builder, a: Arguments) -> Term:
 
 
 def _mode(b: Builder, a: Arguments) -> Result:
-    """Return the most frequent element, the smallest of several, and its last place."""
     x, axis = _with_axis(b, a.input, a.dim)
-    x = s.move_axis(b, x, [axis], [x.ndim - 1])
-    size = x.shape[-1]
-    same = b("equal", s.unsqueeze(b, x, x.ndim), s.unsqueeze(b, x, x.ndim - 1))
-    often = b("sum", same, axes=(same.ndim - 1,), keepdims=False)
-    most = b("equal", often, b("amax", often, axes=(often.ndim - 1,), keepdims=True))
-    best = b("where", most, x, math.inf if x.kind is Kind.FLOAT else 2**62)
-    value = b("amin", best, axes=(x.ndim - 1,), keepdims=True)
-    places = b("where", b("equal", x, value), s.positions(b, size, x.ndim, x.ndim - 1), -1)
-    place = b("amax", places, axes=(x.ndim - 1,), keepdims=True)
-    result = [s.move_axis(b, part, [x.ndim - 1], [axis]) for part in (value, place)]
+    result = ordering.mode(b, x, axis)
     if not a.keepdim or not a.input.ndim:
         result = [s.squeeze(b, part, (axis,)) for part in result]
     return result

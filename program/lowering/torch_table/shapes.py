@@ -10,7 +10,9 @@ import numpy as np
 
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from padiff.program.lowering.composites import channels
 from padiff.program.lowering.composites import shaping as s
+from padiff.program.lowering.composites.matrices import diagonal_matrix
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
 from padiff.program.primitives import Kind
 
@@ -204,23 +206,14 @@ def _diagonal(b: Builder, a: Arguments) -> Term:
     return b("diagonal", x, offset=a.offset)
 
 
-def _embedded(b: Builder, x: Term, offset: int) -> Term:
-    """Return matrices with the last axis on a diagonal."""
-    size = x.shape[-1] + abs(offset)
-    row_, column = s.positions(b, size, 2, 0), s.positions(b, size, 2, 1)
-    before = (abs(offset), 0) if offset > 0 else (0, abs(offset))
-    wide = b("pad", x, widths=(*[(0, 0)] * (x.ndim - 1), before), mode="constant", value=0)
-    return b("where", b("equal", column, row_ + offset), s.unsqueeze(b, wide, x.ndim - 1), 0)
-
-
 def _diag(b: Builder, a: Arguments) -> Term:
     if a.input.ndim == 1:
-        return _embedded(b, a.input, a.diagonal)
+        return diagonal_matrix(b, a.input, a.diagonal)
     return b("diagonal", a.input, offset=a.diagonal)
 
 
 def _diag_embed(b: Builder, a: Arguments) -> Term:
-    x = _embedded(b, a.input, a.offset)
+    x = diagonal_matrix(b, a.input, a.offset)
     return s.move_axis(b, x, [x.ndim - 2, x.ndim - 1], [a.dim1, a.dim2])
 
 
@@ -255,31 +248,6 @@ def _meshgrid(b: Builder, a: Arguments) -> list[Term]:
 def _broadcast_all(b: Builder, a: Arguments) -> list[Term]:
     shape = np.broadcast_shapes(*(part.shape for part in _flat(a.tensors)))
     return [s.expand(b, part, shape) for part in _flat(a.tensors)]
-
-
-def _shuffled(b: Builder, a: Arguments) -> Term:
-    """Move parts of the channels into space (pixel_shuffle)."""
-    x, factor = a.input, a.upscale_factor
-    *outer, channels, height, width = x.shape
-    x = s.reshape(b, x, (*outer, channels // factor**2, factor, factor, height, width))
-    n = len(outer)
-    x = s.transpose(b, x, (*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return s.reshape(b, x, (*outer, channels // factor**2, height * factor, width * factor))
-
-
-def _unshuffled(b: Builder, a: Arguments) -> Term:
-    x, factor = a.input, a.downscale_factor
-    *outer, channels, height, width = x.shape
-    shape = (*outer, channels, height // factor, factor, width // factor, factor)
-    x, n = s.reshape(b, x, shape), len(outer)
-    x = s.transpose(b, x, (*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return s.reshape(b, x, (*outer, channels * factor**2, height // factor, width // factor))
-
-
-def _channel_shuffle(b: Builder, a: Arguments) -> Term:
-    batch, channels, *rest = a.input.shape
-    x = s.reshape(b, a.input, (batch, a.groups, channels // a.groups, *rest))
-    return s.reshape(b, s.swap(b, x, 1, 2), a.input.shape)
 
 
 def _as_complex(b: Builder, a: Arguments) -> Term:
@@ -454,9 +422,21 @@ ROWS: tuple[Row, ...] = (
     row("atleast_1d", "input", lambda b, a: _at_least(b, a.input, 1)),
     row("atleast_2d", "input", lambda b, a: _at_least(b, a.input, 2)),
     row("atleast_3d", "input", lambda b, a: _at_least(b, a.input, 3)),
-    row("F.pixel_shuffle pixel_shuffle", "input, upscale_factor", _shuffled),
-    row("F.pixel_unshuffle pixel_unshuffle", "input, downscale_factor", _unshuffled),
-    row("F.channel_shuffle channel_shuffle", "input, groups", _channel_shuffle),
+    row(
+        "F.pixel_shuffle pixel_shuffle",
+        "input, upscale_factor",
+        lambda b, a: channels.pixel_shuffle(b, a.input, a.upscale_factor),
+    ),
+    row(
+        "F.pixel_unshuffle pixel_unshuffle",
+        "input, downscale_factor",
+        lambda b, a: channels.pixel_unshuffle(b, a.input, a.downscale_factor),
+    ),
+    row(
+        "F.channel_shuffle channel_shuffle",
+        "input, groups",
+        lambda b, a: channels.shuffle(b, a.input, a.groups),
+    ),
     row("view_as_complex", "input", _as_complex),
     row("view_as_real", "input", _as_real),
     row("zeros", f"*size, {_NEW}", _full(0)),
