@@ -11,7 +11,7 @@ import paddle
 import pytest
 
 from padiff.program import TABLES
-from tests.support.lowering_paddle import CASES
+from tests.support.lowering_paddle import CASES, OPAQUE
 from tests.support.operators import Frame, Recorded, Recorder, difference, lowered_of, results_of
 
 TABLE = TABLES["paddle"]
@@ -135,3 +135,55 @@ def test_row_computes_what_paddle_computes(name: str, text: str) -> None:
         expected = recorded.elements[output]
         rounding = float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0.0
         assert difference(result, expected) <= max(TABLE.names[name].tolerance, rounding)
+
+
+@pytest.mark.parametrize(("name", "text"), OPAQUE)
+def test_form_that_is_not_covered_is_opaque(name: str, text: str) -> None:
+    recorded = record(TABLE.full_name(name), text)
+    assert recorded is not None, reasons
+
+    lowered = lowered_of(recorded)
+
+    assert list(lowered.opaque) == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "meant"),
+    [
+        (
+            "conv2d",
+            "f(2, 4, 8, 7), f(6, 4, 3, 2), [1, 1], [0, 0], 'SAME', [2, 2], 1, 'NCHW'",
+            "f(2, 4, 8, 7), f(6, 4, 3, 2), [1, 1], [2, 2, 1, 1], 'EXPLICIT', [2, 2], 1, 'NCHW'",
+        ),
+    ],
+)
+def test_defect_of_paddle_is_computed_as_it_was_meant(name: str, asked: str, meant: str) -> None:
+    defective = record(TABLE.full_name(name), asked)
+    right = record(TABLE.full_name(name), meant)
+    assert defective is not None
+    assert right is not None
+    inputs = {id_: right.elements[id_] for id_ in (0, 1)}
+    asked_for = Recorded(program=defective.program, elements={**defective.elements, **inputs})
+
+    (result,) = results_of(asked_for, lowered_of(asked_for))
+
+    expected = right.elements[right.program.outputs[0]]
+    recorded = defective.elements[defective.program.outputs[0]]
+    assert difference(result, expected) <= 1e-12
+    assert recorded.shape == expected.shape
+
+
+def test_relu_and_cross_entropy_are_not_cut_off_as_paddles_are() -> None:
+    relu = record("paddle._C_ops.relu", "t([float('nan'), 1.0], 'float64')")
+    loss = record(
+        "paddle._C_ops.cross_entropy_with_softmax",
+        "t([[0.0, 99.0]], 'float64'), t([[0]]), False, True, True, -100, -1",
+    )
+    assert relu is not None
+    assert loss is not None
+
+    not_a_number = results_of(relu, lowered_of(relu))[0][0]
+    far = results_of(loss, lowered_of(loss))[1].item()
+
+    assert np.isnan(not_a_number)
+    assert far == pytest.approx(99.0)

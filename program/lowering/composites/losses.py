@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.primitives import Kind
 
-from .shaping import as_kind, axis_of, mean, reshape, unsqueeze
+from .shaping import (
+    as_kind,
+    axis_of,
+    expand,
+    filled,
+    mean,
+    positions,
+    reshape,
+    stack,
+    unbind,
+    unsqueeze,
+)
 
 __all__ = [
     "CrossEntropy",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "connectionist",
     "cross_entropy",
     "huber",
     "negative_log_likelihood",
+    "of_logarithms",
     "reduced",
     "smooth_l1",
 ]
@@ -71,8 +85,12 @@ def negative_log_likelihood(b: Builder, x: Term, target: Term, how: CrossEntropy
 
 def cross_entropy(b: Builder, x: Term, target: Term, how: CrossEntropy) -> Term:
     """Return the cross entropy of logits with class numbers or with probabilities."""
-    axis = axis_of(b, how.axis, x.ndim)
-    logs = b("log_softmax", x, axis=axis)
+    return of_logarithms(b, b("log_softmax", x, axis=axis_of(b, how.axis, x.ndim)), target, how)
+
+
+def of_logarithms(b: Builder, logs: Term, target: Term, how: CrossEntropy) -> Term:
+    """Return the cross entropy of log-probabilities with class numbers or with probabilities."""
+    x, axis = logs, axis_of(b, how.axis, logs.ndim)
     if target.kind is not Kind.INT:
         return _of_probabilities(b, logs, target, how, axis)
     loss = negative_log_likelihood(b, logs, target, how)
@@ -145,3 +163,44 @@ def huber(b: Builder, x: Term, target: Term, delta: float, reduction: str) -> Te
     line = (apart - 0.5 * delta) * float(delta)
     loss = b("where", apart <= float(delta), apart * apart * 0.5, line)
     return reduced(b, loss, reduction)
+
+
+def connectionist(
+    b: Builder, logs: Term, labels: Term, lengths: tuple[Term, Term], blank: int
+) -> Term:
+    """Return minus the logarithm of the probability of label sequences (Graves et al., 2006).
+
+    Args:
+        b: The builder.
+        logs: Log-probabilities; axes (time, batch, class).
+        labels: Class numbers; axes (batch, place).
+        lengths: How many times and labels count in each row.
+        blank: The class that stands between labels.
+    """
+    times, batch, _ = logs.shape
+    places = 2 * labels.shape[1] + 1
+    labels = as_kind(b, labels, Kind.INT)
+    spread = stack(b, [filled(b, labels.shape, blank, Kind.INT), labels], 2)
+    path = reshape(b, spread, (batch, places - 1))
+    path = b("concat", path, filled(b, (batch, 1), blank, Kind.INT), axis=1)
+    index = expand(b, unsqueeze(b, path, 0), (times, batch, places))
+    emitted = unbind(b, b("gather", logs, index, axis=2), 0)
+    before = _behind(b, path, 2, blank)
+    skips = b("not", b("or", b("equal", path, blank), b("equal", path, before)))
+    place = positions(b, places, 2, 1)
+    state = b("where", place <= 1, emitted[0], -math.inf)
+    for time, step in enumerate(emitted[1:], 1):
+        jumped = b("where", skips, _behind(b, state, 2, -math.inf), -math.inf)
+        stepped = b("logaddexp", state, _behind(b, state, 1, -math.inf))
+        fresh = b("logaddexp", stepped, jumped) + step
+        state = b("where", unsqueeze(b, lengths[0], 1) > time, fresh, state)
+    end = unsqueeze(b, as_kind(b, lengths[1], Kind.INT), 1) * 2
+    last = b("gather", state, end, axis=1)
+    other = b("gather", state, b("maximum", end - 1, 0), axis=1)
+    total = b("logaddexp", last, b("where", end > 0, other, -math.inf))
+    return -reshape(b, total, (batch,))
+
+
+def _behind(b: Builder, x: Term, steps: int, value: float) -> Term:
+    """Move elements on along the last axis (1); a number takes their place."""
+    return b("pad", x, widths=((0, 0), (steps, -steps)), mode="constant", value=value)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import indexing as at
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Row, row
+from padiff.program.lowering.rules import Arguments, Result, Row, row
 from padiff.program.primitives import Kind
 
 __all__ = ["ROWS"]
@@ -34,7 +38,8 @@ def _take_along(b: Builder, a: Arguments) -> Term:
 
 
 def _put_along(b: Builder, a: Arguments) -> Term:
-    names = {"assign": "set", "add": "add", "mul": "mul", "multiply": "mul"}
+    names = {"assign": "set", "add": "add", "mul": "mul", "multiply": "mul", "amax": "amax",
+             "amin": "amin"}  # fmt: skip
     if a.reduce not in names or not a.include_self:
         raise NotLoweredError(f"reduction {a.reduce!r} without its own element")
     source = s.expand(b, s.as_kind(b, a.values, a.arr.kind), a.indices.shape)
@@ -54,6 +59,73 @@ def _masked_select(b: Builder, a: Arguments) -> Term:
     return at.get_item(b, a.x, s.expand(b, a.mask, a.x.shape))
 
 
+def _scatter(b: Builder, a: Arguments) -> Term:
+    """Write rows, or add them up where rows were cleared first."""
+    index = s.reshape(b, a.index, (-1,))
+    if a.overwrite:
+        return b("put", a.x, a.updates, index, reduce="set")
+    cleared = b("put", a.x, s.as_kind(b, b.term(0), a.x.kind), index, reduce="set")
+    return b("put", cleared, a.updates, index, reduce="add")
+
+
+def _add_at(b: Builder, a: Arguments) -> Term:
+    parts = s.unbind(b, a.index, a.index.ndim - 1)
+    return b("put", a.x, a.updates, *parts, reduce="add")
+
+
+def _index_of(b: Builder, a: Arguments) -> tuple[object, ...]:
+    """Return the index that slices of some axes and dropped axes spell."""
+    if a.none_axes:
+        raise NotLoweredError("new axes")
+    index: list[object] = [slice(None)] * a.x.ndim
+    bounds = zip(
+        a.axes, s.integers(b, a.starts), s.integers(b, a.ends), s.integers(b, a.steps), strict=True
+    )
+    for axis, start, stop, step in bounds:
+        index[axis] = start if axis in a.decrease_axes else slice(start, stop, step)
+    return tuple(index)
+
+
+def _set_numbers(b: Builder, a: Arguments) -> Term:
+    value = b.literal(np.array(a.values, a.x.kind.dtype).reshape(tuple(a.shape)))
+    return at.set_item(b, a.x, _index_of(b, a), value)
+
+
+def _set_tensor(b: Builder, a: Arguments) -> Term:
+    return at.set_item(b, a.x, _index_of(b, a), a.values)
+
+
+def _multiplex(b: Builder, a: Arguments) -> Term:
+    """Return row after row from one of several values."""
+    joined = s.stack(b, a.inputs, 0)
+    rows = b("iota", size=joined.shape[1])
+    return b("pick", joined, s.reshape(b, a.index, (-1,)), rows)
+
+
+def _shard_index(b: Builder, a: Arguments) -> Term:
+    size = -(-a.index_num // a.nshards)
+    own = b("equal", b("floor_divide", a.input, size), a.shard_id)
+    return b("where", own, b("modulo", a.input, size), a.ignore_value)
+
+
+def _segments(b: Builder, a: Arguments) -> Result:
+    """Reduce the rows of each segment; segments without rows are zero."""
+    shape = b.expected[0].shape
+    start = {"SUM": 0.0, "MEAN": 0.0, "MAX": -math.inf, "MIN": math.inf}[a.pooltype]
+    reduce = {"SUM": "add", "MEAN": "add", "MAX": "amax", "MIN": "amin"}[a.pooltype]
+    if a.x.kind is not Kind.FLOAT:
+        raise NotLoweredError("integers")
+    total = b("put", s.filled(b, shape, start, Kind.FLOAT), a.x, a.segment_ids, reduce=reduce)
+    ones = s.filled(b, a.segment_ids.shape, 1.0, Kind.FLOAT)
+    zeros = s.filled(b, shape[:1], 0.0, Kind.FLOAT)
+    count = b("put", zeros, ones, a.segment_ids, reduce="add")
+    count = s.reshape(b, count, (-1, *[1] * (len(shape) - 1)))
+    if a.pooltype == "MEAN":
+        total = total / b("maximum", count, 1.0)
+    result = b("where", b("equal", count, 0.0), 0.0, total)
+    return [result, *[None] * (len(b.expected) - 1)]
+
+
 ROWS: tuple[Row, ...] = (
     row(".__getitem__", "x, index", lambda b, a: at.get_item(b, a.x, a.index)),
     row(".__setitem__", "x, index, value",
@@ -69,6 +141,15 @@ ROWS: tuple[Row, ...] = (
     row("index_put index_put_", "x, indices, value, accumulate=False", _index_put),
     row("index_add index_add_", "x, index, add_value, axis=0",
         lambda b, a: at.put_along(b, a.x, a.axis, a.index, a.add_value, "add")),
+    row("scatter scatter_", "x, index, updates, overwrite=True", _scatter),
+    row("scatter_nd_add", "x, index, updates", _add_at),
+    row("set_value set_value_",
+        "x, starts, ends, steps, axes, decrease_axes, none_axes, shape, values", _set_numbers),
+    row("set_value_with_tensor set_value_with_tensor_",
+        "x, values, starts, ends, steps, axes, decrease_axes, none_axes", _set_tensor),
+    row("multiplex", "inputs, index", _multiplex),
+    row("shard_index", "input, index_num, nshards, shard_id, ignore_value=-1", _shard_index),
+    row("segment_pool", "x, segment_ids, pooltype='SUM'", _segments),
     row("masked_select", "x, mask", _masked_select),
     row("one_hot", "x, num_classes", _one_hot),
 )  # fmt: skip

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
-from padiff.program.lowering.composites import norms
+from padiff.program.lowering.composites import activations as act
+from padiff.program.lowering.composites import norms, ordering
 from padiff.program.lowering.composites import shaping as s
+from padiff.program.lowering.composites.indexing import masked_count
+from padiff.program.lowering.composites.losses import reduced
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
@@ -149,6 +153,138 @@ def _distance(b: Builder, a: Arguments) -> Term:
     return norms.vector_norm(b, apart, a.p, tuple(range(apart.ndim)), keepdims=False)
 
 
+def _variance(b: Builder, a: Arguments) -> Term:
+    result, _ = s.variance(b, a.x, _axes(b, a), a.correction)
+    return result if a.keepdim else s.squeeze(b, result, _axes(b, a))
+
+
+def _std(b: Builder, a: Arguments) -> Term:
+    return b("sqrt", _variance(b, a))
+
+
+def _joined(b: Builder, a: Arguments) -> tuple[Term, list[int]]:
+    """Return the value with the axes to reduce as its last one, and the shape of the result."""
+    axes = _axes(b, a)
+    kept = [axis for axis in range(a.x.ndim) if axis not in axes]
+    x = s.transpose(b, a.x, [*kept, *axes])
+    shape = [a.x.shape[axis] for axis in kept]
+    x = s.reshape(b, x, [*shape, math.prod(a.x.shape[axis] for axis in axes)])
+    if a.keepdim:
+        shape = [1 if axis in axes else size for axis, size in enumerate(a.x.shape)]
+    return x, shape
+
+
+def _median(b: Builder, a: Arguments) -> Result:
+    """Return the mean of both middles, or the lower one; nan if there is one."""
+    x, shape = _joined(b, a)
+    last, size = x.ndim - 1, x.shape[-1]
+    low = ordering.at_rank(b, x, last, (size - 1) // 2)[0]
+    if a.mode == "avg":
+        low = s.as_float(b, low)
+        low = (low + s.as_float(b, ordering.at_rank(b, x, last, size // 2)[0])) * 0.5
+    if x.kind is Kind.FLOAT:
+        low = b("where", b("any", b("isnan", x), axes=(last,), keepdims=True), math.nan, low)
+    return [s.reshape(b, low, shape), *[None] * (len(b.expected) - 1)]
+
+
+def _median_of_numbers(b: Builder, a: Arguments) -> Result:
+    """Return the median of what is not nan; sorting puts nan behind all numbers."""
+    x, shape = _joined(b, a)
+    last = x.ndim - 1
+    count = b("sum", b("not", b("isnan", x)), axes=(last,), keepdims=True)
+    ordered = b("sort", x, axis=last, descending=False)
+    ranks = [b("floor_divide", count - 1, 2), b("floor_divide", count, 2)]
+    middles = [b("gather", ordered, act.clamp(b, rank, 0, x.shape[-1] - 1), axis=last)
+               for rank in ranks[: 2 if a.mode == "avg" else 1]]  # fmt: skip
+    result = s.as_float(b, middles[0])
+    if a.mode == "avg":
+        result = (result + middles[1]) * 0.5
+    return [s.reshape(b, result, shape), *[None] * (len(b.expected) - 1)]
+
+
+def _mode(b: Builder, a: Arguments) -> Result:
+    result = ordering.mode(b, a.x, s.axis_of(b, a.axis, a.x.ndim))
+    axis = s.axis_of(b, a.axis, a.x.ndim)
+    return result if a.keepdim else [s.squeeze(b, part, (axis,)) for part in result]
+
+
+def _sum_of_numbers(b: Builder, a: Arguments) -> Term:
+    x = b("where", b("isnan", a.x), 0.0, a.x) if a.x.kind is Kind.FLOAT else a.x
+    x = s.as_kind(b, x, kind_of(a.dtype, x.kind))
+    return b("sum", x, axes=_axes(b, a), keepdims=bool(a.keepdim))
+
+
+def _summed_like(b: Builder, a: Arguments) -> Term:
+    """Sum over what broadcasting added."""
+    extra = a.x.ndim - a.target.ndim
+    sizes = (1,) * extra + a.target.shape
+    axes = tuple(axis for axis, size in enumerate(sizes) if size == 1 and a.x.shape[axis] != 1)
+    x = b("sum", a.x, axes=axes, keepdims=True) if axes else a.x
+    return s.reshape(b, x, a.target.shape)
+
+
+def _unique(b: Builder, a: Arguments) -> Result:
+    if a.axis or a.return_index:
+        raise NotLoweredError("unique rows, or first places")
+    values, inverse, counts = b.many("unique", a.x, count=b.expected[0].count)
+    inverse = s.reshape(b, inverse, (-1,))
+    extra = [inverse if a.return_inverse else None, counts if a.return_counts else None]
+    if len(b.expected) == 4:  # noqa: PLR2004 - also those that nobody asked for
+        return [values, None, *extra]
+    return [values, *(part for part in extra if part is not None)]
+
+
+def _search(b: Builder, a: Arguments) -> Term:
+    return b("search", a.sorted_sequence, a.values, right=bool(a.right))
+
+
+def _bincount(b: Builder, a: Arguments) -> Term:
+    weights = s.filled(b, a.x.shape, 1, Kind.INT) if a.weights is None else a.weights
+    return b("bincount", a.x, weights, size=b.expected[0].count)
+
+
+def _histogram(b: Builder, a: Arguments) -> Term:
+    """Count elements in bins of one width; the last bin has its upper end."""
+    if a.weight is not None or a.density or a.min >= a.max:
+        raise NotLoweredError("weights, shares, or limits that are those of the elements")
+    x = s.reshape(b, s.as_float(b, a.input), (-1,))
+    place = b("floor", (x - float(a.min)) * (a.bins / (a.max - a.min)))
+    place = s.as_kind(b, act.clamp(b, place, 0.0, float(a.bins - 1)), Kind.INT)
+    inside = b("and", x >= float(a.min), x <= float(a.max))
+    return b("bincount", place, s.as_kind(b, inside, Kind.INT), size=a.bins)
+
+
+def _nonzero(b: Builder, a: Arguments) -> Term:
+    return b("nonzero", a.condition, count=masked_count(b, a.condition))
+
+
+def _summed_loss(b: Builder, a: Arguments) -> Term:
+    names = {0: "sum", 1: "mean", 2: "none", "sum": "sum", "mean": "mean", "none": "none"}
+    return reduced(b, a.x, names[a.reduction])
+
+
+def _normalised(b: Builder, a: Arguments) -> Result:
+    """Divide by the root of the sum of squares, which is the second result."""
+    axis = s.axis_of(b, a.axis, a.x.ndim)
+    total = b("sum", a.x * a.x, axes=(axis,), keepdims=True)
+    size = b("sqrt", total + float(a.epsilon))
+    return [a.x / size, size][: len(b.expected)]
+
+
+def _renormalised(b: Builder, a: Arguments) -> Term:
+    """Shrink each part along an axis whose norm is beyond the largest one."""
+    axes = tuple(axis for axis in range(a.x.ndim) if axis != s.axis_of(b, a.axis, a.x.ndim))
+    norm = norms.vector_norm(b, a.x, a.p, axes, keepdims=True)
+    return b("where", norm > float(a.max_norm), a.x * (float(a.max_norm) / (norm + 1e-7)), a.x)
+
+
+def _clipped(b: Builder, a: Arguments) -> Term:
+    norm = norms.vector_norm(b, a.x, 2, tuple(range(a.x.ndim)), keepdims=False)
+    return b("where", norm > float(a.max_norm), a.x * (float(a.max_norm) / norm), a.x)
+
+
+_SINGLE = 1e-6
+"""Of operators that compute, or have settings, in float32 only: some sixteen roundings."""
 _REDUCED = "x, axis=(), keepdim=False"
 
 ROWS: tuple[Row, ...] = (
@@ -162,8 +298,29 @@ ROWS: tuple[Row, ...] = (
     row("any", _REDUCED, _logical("any")),
     row("argmax", "x, axis=None, keepdim=False, dtype=None", _place("argmax")),
     row("argmin", "x, axis=None, keepdim=False, dtype=None", _place("argmin")),
-    row("cumsum", "x, axis=-1, flatten=False, exclusive=False, reverse=False", _scan("cumsum")),
-    row("cumprod", "x, axis, exclusive=False, reverse=False", _scan("cumprod")),
+    row("var", "x, axis=(), keepdim=False, unbiased=True, correction=1", _variance),
+    row("std", "x, axis=(), keepdim=False, unbiased=True, correction=1", _std),
+    row("median", "x, axis=(), keepdim=True, mode='avg'", _median),
+    row("nanmedian", "x, axis=(), keepdim=True, mode='avg'", _median_of_numbers),
+    row("mode", "x, axis=-1, keepdim=False", _mode),
+    row("nansum", "x, axis=(), dtype=None, keepdim=False", _sum_of_numbers),
+    row("reduce_as", "x, target", _summed_like),
+    row("unique", "x, return_index, return_inverse, return_counts, axis=(), dtype=None, "
+        "is_sorted=True", _unique),
+    row("searchsorted", "sorted_sequence, values, out_int32=False, right=False", _search),
+    row("bincount", "x, weights=None, minlength=0", _bincount),
+    row("histogram", "input, weight=None, bins=100, min=0.0, max=0.0, density=False", _histogram),
+    row("nonzero", "condition", _nonzero),
+    row("identity_loss identity_loss_", "x, reduction=1", _summed_loss),
+    row("l1_norm l1_norm_", "x",
+        lambda b, a: b("sum", b("abs", a.x), axes=tuple(range(a.x.ndim)), keepdims=False),
+        tolerance=_SINGLE),
+    row("norm", "x, axis, epsilon, is_test", _normalised),
+    row("renorm renorm_", "x, p, axis, max_norm", _renormalised, tolerance=_SINGLE),
+    row("clip_by_norm", "x, max_norm", _clipped, tolerance=_SINGLE),
+    row("cumsum cumsum_", "x, axis=-1, flatten=False, exclusive=False, reverse=False",
+        _scan("cumsum")),
+    row("cumprod cumprod_", "x, axis, exclusive=False, reverse=False", _scan("cumprod")),
     row("logcumsumexp", "x, axis=-1, flatten=False, exclusive=False, reverse=False",
         _scan("logcumsumexp")),
     row("cummax", "x, axis=-1, dtype=None", _extreme_scan("cummax")),
