@@ -82,6 +82,8 @@ class Table:
     rows: tuple[Row, ...]
     aliases: Mapping[str, tuple[str, ...]]
     """Other names that a framework takes for an argument, such as ``axis`` for ``dim``."""
+    has_names: bool = False
+    """Whether operators take a name as one more argument, which means nothing."""
     _by_name: dict[str, Row] = field(default_factory=dict)
     _signatures: dict[str, Signature] = field(default_factory=dict)
 
@@ -118,6 +120,8 @@ class Table:
             raise NotLoweredError("no rule")
         entry = self._by_name[name]
         signature = self._signature(entry)
+        if self.has_names and _ends_with_name(positional, signature):
+            positional = positional[:-1]
         try:
             bound = signature.bind(*positional, **self._renamed(keywords, signature))
         except TypeError as error:
@@ -143,6 +147,8 @@ class Table:
             entry = self._by_name[name]
             signature = self._signature(entry)
             renamed = self._renamed(keywords, signature)
+            if self.has_names and _ends_with_name(positional, signature):
+                positional = positional[:-1]
             bound = signature.bind(*positional, **renamed)
         except (KeyError, TypeError):
             return [*((None, value) for value in positional), *keywords.items()]
@@ -180,6 +186,14 @@ def _is_default(value: object, default: object) -> bool:
         return all(_is_default(part, default) for part in value)
     is_bool = isinstance(value, bool) or isinstance(default, bool)
     return value == default and (not is_bool or type(value) is type(default))
+
+
+def _ends_with_name(positional: Sequence[Any], signature: Signature) -> bool:
+    """Return whether there is one argument more than the signature has, and it can be a name."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if Parameter.VAR_POSITIONAL in kinds or len(positional) != len(signature.parameters) + 1:
+        return False
+    return positional[-1] is None or isinstance(positional[-1], str)
 
 
 def parse_signature(text: str) -> Signature:

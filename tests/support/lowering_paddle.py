@@ -59,7 +59,12 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "increment_": ("f(1), 2.5", "i(5, 1), 1.0"),
     "add_n": ("[f(3, 4), f(3, 4), f(3, 4)]",),
-    "clip": ("f(3, 4), -0.5, 0.25", "i(9, 5), 2, 5", "f(3), t(-0.5, 'float64'), 0.5"),
+    "clip": (
+        "f(3, 4), -0.5, 0.25",
+        "f(3, 4), -0.5, 0.25",
+        "i(9, 5), 2, 5",
+        "f(3), t(-0.5, 'float64'), 0.5",
+    ),
     "lerp": ("f(3, 4), f(3, 4), u(3, 4)", "f(3), f(3), t(0.3, 'float64')"),
     **dict.fromkeys(
         "equal not_equal less_than less_equal greater_than greater_equal".split(),
@@ -76,7 +81,11 @@ CASES: dict[str, tuple[str, ...]] = {
         ["bitwise_left_shift", "bitwise_right_shift"],
         ("i(9, 4), i(3, 4), True",),
     ),
-    "isclose": ("f(3, 4), f(3, 4), 0.5, 0.5, False",),
+    "isclose": (
+        "f(3, 4), f(3, 4)",
+        "f(3, 4), f(3, 4), rtol=0.5, atol=0.5",
+        "f(3, 4), f(3, 4), 0.5, 0.5, False",
+    ),
     "where": ("b(3, 4), f(3, 4), f(3, 4)", "b(3), i(9, 3), i(9, 3)"),
     "masked_fill": ("f(3, 4), b(3, 4), f()", "f(3, 4), b(4), t(-2.5, 'float64')"),
     "cast": (
@@ -121,9 +130,15 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "mish": ("f(3, 4), 20.0",),
     "hardsigmoid": ("f(3, 4), 0.25, 0.5", "f(3, 4), 1 / 6, 0.5"),
-    "gelu": ("f(3, 4), False", "f(3, 4), True"),
+    "gelu": (
+        "f(3, 4), True, None",
+        "f(3, 4), approximate=True",
+        "input=f(3, 4)",
+        "f(3, 4), False",
+        "f(3, 4), True",
+    ),
     "hardtanh": ("f(3, 4), -0.5, 0.25",),
-    "softplus": ("f(3, 4), 1.0, 20.0", "f(3, 4) * 9, 0.5, 2.0"),
+    "softplus": ("f(3, 4), 2.0", "f(3, 4)", "f(3, 4), 1.0, 20.0", "f(3, 4) * 9, 0.5, 2.0"),
     "softshrink": ("f(3, 4), 0.5",),
     "hardshrink": ("f(3, 4), 0.5",),
     "thresholded_relu": ("f(3, 4), 0.5, -0.25",),
@@ -141,13 +156,18 @@ CASES: dict[str, tuple[str, ...]] = {
     "swiglu": ("f(3, 4), f(3, 4)", "f(3, 8), None"),
     "logit": ("u(3, 4), 0.25", "u(3, 4), 0.0"),
     "sum": (
+        "f(3, 4), 1, 'float64'",
+        "i(9, 3, 4), axis=0, dtype='float64', keepdim=True",
+        "f(3, 4)",
+        "input=f(3, 4), dim=[0]",
+        "f(3, 4), None, None, False, None",
         "f(3, 4), [], None, False",
         "f(3, 4), [1], None, True",
         "i(9, 3, 4), [0], None, False",
         "b(3, 4), [0], paddle.int64, False",
     ),
     **dict.fromkeys("mean max min".split(), REDUCED),
-    "mean_all": ("f(3, 4)", "f()"),
+    "mean_all": ("f(3)", "f(3, 4)", "f()"),
     "prod": ("f(3, 4), [], False, True", "f(3, 4), [1], True, False"),
     **dict.fromkeys(["all", "any"], ("b(3, 4)", "b(3, 4), [1]", "b(2, 3, 4), [0, 2], True")),
     **dict.fromkeys(
@@ -168,6 +188,9 @@ CASES: dict[str, tuple[str, ...]] = {
     "logcumsumexp": ("f(3, 4), 1, False, False, False",),
     **dict.fromkeys(["cummax", "cummin"], ("f(3, 4), 1, paddle.int64",)),
     "logsumexp": (
+        "f(3, 4), 1, True",
+        "f(3, 4)",
+        "f(3, 4), axis=[0], keepdim=True",
         "f(3, 4), [1], False, False",
         "f(3, 4), [], False, True",
         "f(3, 4), [0], True, False",
@@ -245,7 +268,14 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "meshgrid": ("[f(3), f(4)]", "[f(2), f(3), f(4)]"),
     "flip": ("f(3, 4), [1]", "f(3, 4), [0, -1]"),
-    "roll": ("f(3, 4), [1], [0]", "f(3, 4), [1, -2], [0, 1]", "f(3, 4), [5], []"),
+    "roll": (
+        "f(3, 4), 1, 0",
+        "f(3, 4), 5",
+        "f(3, 4), shifts=[1, 2], axis=[0, 1]",
+        "f(3, 4), [1], [0]",
+        "f(3, 4), [1, -2], [0, 1]",
+        "f(3, 4), [5], []",
+    ),
     **dict.fromkeys(["tril", "triu"], ("f(3, 4), 0", "f(2, 4, 3), -1", "f(3, 4), 1")),
     "pad": ("f(3, 4), [1, 2, 0, 3], 0.5",),
     "pad3d": (
@@ -632,6 +662,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(6, 2, 5), t([[1, 2], [3, 3]], 'int32'), t([6, 5]), t([2, 2]), 0, False",
         "f(7, 3, 4), t([[1, 2, 0], [0, 0, 0], [2, 1, 1]], 'int32'), t([7, 4, 6]), t([2, 1, 3]), 3, False",
     ),
+    **dict.fromkeys(
+        ["legacy.relu", "legacy.relu6", "legacy.sigmoid", "legacy.tanh", "legacy.swish"],
+        ("f(3, 4)", "f(3, 4), 'use_cudnn', False"),
+    ),
+    "legacy.gelu": ("f(3, 4)", "f(3, 4), 'approximate', True"),
+    "legacy.softmax": ("f(3, 4)", "f(3, 4, 2), 'axis', 1"),
+    "legacy.elementwise_add": ("f(3, 4), f(4)", "f(2, 3, 4), f(3), 'axis', 1"),
 }
 
 GRADED = {"batch_norm": (0,), "norm": (0,), "cross_entropy_with_softmax": (1,)}

@@ -1,9 +1,11 @@
 """The operators of Paddle.
 
 Short forms of names: ``add`` is ``paddle._C_ops.add``, and ``.__getitem__`` is
-``paddle.Tensor.__getitem__``. Arguments stand in the order of Paddle's C++ interface, in which
-its own functions call them. Results that Paddle needs for gradients only are no outputs, unless
-the operator returns them.
+``paddle.Tensor.__getitem__``, ``legacy.relu`` is ``paddle._legacy_C_ops.relu``. Arguments stand in
+the order of Paddle's C++ interface, in which its own functions call them. Some functions, such as
+``paddle.sum``, hand the user's arguments on as they are: axes may be one number or None, dtypes
+strings, and the last argument the ``name`` that Paddle ignores. Results that Paddle needs for
+gradients only are no outputs, unless the operator returns them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from . import (
     elementwise,
     indexing,
     layers,
+    legacy,
     linear,
     losses,
     networks,
@@ -27,13 +30,19 @@ __all__ = ["PADDLE"]
 
 PADDLE = Table(
     framework="paddle",
-    prefixes={"": "paddle._C_ops.", ".": "paddle.Tensor."},
+    prefixes={
+        "": "paddle._C_ops.",
+        ".": "paddle.Tensor.",
+        "legacy.": "paddle._legacy_C_ops.",
+    },
+    has_names=True,
     rows=tuple(
         entry
         for room in (
             elementwise,
             networks,
             layers,
+            legacy,
             linear,
             sampling,
             recurrence,

@@ -24,8 +24,10 @@ def _axes(b: Builder, a: Arguments) -> tuple[int, ...]:
 
 def kind_of(dtype: Any, otherwise: Kind) -> Kind:
     """Return the kind of a dtype that may be undefined."""
-    undefined = not isinstance(dtype, Dtype) or dtype.name.lower() == "undefined"
-    return otherwise if undefined else Kind.of_dtype(dtype.name)
+    name = dtype.name if isinstance(dtype, Dtype) else dtype
+    if name is None or not isinstance(name, str) or name.lower() == "undefined":
+        return otherwise
+    return Kind.of_dtype(name.lower())
 
 
 def _sum(b: Builder, a: Arguments) -> Term:
@@ -107,7 +109,7 @@ def _extreme_scan(name: str) -> Rule:
 
 
 def _logsumexp(b: Builder, a: Arguments) -> Term:
-    axes = tuple(range(a.x.ndim)) if a.reduce_all else _axes(b, a)
+    axes = tuple(range(a.x.ndim)) if a.reduce_all is True else _axes(b, a)
     return b("logsumexp", a.x, axes=axes, keepdims=bool(a.keepdim))
 
 

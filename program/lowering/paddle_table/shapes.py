@@ -119,11 +119,11 @@ def _meshgrid(b: Builder, a: Arguments) -> Result:
 
 def _roll(b: Builder, a: Arguments) -> Term:
     shifts = s.integers(b, a.shifts)
-    if not a.axis:
+    if a.axis is None or a.axis == ():
         flat = b("roll", s.reshape(b, a.x, (-1,)), axis=0, shift=shifts[0])
         return s.reshape(b, flat, a.x.shape)
     x: Term = a.x
-    for shift, axis in zip(shifts, a.axis, strict=True):
+    for shift, axis in zip(shifts, s.integers(b, a.axis), strict=True):
         x = b("roll", x, axis=s.axis_of(b, axis, x.ndim), shift=shift)
     return x
 
