@@ -152,7 +152,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 4, 5), p(3), 'NCHW', 'channel'",
         "f(2, 4, 5, 3), p(3), 'NHWC', 'channel'",
     ),
-    **dict.fromkeys(["softmax", "log_softmax"], ("f(3, 4), -1", "f(3, 4, 2), 1", "f(), -1")),
+    "softmax": (
+        "f(3, 4), -1",
+        "f(3, 4, 2), 1",
+        "f(), -1",
+        "t([[0.0, 99.0, float('-inf')]], 'float64'), -1",
+    ),
+    "log_softmax": ("f(3, 4), -1", "f(3, 4, 2), 1", "f(), -1"),
     "swiglu": ("f(3, 4), f(3, 4)", "f(3, 8), None"),
     "logit": ("u(3, 4), 0.25", "u(3, 4), 0.0"),
     "sum": (
@@ -337,6 +343,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 4), t([[0, 1, 1, 0]], 'float64').expand([3, 4]), None, True, 1",
     ),
     "batch_norm": (
+        "f(1, 3, 1, 1), f(3), p(3), f(3), f(3), False, 0.9, 2.0**-10, 'NCHW', False, False",
+        "f(4, 3, 5), f(3), p(3), f(3), f(3), False, 0.9, 2.0**-10, 'NCHW', False, False",
         "f(4, 3, 5), f(3), p(3), f(3), f(3), True, 0.75, 2.0**-10, 'NCHW', False, False",
         "f(4, 3, 5, 2), f(3), p(3), f(3), f(3), False, 0.75, 2.0**-10, 'NCHW', False, False",
         "f(4, 5, 2, 3), f(3), p(3), f(3), f(3), False, 0.75, 2.0**-10, 'NHWC', False, False",

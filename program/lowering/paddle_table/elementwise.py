@@ -128,6 +128,15 @@ def _hardshrink(b: Builder, a: Arguments) -> Term:
     return b("where", b("abs", a.x) <= a.threshold, 0.0, a.x)
 
 
+def _softmax(b: Builder, a: Arguments) -> Term:
+    """Compute shares; Paddle's kernels for CPUs count no exponent as less than -64."""
+    if not a.x.ndim:
+        return b("exp", a.x * 0.0)
+    axis = s.axis_of(b, a.axis, a.x.ndim)
+    rest = a.x - b("amax", a.x, axes=(axis,), keepdims=True)
+    return b("softmax", b("maximum", rest, _LEAST_EXPONENT), axis=axis)
+
+
 def _soft(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         if not a.x.ndim:
@@ -274,6 +283,7 @@ def _in_place(names: str) -> str:
     return " ".join(f"{name} {name}_" for name in names.split())
 
 
+_LEAST_EXPONENT = -64.0
 _SINGLE = 1e-7
 """Of operators whose settings are float32, whatever the tensors are."""
 _FUNCTIONS = (
@@ -394,7 +404,7 @@ ROWS: tuple[Row, ...] = (
     row("stanh", "x, scale_a=0.67, scale_b=1.7159",
         lambda b, a: b("tanh", a.x * a.scale_a) * a.scale_b),
     row("prelu", "x, alpha, data_format='NCHW', mode='all'", _prelu),
-    row(_in_place("softmax"), "x, axis=-1", _soft("softmax")),
+    row(_in_place("softmax"), "x, axis=-1", _softmax),
     row("log_softmax", "x, axis=-1", _soft("log_softmax")),
     row("swiglu", "x, y=None", _swiglu),
     row(_in_place("logit"), "x, eps=1e-6", _logit),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.matrices import matmul
@@ -67,10 +69,12 @@ def _batch_norm(b: Builder, a: Arguments) -> Result:
     if (a.is_test and not a.trainable_statistics) or a.use_global_stats:
         result = norms.batch_norm(b, x, (a.mean, a.variance), affine, a.epsilon)
         rest: list[Term | None] = [a.mean, a.variance]
+    elif x.spec.count == x.shape[1]:
+        result, rest = x, [a.mean, a.variance]  # Paddle hands single elements on
     else:
         result = norms.batch_norm(b, x, None, affine, a.epsilon)
         mean, variance = norms.channel_moments(b, x)
-        share = float(a.momentum)
+        share = float(np.float32(a.momentum))  # a float32 whatever the tensors are
         rest = [
             a.mean * share + mean * (1 - share),
             a.variance * share + variance * (1 - share),
