@@ -93,12 +93,12 @@ def test_differences_of_executions_are_paddles_derivatives(name: str, text: str)
         [generator.standard_normal(tuple(part.shape)) for part in parts_of(tensor)]
         for _, tensor in outputs
     ]
-    total = sum(
+    total: Any = sum(
         (part * paddle.to_tensor(weight)).sum()
         for (_, tensor), each in zip(outputs, weights, strict=True)
         for part, weight in zip(parts_of(tensor), each, strict=True)
     )
-    gradients = paddle.grad(total, twins, allow_unused=True)
+    gradients: list[Any] = paddle.grad(total, twins, allow_unused=True)
     expected = sum(
         float((gradient.numpy() * direction).sum())
         for gradient, direction in zip(gradients, directions, strict=True)
