@@ -84,4 +84,8 @@ class Rounding:
         generator = np.random.default_rng((self._seed, node.outputs[0], place % 64))
         signs = generator.integers(0, 2, array.shape, dtype=np.int8)
         changed: Array = array * (1 + unit * (2 * signs - 1))
-        return changed
+        # Whole numbers that the dtype holds were counted or cast, and are as they should be: half
+        # a unit less of one that becomes an index would be another index.
+        with np.errstate(invalid="ignore"):
+            is_whole = (array == np.rint(array)) & (np.abs(array) <= 0.5 / unit)
+        return np.where(is_whole, array, changed)

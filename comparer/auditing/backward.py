@@ -50,14 +50,22 @@ class Readers:
         self._with_gradient = {
             lowered.terms[value.id]: value.id
             for value in known.program.values
-            if value.id in lowered.terms and recorded.has_gradient(value.id)
+            if value.id in lowered.terms
+            and recorded.has_gradient(value.id)
+            and recorded.has_elements(value.id)
+        }
+        self._got_gradient = {
+            lowered.terms[value.id]
+            for value in known.program.values
+            if value.id in lowered.terms and recorded.got_gradient(value.id)
         }
 
     def of(self, value: int) -> list[int] | None:
         """Return the nearest values with gradients on all ways from a value.
 
         Returns:
-            None where a way leads into an opaque operator, so that not all are known.
+            None where a way leads into an opaque operator, or ends where a backward pass began
+            with a gradient that was not recorded, so that not all are known.
         """
         lowered = self._known.lowered
         own = lowered.terms[value]
@@ -67,9 +75,10 @@ class Readers:
             if term != own and term in self._with_gradient:
                 found.append(self._with_gradient[term])
                 continue
-            if term in self._opaque:
+            readers = self._nodes.get(term, ())
+            if term in self._opaque or (not readers and term in self._got_gradient - {own}):
                 return None
-            for at in self._nodes.get(term, ()):
+            for at in readers:
                 fresh = [one for one in lowered.nodes[at].outputs if one not in seen]
                 seen.update(fresh)
                 rest.extend(fresh)
@@ -161,17 +170,18 @@ def _terms(
     """
     rms = float(np.sqrt(np.mean(point**2))) if point.size else 0.0
     step = STEP * (rms or 1.0)
-    above, here, below = (
-        known.differences(reached, {value: point + factor * step * direction})
-        for factor in (1, 0, -1)
-    )
     found, kinks = [], 0.0
     for one in reached:
         gradient = known.recorded.gradient(one)
         if gradient is None:
             continue
         wide = gradient.astype(np.float64)
-        rise, fall = (above[one] - here[one]) / step, (here[one] - below[one]) / step
+        # By itself: the others hold what was recorded, so that no way through them counts twice.
+        above, here, below = (
+            known.changed(one, value, point + factor * step * direction, reached)
+            for factor in (1, 0, -1)
+        )
+        rise, fall = (above - here) / step, (here - below) / step
         found.append((wide * (rise + fall) / 2).reshape(-1))
         gap = np.abs(rise - fall)
         is_kink = gap > _KINK * (np.abs(rise) + np.abs(fall))

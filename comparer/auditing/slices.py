@@ -11,7 +11,7 @@ from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF, Rounding, execute
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from padiff.dumpfile import Index
     from padiff.program import Lowered, Node, Operator, RecordedProgram, Value
@@ -34,6 +34,7 @@ class KnownProgram:
         self.recorded, self.lowered, self.index = recorded, lowered, index
         self.program = recorded.program
         self._wide: dict[int, Array] = {}
+        self._last_behind: tuple[int, set[int]] = (-1, set())
 
     @cached_property
     def known(self) -> dict[int, int]:
@@ -96,20 +97,29 @@ class KnownProgram:
         rounding = None if seed is None else Rounding(self.units, seed=seed)
         return execute(self.lowered, leaves, [value], rounding=rounding)[value]
 
-    def differences(
-        self, wanted: Collection[int], changed: Mapping[int, Array]
-    ) -> dict[int, Array]:
-        """Execute a slice with some values replaced by others.
+    def changed(self, wanted: int, value: int, elements: Array, held: Collection[int]) -> Array:
+        """Execute what makes a value from another one that is changed.
 
         Args:
-            wanted: Ids of the values to compute.
-            changed: The elements of values in place of the recorded ones, by id.
+            wanted: Id of the value to compute.
+            value: Id of the value that is changed.
+            elements: What it holds instead.
+            held: Ids of values that stay as recorded although they are computed from it.
         """
-        terms = {self.lowered.terms[one] for one in (*wanted, *changed)}
-        leaves = {
-            value: self.elements(value) for term, value in self.known.items() if term not in terms
-        }
-        return execute(self.lowered, {**leaves, **changed}, wanted)
+        terms = self.lowered.terms
+        moved = self._behind(terms[value]) - {terms[one] for one in held if one != wanted}
+        leaves = {one: self.elements(one) for term, one in self.known.items() if term not in moved}
+        return execute(self.lowered, {**leaves, value: elements}, [wanted])[wanted]
+
+    def _behind(self, term: int) -> set[int]:
+        """Return a term and all that are computed from it."""
+        if self._last_behind[0] != term:
+            found = {term}
+            for node in self.lowered.nodes:
+                if not found.isdisjoint(node.operands):
+                    found.update(node.outputs)
+            self._last_behind = term, found
+        return self._last_behind[1]
 
     def owner(self, operator: Operator | None) -> tuple[str, str]:
         """Return path and class of the module in whose call an operator ran."""
@@ -125,7 +135,9 @@ class KnownProgram:
     def _unit(self, operator: Operator) -> float:
         made = [self.program.values[one].dtype for one in operator.outputs]
         units = [UNIT_ROUNDOFF[dtype] for dtype in made if dtype in UNIT_ROUNDOFF]
-        return max(units, default=0.0)
+        unit = max(units, default=0.0)
+        # What judges float64 rounds as much itself.
+        return 2 * unit if unit == UNIT_ROUNDOFF["float64"] else unit
 
     @cached_property
     def holes(self) -> int:

@@ -51,7 +51,7 @@ _DRAWING = frozenset({
 @cache
 def _name(function: Callable[..., Any]) -> str:
     """Return the public name of a function, ``""`` for one that makes no value."""
-    name = resolve_name(function) or ""
+    name = (resolve_name(function) or "").replace("torch.functional.", "torch.")
     short = getattr(function, "__name__", "")
     if name.endswith(".__get__"):
         owner = name.removesuffix(".__get__")

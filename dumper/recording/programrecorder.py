@@ -160,7 +160,8 @@ class ProgramRecorder:
             return result
         with self._guarded(name):
             mode = self._operators.mode()
-            if drawn is not None and drawn != self._adapter.random_state():
+            own = kwargs.get("generator") is not None  # whose state nobody looks at
+            if drawn is not None and (own or drawn != self._adapter.random_state()):
                 mode |= Mode.RANDOM
             self._add(name, taken, result, mode, self._sources.of_caller(frame))
         return result
@@ -202,8 +203,17 @@ class ProgramRecorder:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
         known = {id(one) for one in made}
-        results = [*made, *(one for one in changed if id(one) not in known)]
-        outputs = [self._output(name, one, taken, mode) for one in results]
+        results = [
+            *made,
+            *(one for one in changed if id(one) not in known and not self._follows(one, changed)),
+        ]
+        written = {id(one) for one in changed}
+        outputs = [
+            self._output(
+                one, taken, mode, view=None if id(one) in written else taken.view_of(name, one)
+            )
+            for one in results
+        ]
         self._builder.add_operator(
             name,
             taken.arguments,
@@ -212,10 +222,17 @@ class ProgramRecorder:
             mode=mode | (Mode.IN_PLACE if changed else 0),
             site=site,
         )
-        for tensor in changed:
+        for tensor in (one for one in results if id(one) in written):
             self._written[self._operators.memory(tensor)] = self._live[id(tensor)].value
 
-    def _output(self, name: str, tensor: Tensor, taken: _Taken, mode: int) -> int:
+    def _follows(self, tensor: Tensor, changed: list[Tensor]) -> bool:
+        """Return whether a tensor is a view of a changed one: it is taken again when needed."""
+        entry = self._live.get(id(tensor))
+        view = None if entry is None else entry.view
+        source = None if view is None else view.source()
+        return source is not None and any(one is source for one in changed)
+
+    def _output(self, tensor: Tensor, taken: _Taken, mode: int, *, view: _View | None) -> int:
         """Return the value that an operator made, or handed through."""
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
@@ -230,7 +247,7 @@ class ProgramRecorder:
             content=stored,
             kind=LeafKind.RANDOM if is_random else None,
         )
-        self._keep(tensor, value, stamp, stored, taken.view_of(name, tensor))
+        self._keep(tensor, value, stamp, stored, view)
         self._watch_gradient(value, tensor)
         return value
 

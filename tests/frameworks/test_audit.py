@@ -188,6 +188,53 @@ def test_kinks_are_not_blamed(tmp_path: Path) -> None:
     assert found.unsound == ()
 
 
+class _Block(nn.Module):
+    """A residual block: its result is read through its layer and beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.layer(x))
+
+
+def test_readers_that_read_each_other_are_not_counted_twice(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(_Block(), _Block(), nn.Linear(16, 4))
+    found = audited(model, tmp_path, {"input": torch.randn(5, 16)})
+
+    assert found.count(Check.GRADIENT, Soundness.SOUND) > 4
+    assert found.unsound == ()
+
+
+class _Given(nn.Module):
+    """Gives what lies in the middle beside its result: it is recorded, and read by others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.two, self.pool = nn.Linear(16, 16), nn.Linear(16, 8), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:  # noqa: ANN401
+        middle = torch.cat((x[:0], self.one(x).tanh()))
+        hidden = middle.sin()
+        return self.two(hidden), {"hidden": hidden, "middle": middle, "pooled": self.pool(hidden)}
+
+
+def test_what_a_model_gives_beside_its_result_is_not_blamed(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = _Given(), torch.randn(5, 16)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        result, others = model(x)
+        (result.sum() + (others["hidden"] * 3).sum() + others["pooled"].square().sum()).backward()
+
+    found = padiff.audit(recorder.path)["step 0"]
+
+    assert found.count(Check.GRADIENT, Soundness.SOUND) > 2
+    assert found.unsound == ()
+
+
 def test_unseen_computation_is_a_hole_and_not_blamed(tmp_path: Path) -> None:
     def between(x: torch.Tensor) -> torch.Tensor:
         with torch._C.DisableTorchFunction():

@@ -219,6 +219,41 @@ def test_setting_items_is_an_operator(tmp_path: Path) -> None:
     assert found.inputs(found.position("exp")) == found.outputs(written)
 
 
+def test_a_tensor_that_its_own_view_is_written_into_is_no_view_of_it(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[0] = y[1]  # a change of y by a view of y
+        first = y[0]
+        y.mul_(2)
+        return first + y[1]
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.names.count("__setitem__") == 1
+    assert found.inputs(found.position("mul_")) == found.outputs(found.position("__setitem__"))
+
+
+def test_functions_have_their_public_names(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        first, second = torch.split(x, 1)
+        return torch.einsum("ij,ij->i", first, second)
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    strings = found.program.strings
+    names = {strings[one] for one in found.program.operator_name}
+    assert {"torch.split", "torch.einsum"} <= names
+
+
+def test_outcomes_of_a_generator_of_ones_own_are_random(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn(3, generator=torch.Generator().manual_seed(1))
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
+    assert found.leaves(LeafKind.RANDOM) == found.outputs(found.position("randn"))
+
+
 def test_random_outcomes_are_leaves_with_elements(tmp_path: Path) -> None:
     model = _Wrapped(lambda self, x: self.drop(x) + torch.rand(3), drop=nn.Dropout(0.5))
 

@@ -8,8 +8,9 @@ from typing import Any
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
-from padiff.program.lowering.composites.shaping import as_float, as_kind, expand
-from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.lowering.composites.indexing import masked_count
+from padiff.program.lowering.composites.shaping import as_float, as_kind, expand, unbind
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
 __all__ = ["ROWS"]
@@ -70,9 +71,9 @@ def _logical(name: str) -> Rule:
     return rule
 
 
-def _where(b: Builder, a: Arguments) -> Term:
+def _where(b: Builder, a: Arguments) -> Result:
     if a.input is None:
-        raise NotLoweredError("where with a condition alone: its result's size depends on data")
+        return unbind(b, b("nonzero", a.condition, count=masked_count(b, a.condition)), 1)
     return b("where", as_kind(b, a.condition, Kind.BOOL), a.input, a.other)
 
 

@@ -214,7 +214,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
     row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
-    row("einsum functional.einsum", "equation, *operands", _einsum),
+    row("einsum", "equation, *operands", _einsum),
     row("tensordot", "a, b, dims=2", _tensordot),
     row("kron .kron", "input, other", lambda b, a: mat.kronecker(b, a.input, a.other)),
     row("cross .cross linalg.cross", "input, other, dim=None", _cross),

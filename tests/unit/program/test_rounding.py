@@ -1,0 +1,33 @@
+"""Random errors stand for what a dtype rounds, and leave alone what it does not round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from padiff.program import UNIT_ROUNDOFF, Node, Rounding
+
+NODE = Node(primitive="mul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
+UNIT = UNIT_ROUNDOFF["bfloat16"]
+
+
+def disturbed(array: np.ndarray) -> np.ndarray:
+    (found,) = Rounding({0: UNIT}, seed=1).disturb_results(NODE, [array])
+    return found
+
+
+def test_numbers_are_moved_by_the_unit_roundoff() -> None:
+    array = np.linspace(0.1, 0.9, 64)
+
+    assert np.allclose(np.abs(disturbed(array) / array - 1), UNIT, rtol=1e-6)
+
+
+def test_whole_numbers_that_the_dtype_holds_stay() -> None:
+    array = np.array([0.0, -3.0, 128.0, np.inf, -np.inf, np.nan])
+
+    assert np.array_equal(disturbed(array), array, equal_nan=True)
+
+
+def test_whole_numbers_beyond_its_digits_are_moved() -> None:
+    array = np.array([513.0, -1025.0])
+
+    assert (disturbed(array) != array).all()
