@@ -48,9 +48,10 @@ from .paddle_layers import (
     unlisted,
     walk,
 )
+from .paddle_operators import PaddleOperators
 from .paddle_random import GeneratorProbe
 from .paddle_tensors import (
-    BITS,
+    FLOATING,
     device_name,
     dtype_name,
     elements,
@@ -84,7 +85,7 @@ class PaddleAdapter:
 
     name = "paddle"
     trainer: Trainer = PaddleTrainer()
-    operators: Operators | None = None
+    operators: Operators | None = PaddleOperators()
     watch: Watch = PaddleWatch()
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class PaddleAdapter:
 
     def is_floating(self, tensor: Tensor) -> bool:
         """Tell whether its dtype is real or complex floating point."""
-        return bool(tensor.is_floating_point() or tensor.is_complex() or tensor.dtype in BITS)
+        return tensor.dtype in FLOATING
 
     # -- reading a model
 
@@ -182,11 +183,13 @@ class PaddleAdapter:
         Leaves have none: ``set_value``, optimizers and BatchNorm kernels write into them without
         raising the in-place version.
         """
-        if tensor.is_leaf or not tensor.is_dense() or not tensor.size:
+        if tensor.is_leaf or not tensor.is_dense():
+            return None
+        shape = tuple(tensor.shape)
+        if 0 in shape:
             return None
         place, strides = tensor.data_ptr(), tuple(tensor.strides)
-        shape = tuple(tensor.shape)
-        return place, shape, strides, str(tensor.dtype), tensor.inplace_version
+        return place, shape, strides, tensor.dtype, tensor.inplace_version
 
     def identity(self, tensor: Tensor) -> Hashable:
         """Give a key that is equal for the same tensor object."""

@@ -59,9 +59,9 @@ class _Hook:
         if tensor.is_leaf:
             of_leaf[self._identity].append(self)
 
-    def arrived(self, gradient: Tensor) -> None:
-        """Call back, unless the hook is off."""
-        if self._callback is not None:
+    def arrived(self, gradient: Tensor | None) -> None:
+        """Call back, unless the hook is off or none came, as to BatchNorm's statistics."""
+        if self._callback is not None and gradient is not None:
             self._callback(gradient)
 
     def remove(self) -> None:

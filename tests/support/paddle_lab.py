@@ -66,7 +66,8 @@ class PaddleLab:
     def gradients(
         self, made: paddle.Tensor, of: list[paddle.Tensor], *, create_graph: bool = False
     ) -> Sequence[paddle.Tensor]:
-        return paddle.grad(made, of, create_graph=create_graph)
+        found: list[paddle.Tensor] = paddle.grad(made, of, create_graph=create_graph)
+        return found
 
     def mean(self, tensor: Thing) -> Thing:
         return tensor.mean()

@@ -1,0 +1,256 @@
+"""Watches every call of Paddle's operators: their bindings are replaced for as long as it lasts.
+
+Paddle has no mode that sees calls, as torch has. All that its Python code computes goes through the
+builtins of ``paddle._C_ops`` and ``paddle._legacy_C_ops`` and through methods of its tensors.
+``from paddle._C_ops import matmul`` binds a builtin elsewhere, so that every module is searched.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import paddle
+from paddle import _C_ops, _legacy_C_ops
+from paddle.base import core, framework
+
+from padiff.dumpfile import Argument, Dtype, Mode, Opaque
+
+from .paddle_tensors import dtype_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from padiff.dumper.operators import RunOperator
+
+__all__ = ["PaddleOperators"]
+
+_METHODS: Final = (
+    "__abs__", "__add__", "__and__", "__bool__", "__complex__", "__deepcopy__", "__div__",
+    "__eq__", "__float__", "__floordiv__", "__ge__", "__getitem__", "__gt__", "__index__",
+    "__int__", "__invert__", "__le__", "__lshift__", "__lt__", "__matmul__", "__mod__", "__mul__",
+    "__ne__", "__neg__", "__nonzero__", "__or__", "__pow__", "__radd__", "__rand__", "__rdiv__",
+    "__rfloordiv__", "__rlshift__", "__rmatmul__", "__rmod__", "__rmul__", "__ror__", "__rpow__",
+    "__rrshift__", "__rshift__", "__rsub__", "__rtruediv__", "__rxor__", "__setitem__", "__sub__",
+    "__truediv__", "__xor__", "_copy_to", "_getitem_from_offset", "_inplace_assign",
+    "_share_buffer_to", "_slice", "clone", "contiguous", "copy_", "detach", "detach_", "item",
+    "numpy", "set_value", "tolist",
+)  # fmt: skip
+"""Tensor methods that compute outside of ``paddle._C_ops`` or read numbers."""
+_CREATORS: Final = ("to_tensor",)
+"""Functions of ``paddle`` that make tensors outside of ``paddle._C_ops``."""
+_DRAWING: Final = frozenset({
+    "bernoulli", "binomial", "class_center_sample", "cudnn_lstm", "dirichlet", "dropout",
+    "dropout_nd", "exponential", "flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded",
+    "flash_attn_v3", "flashmask_attention", "fractional_max_pool2d", "fractional_max_pool3d",
+    "fused_attention", "fused_bias_dropout_residual_layer_norm", "fused_dropout_add",
+    "fused_feedforward", "gaussian", "gaussian_inplace", "graph_khop_sampler",
+    "graph_sample_neighbors", "gumbel_softmax", "memory_efficient_attention", "multinomial", "nce",
+    "poisson", "randint", "random", "random_routing", "randperm", "rnn", "rrelu", "seed",
+    "self_dp_attention", "shuffle_batch", "standard_gamma", "top_p_sampling",
+    "truncated_gaussian_random", "uniform", "uniform_inplace", "uniform_random",
+    "uniform_random_batch_size_like", "weighted_sample_neighbors",
+})  # fmt: skip
+"""Operators that may draw; whether one did is seen by the generator's state."""
+
+
+class _Thread(threading.local):
+    """Who hears of the operators of a thread."""
+
+    def __init__(self) -> None:
+        self.runs: list[RunOperator] = []
+        self.is_busy = False
+        """Whether an operator runs: what it calls to do its work does not count."""
+
+
+_thread = _Thread()
+
+
+def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that hands its calls over while an operator is listened for."""
+
+    @wraps(function)
+    def operator(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        thread = _thread
+        if thread.is_busy or not thread.runs:
+            return function(*args, **kwargs)
+        thread.is_busy = True
+        try:
+            return thread.runs[-1](name, function, args, kwargs)
+        finally:
+            thread.is_busy = False
+
+    return operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """What a module binds of the operators."""
+
+    module: weakref.ref[ModuleType]
+    size: int
+    """How many names it had; with another number it is searched again."""
+    originals: dict[str, Any]
+
+
+class _Bindings:
+    """The places where Paddle's operators are bound, and what replaces them.
+
+    To search all modules takes 10 to 20 ms, so that what was found is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._replacements: dict[int, Callable[..., Any]] = {}
+        self._originals: dict[int, Any] = {}
+        self._methods: dict[str, tuple[Any, Any]] = {}
+        """Method of ``paddle.Tensor`` and its replacement, by name."""
+        self._known: dict[int, _Bound] = {}
+        self._references = 0
+        """How often replacements are referred to while none is installed."""
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def install(self) -> None:
+        """Replace all bindings, unless they are replaced already."""
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            if not self._replacements:
+                self._prepare()
+                self._references = self._count()
+            for module in _modules():
+                self._replace(module)
+            for name, (_, watched) in self._methods.items():
+                setattr(paddle.Tensor, name, watched)
+
+    def remove(self) -> None:
+        """Put all bindings back that nobody needs replaced any more."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            for bound in self._known.values():
+                module = bound.module()
+                if module is not None and bound.originals:
+                    self._put_back(module, list(bound.originals))
+            for name, (method, _) in self._methods.items():
+                setattr(paddle.Tensor, name, method)
+            if self._count() != self._references:
+                # Something was bound to a replacement meanwhile, by an import for instance.
+                for module in _modules():
+                    self._put_back(module, list(vars(module)))
+
+    def _prepare(self) -> None:
+        """Make what replaces each operator, once."""
+        named = {f"paddle.{name}": getattr(paddle, name) for name in _CREATORS}
+        modules = {"paddle._legacy_C_ops": _legacy_C_ops, "paddle._C_ops": _C_ops}
+        for path, module in modules.items():
+            for name, function in vars(module).items():
+                if isinstance(function, BuiltinFunctionType) and not name.startswith("__"):
+                    named[f"{path}.{name}"] = function
+        for name, function in named.items():
+            watched = _watched(name, function)
+            self._replacements[id(function)] = watched
+            self._originals[id(watched)] = function
+        for name in _METHODS:
+            method = paddle.Tensor.__dict__.get(name)
+            if method is not None:
+                self._methods[name] = method, _watched(f"paddle.Tensor.{name}", method)
+
+    def _count(self) -> int:
+        return sum(map(sys.getrefcount, self._replacements.values()))
+
+    def _replace(self, module: ModuleType) -> None:
+        """Bind replacements to all names of a module that are bound to operators."""
+        names = vars(module)
+        bound = self._known.get(id(module))
+        if bound is None or bound.size != len(names) or bound.module() is not module:
+            known = self._replacements
+            found = {name: thing for name, thing in tuple(names.items()) if id(thing) in known}
+            bound = _Bound(module=weakref.ref(module), size=len(names), originals=found)
+            self._known[id(module)] = bound
+        for name, original in bound.originals.items():
+            if names.get(name) is original:
+                names[name] = self._replacements[id(original)]
+
+    def _put_back(self, module: ModuleType, among: list[str]) -> None:
+        """Bind operators to those names of a module that are bound to replacements."""
+        names = vars(module)
+        for name in among:
+            original = self._originals.get(id(names.get(name)))
+            if original is not None:
+                names[name] = original
+
+
+def _modules() -> Iterator[ModuleType]:
+    modules: tuple[Any, ...] = tuple(sys.modules.values())  # whatever people put there
+    return (module for module in modules if isinstance(module, ModuleType))
+
+
+class PaddleOperators:
+    """The operators of ``paddle``."""
+
+    def __init__(self) -> None:
+        """Replace nothing yet."""
+        self._bindings = _Bindings()
+
+    @contextmanager
+    def watch(self, run: RunOperator) -> Iterator[None]:
+        """Replace the operators; their calls in this thread are handed over."""
+        runs = _thread.runs
+        self._bindings.install()
+        runs.append(run)
+        try:
+            yield
+        finally:
+            runs.remove(run)
+            self._bindings.remove()
+
+    def version(self, tensor: paddle.Tensor) -> Hashable:
+        """Return the in-place counter."""
+        return int(tensor.inplace_version)
+
+    def memory(self, tensor: paddle.Tensor) -> Hashable:
+        """Return the address at which the memory begins that a tensor and its views share."""
+        return int(tensor.data_ptr() - tensor._offset())
+
+    def dtype(self, tensor: paddle.Tensor) -> str:
+        """Return the dtype's name without ``paddle.``."""
+        return dtype_name(tensor)
+
+    def shape(self, tensor: paddle.Tensor) -> tuple[int, ...]:
+        """Return the shape as a plain tuple."""
+        return tuple(tensor.shape)
+
+    def is_recordable(self, tensor: paddle.Tensor) -> bool:
+        """Refuse what has no dense elements of its own."""
+        return bool(tensor.is_dense() and tensor._is_initialized() and not tensor.is_dist())
+
+    def argument(self, thing: object) -> Argument:
+        """Return dtypes as such, and a name for everything else."""
+        if isinstance(thing, paddle.dtype):
+            return Dtype(str(thing).removeprefix("paddle."))
+        if isinstance(thing, core.Place | core.CPUPlace | core.CUDAPlace | core.CUDAPinnedPlace):
+            return Opaque(str(thing))
+        is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
+        kind: Any = thing if is_named else type(thing)
+        return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+
+    def may_draw(self, name: str) -> bool:
+        """Look the last part of the name up, of operators in place and others alike."""
+        return name.rpartition(".")[2].rstrip("_") in _DRAWING
+
+    def mode(self) -> int:
+        """Ask Paddle's tracer for autocast and for its grad mode."""
+        tracer: Any = framework._dygraph_tracer()  # type: ignore[no-untyped-call]
+        mode = 0 if tracer._has_grad else Mode.NO_GRAD
+        if tracer._amp_level != core.AmpLevel.O0:
+            mode |= Mode.FLOAT16 if tracer._amp_dtype == "float16" else Mode.BFLOAT16
+        return int(mode)

@@ -1,0 +1,391 @@
+"""Every operator of a Paddle model's forward pass and loss is in its program."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from contextlib import ExitStack
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import paddle
+import pytest
+from paddle import nn
+from paddle.autograd import PyLayer
+from paddle.distributed.fleet.utils import recompute
+from paddle.nn import functional
+from paddle.vision.models import mobilenet_v2, resnet18
+
+import padiff
+from benchmarks.gpt_paddle import GPT
+from padiff.dumper.adapters.paddle_operators import PaddleOperators
+from padiff.dumpfile import LeafKind, Mode, open_dump
+from tests.support.programs import Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# Paddle says so at each training-mode BatchNorm whose ``track_running_stats`` was never named.
+pytestmark = pytest.mark.filterwarnings("ignore:When training, we now always track")
+
+Thing = Any
+
+
+class _Wrapped(nn.Layer):
+    """A layer around a function."""
+
+    def __init__(self, function: Callable[..., Any], **parts: nn.Layer) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args: Thing) -> Thing:
+        return self.function(self, *args)
+
+
+def _encoder() -> tuple[nn.Layer, Thing]:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0)
+    return nn.TransformerEncoder(layer, 2), paddle.randn([2, 5, 16])
+
+
+def _gpt() -> tuple[nn.Layer, Thing]:
+    model = GPT(layers=2, width=16, heads=2, vocabulary=30)
+    return model, paddle.to_tensor(np.arange(12).reshape(2, 6))
+
+
+def _lstm() -> tuple[nn.Layer, Thing]:
+    return nn.LSTM(6, 8, num_layers=2, direction="bidirect"), paddle.randn([2, 5, 6])
+
+
+def _image(build: Callable[..., nn.Layer]) -> Callable[[], tuple[nn.Layer, Thing]]:
+    return lambda: (build(num_classes=5), paddle.randn([1, 3, 32, 32]))
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Layer, Thing]]] = {
+    "resnet18": _image(resnet18),
+    "mobilenet_v2": _image(mobilenet_v2),
+    "encoder": _encoder,
+    "lstm": _lstm,
+    "gpt": _gpt,
+}
+
+
+def _first(output: Thing) -> paddle.Tensor:
+    first: paddle.Tensor = output[0] if isinstance(output, tuple) else output
+    return first
+
+
+def recorded(
+    model: nn.Layer, *inputs: Thing, folder: Path, backward: bool = True
+) -> tuple[Recorded, Any]:
+    with padiff.record(model, name="model", out=folder) as recorder:
+        result = model(*inputs)
+        if backward:
+            _first(result).mean().backward()
+    return Recorded.read(recorder.path), result
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_others_has_no_hole(name: str, tmp_path: Path) -> None:
+    model, given = MODELS[name]()
+
+    found, _ = recorded(model, given, folder=tmp_path)
+
+    assert len(found.names) >= (2 if name == "lstm" else 30)
+    assert found.leaves(LeafKind.HOLE) == []
+    assert found.leaves(LeafKind.PARAMETER)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_recording_changes_no_bit(name: str, tmp_path: Path) -> None:
+    plain, given = MODELS[name]()
+    watched_model = copy.deepcopy(plain)
+    runs = []
+    for model, is_recorded in ((plain, False), (watched_model, True)):
+        paddle.seed(3)
+        with ExitStack() as exits:
+            if is_recorded:
+                exits.enter_context(padiff.record(model, name="model", out=tmp_path))
+            output = _first(model(given))
+            output.mean().backward()
+        gradients: Thing = [one.grad for one in model.parameters()]
+        runs.append((output, gradients, paddle.rand([4]).numpy()))
+
+    assert runs[0][0].numpy().tobytes() == runs[1][0].numpy().tobytes()
+    assert runs[0][2].tobytes() == runs[1][2].tobytes()
+    for plain_gradient, gradient in zip(runs[0][1], runs[1][1], strict=True):
+        assert (plain_gradient is None) is (gradient is None)
+        assert gradient is None or gradient.numpy().tobytes() == plain_gradient.numpy().tobytes()
+
+
+def test_values_flow_from_operator_to_operator(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: functional.relu(self.one(x)) * 2, one=nn.Linear(3, 4))
+
+    found, _ = recorded(model, paddle.randn([2, 3]), folder=tmp_path)
+
+    strings = found.program.strings
+    assert [strings[one] for one in found.program.operator_name] == [
+        "paddle._C_ops.linear",
+        "paddle._C_ops.relu",
+        "paddle.Tensor.__mul__",
+        "paddle._C_ops.mean",
+    ]
+    assert found.inputs(1) == found.outputs(0)
+    assert found.inputs(2) == found.outputs(1)
+    assert found.inputs(0)[0] in found.leaves(LeafKind.INPUT)
+    assert set(found.inputs(0)[1:]) == set(found.leaves(LeafKind.PARAMETER))
+
+
+def test_operators_name_the_users_line(tmp_path: Path) -> None:
+    model = _Wrapped(lambda _, x: x.tanh())
+
+    found, _ = recorded(model, paddle.randn([2]), folder=tmp_path, backward=False)
+
+    site = int(found.program.operator_site[0])
+    file = found.program.strings[int(found.program.site_file[site])]
+    assert file.endswith("test_program_paddle.py")
+
+
+def test_an_operator_in_place_makes_a_new_value(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        y = x.clone()
+        z = y * 2
+        y.add_(paddle.ones([3]))
+        return y + z
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    changed = found.position("add_")
+    assert found.has_mode(changed, Mode.IN_PLACE)
+    assert found.outputs(changed)[0] not in found.inputs(changed)
+    assert found.inputs(found.position("__add__"))[0] == found.outputs(changed)[0]
+
+
+def test_a_reshape_in_place_makes_a_new_value(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        y = x.clone()
+        y.reshape_([6])
+        return y.exp()
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    changed = found.position("reshape_")
+    assert found.inputs(found.position("exp")) == found.outputs(changed)[:1]
+    assert found.outputs(changed)[0] not in found.inputs(changed)
+
+
+def test_setting_items_is_an_operator(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        y = paddle.zeros([2, 3])
+        y[:, 1:] = x
+        return y.exp()
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 2]), folder=tmp_path, backward=False)
+
+    written = found.position("__setitem__")
+    assert found.has_mode(written, Mode.IN_PLACE)
+    assert found.inputs(found.position("exp")) == found.outputs(written)
+
+
+def test_random_outcomes_are_leaves_with_elements(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.drop(x) + paddle.rand([3]), drop=nn.Dropout(0.5))
+
+    found, _ = recorded(model, paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    drawn = found.leaves(LeafKind.RANDOM)
+    assert set(drawn) == {
+        *found.outputs(found.position("dropout")),
+        *found.outputs(found.position("uniform")),
+    }
+    assert {str(found.content(one).content) for one in drawn} == {"full"}
+
+
+def test_dropout_in_eval_mode_draws_nothing(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.drop(x), drop=nn.Dropout(0.5))
+    model.eval()
+
+    found, _ = recorded(model, paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    assert found.leaves(LeafKind.RANDOM) == []
+
+
+def test_numbers_read_into_python_are_operators(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: Thing) -> Thing:
+        return x * 2 if x.sum().item() > -1e9 else x
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2]), folder=tmp_path, backward=False)
+
+    assert found.names == ["sum", "item", "__mul__"]
+
+
+def test_a_value_that_nothing_recorded_made_is_a_hole(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        unseen = paddle.base.core.eager.Tensor(value=np.arange(3, dtype=np.float32))
+        return (x * unseen).exp()
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    assert len(found.leaves(LeafKind.HOLE)) == 1
+
+
+def test_every_value_has_its_gradient(tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: functional.relu(self.one(x)), one=nn.Linear(3, 4))
+
+    found, _ = recorded(model, paddle.randn([2, 3]), folder=tmp_path)
+
+    made = [found.outputs(at)[0] for at in range(3)]
+    assert all(found.program.value_gradient[one] >= 0 for one in made)
+
+
+class _Doubled(PyLayer):
+    @staticmethod
+    def forward(ctx: Thing, x: paddle.Tensor) -> paddle.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Thing, gradient: paddle.Tensor) -> paddle.Tensor:
+        return gradient * 2
+
+
+_doubled: Callable[..., Any] = _Doubled.apply
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "recompute": (lambda self, x: recompute(self.one, x).tanh(), ["linear", "tanh"]),
+    "reentrant recompute": (
+        lambda self, x: recompute(self.one, x, use_reentrant=True).tanh(),
+        ["linear", "tanh"],
+    ),
+    "PyLayer": (lambda _, x: _doubled(x).tanh(), ["__mul__", "tanh"]),
+    "data": (lambda _, x: x + paddle.to_tensor([1.0, 2, 3, 4]), ["to_tensor", "__add__"]),
+    "norm": (lambda self, x: self.norm(x), ["layer_norm"]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_every_way_to_call_paddle(name: str, tmp_path: Path) -> None:
+    function, expected = PROGRAMS[name]
+    model = _Wrapped(function, one=nn.Linear(4, 4), norm=nn.LayerNorm(4))
+    given = paddle.randn([2, 3, 4])
+    given.stop_gradient = False
+
+    found, _ = recorded(model, given, folder=tmp_path)
+
+    assert found.names == [*expected, "mean"]
+    assert found.leaves(LeafKind.HOLE) == []
+    for one, following in zip(range(len(expected)), range(1, len(expected)), strict=False):
+        assert set(found.outputs(one)) & set(found.inputs(following))
+
+
+def test_operators_without_a_graph_say_so(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        with paddle.no_grad():
+            x = x.exp()
+        return x.tanh()
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2]), folder=tmp_path, backward=False)
+
+    assert found.has_mode(found.position("exp"), Mode.NO_GRAD)
+    assert not found.has_mode(found.position("tanh"), Mode.NO_GRAD)
+
+
+def test_the_optimizer_is_no_part_of_the_forward_program(tmp_path: Path) -> None:
+    model = nn.Linear(3, 5)
+    optimizer = paddle.optimizer.Adam(parameters=model.parameters())
+    given = paddle.randn([4, 3])
+    with padiff.record(model, name="model", out=tmp_path, optimizer=optimizer) as recorder:
+        for _ in range(2):
+            model(given).square().mean().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            recorder.step()
+
+    for step in range(2):
+        assert Recorded.read(recorder.path, step).names == ["linear", "square", "mean"]
+
+
+def test_program_none_records_none(tmp_path: Path) -> None:
+    model = nn.Linear(3, 3)
+    with padiff.record(model, name="model", out=tmp_path, program=False) as recorder:
+        model(paddle.randn([2, 3]))
+
+    with open_dump(recorder.path).open(0, 0) as step:
+        assert step.program() is None
+
+
+def test_what_cannot_be_recorded_ends_the_program_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object, name: str) -> bool:
+        raise ValueError(f"no {name}")
+
+    monkeypatch.setattr(PaddleOperators, "may_draw", fail)
+    model = _Wrapped(lambda _, x: x + 1)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        result = model(paddle.zeros([2]))
+
+    dump = open_dump(recorder.path)
+    assert result.tolist() == [1, 1]
+    assert any(note.startswith("no program was recorded") for note in dump.manifest.notes)
+    with dump.open(0, 0) as step:
+        assert step.program() is None
+
+
+def _bindings() -> dict[tuple[str, str], int]:
+    found = {
+        (owner, name): id(thing)
+        for owner, module in list(sys.modules.items())
+        if owner.startswith("paddle") and isinstance(module, ModuleType)
+        for name, thing in vars(module).items()
+        if callable(thing)
+    }
+    tensor = vars(paddle.Tensor).items()
+    return found | {("paddle.Tensor", name): id(thing) for name, thing in tensor}
+
+
+_THERE = ModuleType("module_that_was_there")
+
+
+def test_nothing_stays_installed(tmp_path: Path) -> None:
+    before = _bindings()
+    late = ModuleType("late_module")
+    vars(_THERE)["matmul"] = None
+
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        vars(late)["matmul"] = vars(_THERE)["matmul"] = paddle._C_ops.matmul
+        sys.modules["late_module"] = late
+        assert _bindings() != before
+        raise ValueError("a bug of the model")
+
+    sys.modules["module_that_was_there"] = _THERE
+    try:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="a bug"):
+                recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path)
+            assert _bindings() == before
+            assert vars(late)["matmul"] is vars(_THERE)["matmul"] is paddle._C_ops.matmul
+    finally:
+        del sys.modules["late_module"], sys.modules["module_that_was_there"]
+
+
+def test_operators_of_one_watch_stay_seen_while_another_ends() -> None:
+    seen: list[str] = []
+
+    def run(name: str, function: Thing, args: Thing, kwargs: Thing) -> Thing:
+        seen.append(name)
+        return function(*args, **kwargs)
+
+    operators = PaddleOperators()
+    x = paddle.ones([2])
+    first, second = operators.watch(run), operators.watch(lambda _, f, a, k: f(*a, **k))
+    before = _bindings()
+    first.__enter__()
+    second.__enter__()
+    second.__exit__(None, None, None)
+    x.exp()
+    first.__exit__(None, None, None)
+
+    assert seen == ["paddle._C_ops.exp"]
+    assert _bindings() == before
