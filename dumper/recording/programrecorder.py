@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Content, SourceLine, StepWriter, Stored
 
     from .contents import Contents
+    from .ownwork import OwnWork
     from .source import Sources
 
 __all__ = ["ProgramRecorder"]
@@ -72,7 +72,7 @@ class _Live:
 class ProgramRecorder:
     """Receives a framework's operators within one step and collects them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         adapter: Adapter,
         operators: Operators,
@@ -80,6 +80,7 @@ class ProgramRecorder:
         contents: Contents,
         sources: Sources,
         *,
+        lock: OwnWork,
         current_call: Callable[[], int | None],
         backward: bool,
     ) -> None:
@@ -91,6 +92,7 @@ class ProgramRecorder:
             writer: Where elements go, and the program in the end.
             contents: Stores tensors, each content once.
             sources: Finds the user's lines.
+            lock: Held while anything of the step is recorded.
             current_call: Returns the id of the module call that runs in this thread.
             backward: Whether the gradients of all values are wanted.
         """
@@ -105,7 +107,7 @@ class ProgramRecorder:
         self._handles: list[Handle] = []
         self._watched: set[int] = set()
         """Values whose gradient is awaited."""
-        self._lock = threading.RLock()
+        self._lock = lock
         self._is_closed = False
         self._has_gradients = False
         self.holes = 0
@@ -183,7 +185,7 @@ class ProgramRecorder:
         Args:
             frame: Where it was called.
         """
-        if self._is_closed or self._adapter.in_backward():
+        if self._is_closed or self._lock.is_going_on() or self._adapter.in_backward():
             return True
         if self._has_gradients and self._current_call() is None:
             return True  # between the backward pass and the next step: clipping, the optimizer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from .contents import Contents
 from .draws import Draws
 from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
+from .ownwork import OwnWork
 from .programrecorder import ProgramRecorder
 from .recomputed import Recomputed
 from .results import parts_of_result
@@ -83,7 +83,7 @@ class StepRecorder:
         self._calls_of_module: dict[int, int] = {}
         self._handles: list[Handle] = []
         self._order = -1
-        self._lock = threading.RLock()
+        self._lock = OwnWork()
         self._closed = False
         self._records = 0
         self._gradients = Gradients(adapter, writer, self._lock, self._next)
@@ -158,6 +158,7 @@ class StepRecorder:
             self._writer,
             self._contents,
             self._sources,
+            lock=self._lock,
             current_call=self._stack.running,
             backward=self._backward,
         )

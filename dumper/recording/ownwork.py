@@ -1,0 +1,47 @@
+"""The lock of a recorder's state, which tells the recorder's own work from the model's."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["OwnWork"]
+
+
+class OwnWork:
+    """A lock that a thread may take again; who holds it does the recorder's work.
+
+    Whatever a framework is asked meanwhile, to read elements for instance, is no operator of the
+    model. No code of the user runs while the lock is held.
+    """
+
+    def __init__(self) -> None:
+        """Have no holder yet."""
+        self._lock = threading.RLock()
+        self._owner = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        """Take the lock, or take it once more."""
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+        self._depth += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of what was taken last."""
+        self._depth -= 1
+        if not self._depth:
+            self._owner = 0
+        self._lock.release()
+
+    def is_going_on(self) -> bool:
+        """Return whether this thread holds the lock."""
+        return self._owner == threading.get_ident()
