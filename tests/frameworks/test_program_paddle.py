@@ -88,17 +88,6 @@ def recorded(
     return Recorded.read(recorder.path), result
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_others_has_no_hole(name: str, tmp_path: Path) -> None:
-    model, given = MODELS[name]()
-
-    found, _ = recorded(model, given, folder=tmp_path)
-
-    assert len(found.names) >= (2 if name == "lstm" else 30)
-    assert found.leaves(LeafKind.HOLE) == []
-    assert found.leaves(LeafKind.PARAMETER)
-
-
 def _drops() -> tuple[nn.Layer, Thing]:
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.3)
     return nn.TransformerEncoder(layer, 2), paddle.randn([2, 5, 16])
