@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumpfile import Argument
@@ -50,6 +50,9 @@ class Operators(Protocol):
 
     def argument(self, thing: object) -> Argument:
         """Return the form in which a program holds an argument of a class of the framework."""
+
+    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[Tensor]:
+        """Return the arguments that an operator may change while their ``version`` stays."""
 
     def may_draw(self, name: str) -> bool:
         """Return whether an operator of this name may draw random numbers."""

@@ -25,7 +25,7 @@ from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 from .paddle_tensors import dtype_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.operators import RunOperator
 
@@ -43,7 +43,7 @@ _METHODS: Final = (
     "numpy", "set_value", "tolist",
 )  # fmt: skip
 """Tensor methods that compute outside of ``paddle._C_ops`` or read numbers."""
-_CREATORS: Final = ("to_tensor",)
+_CREATORS: Final = ("grad", "to_tensor")
 """Functions of ``paddle`` that make tensors outside of ``paddle._C_ops``."""
 _DRAWING: Final = frozenset({
     "bernoulli", "binomial", "class_center_sample", "cudnn_lstm", "dirichlet", "dropout",
@@ -58,6 +58,15 @@ _DRAWING: Final = frozenset({
     "uniform_random_batch_size_like", "weighted_sample_neighbors",
 })  # fmt: skip
 """Operators that may draw; whether one did is seen by the generator's state."""
+
+_WRITING: Final = {
+    "_inplace_assign": (0,), "_share_buffer_to": (1,), "batch_norm": (1, 2), "copy_": (0,),
+    "set_value": (0,), "sync_batch_norm_": (1, 2),
+}  # fmt: skip
+"""Operators that write into arguments at these positions without raising their version.
+
+Of those in place (``full_``, ``exponential_``) some raise it and some do not.
+"""
 
 
 class _Thread(threading.local):
@@ -242,6 +251,14 @@ class PaddleOperators:
         is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
         kind: Any = thing if is_named else type(thing)
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+
+    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[paddle.Tensor]:
+        """Return what stands where an operator of this name may write."""
+        short = name.rpartition(".")[2]
+        is_in_place = short.endswith("_") and not short.endswith("__")
+        places = _WRITING.get(short, (0,) if is_in_place else ())
+        found = [args[place] for place in places if place < len(args)]
+        return [one for one in found if isinstance(one, paddle.Tensor)]
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up, of operators in place and others alike."""

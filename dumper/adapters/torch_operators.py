@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumper.operators import RunOperator
@@ -126,6 +126,10 @@ class TorchOperators:
         is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
         kind: Any = thing if is_named else type(thing)  # never ask a proxy, which takes note of it
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+
+    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[torch.Tensor]:
+        """Return nothing: torch counts every change."""
+        return ()
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up."""

@@ -89,6 +89,12 @@ class Contents:
         self._kept.move_to_end(key)
         return known
 
+    def forget(self, tensor: Tensor) -> None:
+        """Store a tensor anew next time, although its key may be what it was."""
+        found = self._kept.pop(self._adapter.content_key(tensor), None)
+        if found is not None:
+            self._kept_bytes -= found.size_bytes
+
     def clear(self) -> None:
         """Forget everything, so that the tensors may die."""
         self._kept.clear()

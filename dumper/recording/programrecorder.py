@@ -66,6 +66,8 @@ class _Live:
     stamp: tuple[Hashable, tuple[int, ...]]
     """Version and shape that it had."""
     value: int
+    digest: str
+    """Of its elements; empty if they are still on their way."""
     view: _View | None = None
 
 
@@ -156,6 +158,7 @@ class ProgramRecorder:
             return function(*args, **kwargs)
         with self._guarded(name):
             taken = _Taken(self, args, kwargs)
+            taken.exposed = self._operators.may_write(name, args)
             drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
         result = function(*args, **kwargs)
         if self._is_closed:  # what it took could not be recorded
@@ -197,7 +200,7 @@ class ProgramRecorder:
     def _add(
         self, name: str, taken: _Taken, result: object, mode: int, site: SourceLine | None
     ) -> None:
-        changed = taken.changed()
+        changed = [*taken.changed(), *self._written_unseen(taken)]
         made = _tensors_in(result, self._adapter.is_tensor)
         made = [one for one in made if self._operators.is_recordable(one)]
         if not made and not changed:
@@ -233,6 +236,21 @@ class ProgramRecorder:
         view = None if entry is None else entry.view
         source = None if view is None else view.source()
         return source is not None and any(one is source for one in changed)
+
+    def _written_unseen(self, taken: _Taken) -> list[Any]:
+        """Return the tensors that an operator changed without another version of them."""
+        found = []
+        for tensor in taken.exposed:
+            entry = self._live.get(id(tensor))
+            if entry is None or entry.reference() is not tensor:
+                continue
+            if entry.stamp != self.stamp(tensor):
+                continue
+            self._contents.forget(tensor)
+            if not entry.digest or self._store(tensor, self._inner).digest != entry.digest:
+                del self._live[id(tensor)]
+                found.append(tensor)
+        return found
 
     def _output(self, tensor: Tensor, taken: _Taken, mode: int, *, view: _View | None) -> int:
         """Return the value that an operator made, or handed through."""
@@ -340,7 +358,11 @@ class ProgramRecorder:
         view: _View | None,
     ) -> None:
         self._live[id(tensor)] = _Live(
-            reference=weakref.ref(tensor), stamp=stamp, value=value, view=view
+            reference=weakref.ref(tensor),
+            stamp=stamp,
+            value=value,
+            digest="" if stored is None else stored.digest,
+            view=view,
         )
         key = _content_key(stored, stamp[1])
         if key is not None:
@@ -392,6 +414,8 @@ class _Taken:
         found = _tensors_in((args, kwargs), recorder._adapter.is_tensor)
         self.tensors = [one for one in found if id(one) in self._refs]
         self._stamps = [recorder.stamp(one) for one in self.tensors]
+        self.exposed: Sequence[Any] = ()
+        """Tensors that may be written while their version stays."""
 
     def changed(self) -> list[Any]:
         """Return the tensors that are not what they were."""

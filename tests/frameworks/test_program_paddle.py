@@ -203,6 +203,63 @@ def test_a_reshape_in_place_makes_a_new_value(tmp_path: Path) -> None:
     assert found.outputs(changed)[0] not in found.inputs(changed)
 
 
+WRITES: dict[str, Callable[[Any, paddle.Tensor], object]] = {
+    "set_value": lambda y, x: y.set_value(x),
+    "copy_": lambda y, x: y.copy_(x, True),  # noqa: FBT003
+    "exponential_": lambda y, _: y.exponential_(),
+    "assign_out_": lambda y, x: paddle.assign(x, y),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("is_in_graph", [True, False])
+def test_a_change_that_raises_no_version_makes_a_new_value(
+    name: str, is_in_graph: bool, tmp_path: Path
+) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+        y = x * 2
+        with paddle.no_grad():
+            WRITES[name](y, x)
+        return y.tanh()
+
+    given = paddle.randn([2, 3])
+    given.stop_gradient = not is_in_graph
+    found, _ = recorded(_Wrapped(function), given, folder=tmp_path, backward=False)
+
+    written = found.position(name)
+    assert found.has_mode(written, Mode.IN_PLACE)
+    (taken,) = found.inputs(found.position("tanh"))
+    assert taken in found.outputs(written)
+    assert taken not in found.outputs(found.position("__mul__"))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_makes_new_running_statistics(training: bool, tmp_path: Path) -> None:
+    model = _Wrapped(lambda self, x: self.norm(self.norm(x)), norm=nn.BatchNorm1D(3))
+    model.train() if training else model.eval()
+
+    found, _ = recorded(model, paddle.randn([4, 3]), folder=tmp_path, backward=False)
+
+    assert found.names == ["batch_norm", "batch_norm"]
+    statistics = [found.inputs(one)[1:3] for one in range(2)]
+    assert bool(set(statistics[0]) & set(statistics[1])) is not training
+    assert not training or set(statistics[1]) <= set(found.outputs(0))
+    assert [found.has_mode(one, Mode.IN_PLACE) for one in range(2)] == [training] * 2
+
+
+def test_a_gradient_that_the_model_asks_for_is_an_operator(tmp_path: Path) -> None:
+    def function(_: nn.Layer, x: paddle.Tensor) -> Thing:
+        x = x.detach()
+        x.stop_gradient = False
+        (gradient,) = paddle.grad(x.square().sum(), x, create_graph=True)
+        return gradient * 2
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    assert found.names == ["detach", "square", "sum", "grad", "__mul__"]
+    assert found.leaves(LeafKind.HOLE) == []
+
+
 def test_setting_items_is_an_operator(tmp_path: Path) -> None:
     def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
         y = paddle.zeros([2, 3])
