@@ -13,6 +13,7 @@ import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,6 +107,29 @@ class _Bound:
     size: int
     """How many names it had; with another number it is searched again."""
     originals: dict[str, Any]
+    replacements: dict[str, Any]
+
+    def install(self, names: dict[str, Any]) -> None:
+        """Bind the replacements.
+
+        Args:
+            names: What the module holds.
+        """
+        _exchange(names, self.originals, self.replacements)
+
+    def remove(self) -> None:
+        """Bind the operators again, if the module is still there."""
+        module = self.module()
+        if module is not None:
+            _exchange(vars(module), self.replacements, self.originals)
+
+
+def _exchange(names: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Bind other things to names, but for those that somebody has bound to something else."""
+    if all(map(is_, map(names.get, old), old.values())):  # thousands of names
+        names.update(new)
+    else:
+        names.update({name: new[name] for name, thing in old.items() if names.get(name) is thing})
 
 
 class _Bindings:
@@ -146,15 +170,14 @@ class _Bindings:
             if self._users:
                 return
             for bound in self._known.values():
-                module = bound.module()
-                if module is not None and bound.originals:
-                    self._put_back(module, list(bound.originals))
+                if bound.originals:
+                    bound.remove()
             for name, (method, _) in self._methods.items():
                 setattr(paddle.Tensor, name, method)
             if self._count() != self._references:
                 # Something was bound to a replacement meanwhile, by an import for instance.
                 for module in _modules():
-                    self._put_back(module, list(vars(module)))
+                    self._put_back(vars(module))
 
     def _prepare(self) -> None:
         """Make what replaces each operator, once."""
@@ -174,7 +197,9 @@ class _Bindings:
                 self._methods[name] = method, _watched(f"paddle.Tensor.{name}", method)
 
     def _count(self) -> int:
-        return sum(map(sys.getrefcount, self._replacements.values()))
+        """Count the references to replacements that are none of what is remembered here."""
+        own = sum(len(bound.replacements) for bound in self._known.values())
+        return sum(map(sys.getrefcount, self._replacements.values())) - own
 
     def _replace(self, module: ModuleType) -> None:
         """Bind replacements to all names of a module that are bound to operators."""
@@ -183,19 +208,21 @@ class _Bindings:
         if bound is None or bound.size != len(names) or bound.module() is not module:
             known = self._replacements
             found = {name: thing for name, thing in tuple(names.items()) if id(thing) in known}
-            bound = _Bound(module=weakref.ref(module), size=len(names), originals=found)
+            bound = _Bound(
+                module=weakref.ref(module),
+                size=len(names),
+                originals=found,
+                replacements={name: known[id(thing)] for name, thing in found.items()},
+            )
             self._known[id(module)] = bound
-        for name, original in bound.originals.items():
-            if names.get(name) is original:
-                names[name] = self._replacements[id(original)]
+        if bound.originals:
+            bound.install(names)
 
-    def _put_back(self, module: ModuleType, among: list[str]) -> None:
+    def _put_back(self, names: dict[str, Any]) -> None:
         """Bind operators to those names of a module that are bound to replacements."""
-        names = vars(module)
-        for name in among:
-            original = self._originals.get(id(names.get(name)))
-            if original is not None:
-                names[name] = original
+        known = self._originals
+        found = {name: thing for name, thing in tuple(names.items()) if id(thing) in known}
+        names.update({name: known[id(thing)] for name, thing in found.items()})
 
 
 def _modules() -> Iterator[ModuleType]:
