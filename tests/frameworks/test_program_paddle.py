@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -346,6 +347,19 @@ class _Doubled(PyLayer):
 
 _doubled: Callable[..., Any] = _Doubled.apply
 
+_static: Callable[..., Any] = paddle.jit.to_static(lambda x: (x * 2).exp())
+
+
+def _through_numpy(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+    return paddle.to_tensor(np.sin(x.detach().numpy())).tanh()
+
+
+def _through_views(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
+    y = x * 1
+    y.flatten()[:4].multiply_(paddle.full([4], 2.0))
+    return y.tanh()
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "recompute": (lambda self, x: recompute(self.one, x).tanh(), ["linear", "tanh"]),
     "reentrant recompute": (
@@ -355,6 +369,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "PyLayer": (lambda _, x: _doubled(x).tanh(), ["__mul__", "tanh"]),
     "data": (lambda _, x: x + paddle.to_tensor([1.0, 2, 3, 4]), ["to_tensor", "__add__"]),
     "norm": (lambda self, x: self.norm(x), ["layer_norm"]),
+    "to_static": (lambda _, x: _static(x).tanh(), ["__mul__", "exp", "tanh"]),
+    "sort": (lambda _, x: paddle.sort(x).cumsum(-1), ["argsort", "cumsum"]),
+    "einsum": (lambda _, x: paddle.einsum("bij,bkj->bik", x, x), ["einsum"]),
+    "fft": (lambda _, x: paddle.fft.rfft(x).abs(), ["fft_r2c", "abs"]),
 }
 
 
@@ -371,6 +389,57 @@ def test_programs_of_every_way_to_call_paddle(name: str, tmp_path: Path) -> None
     assert found.leaves(LeafKind.HOLE) == []
     for one, following in zip(range(len(expected)), range(1, len(expected)), strict=False):
         assert set(found.outputs(one)) & set(found.inputs(following))
+
+
+def test_a_value_through_numpy_is_data_and_no_hole(tmp_path: Path) -> None:
+    found, _ = recorded(
+        _Wrapped(_through_numpy), paddle.randn([2, 3]), folder=tmp_path, backward=False
+    )
+
+    assert found.names == ["detach", "numpy", "to_tensor", "tanh"]
+    assert found.leaves(LeafKind.HOLE) == []
+    (made,) = found.outputs(2)
+    assert found.inputs(3) == [made]
+    assert str(found.content(made).content) == "full"
+
+
+def test_a_change_through_a_view_of_a_view_makes_a_new_value(tmp_path: Path) -> None:
+    found, _ = recorded(
+        _Wrapped(_through_views), paddle.randn([2, 3]), folder=tmp_path, backward=False
+    )
+
+    (before,), (taken,) = found.outputs(0), found.inputs(found.position("tanh"))
+    assert taken != before
+    assert found.outputs(found.position("overwrite")) == [taken]
+    assert found.leaves(LeafKind.HOLE) == []
+
+
+def test_operators_of_another_thread_are_not_seen_and_their_value_is_a_hole(
+    tmp_path: Path,
+) -> None:
+    def function(self: Thing, x: paddle.Tensor) -> Thing:
+        made: list[Any] = []
+        thread = threading.Thread(target=lambda: made.append(x.exp()))
+        thread.start()
+        thread.join()
+        return made[0] * 2
+
+    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
+
+    assert found.names == ["__mul__"]
+    assert len(found.leaves(LeafKind.HOLE)) == 1
+
+
+@pytest.mark.parametrize("name", ["_run_custom_op", "_run_python_op", "matmul", "dropout"])
+def test_operators_of_others_are_replaced_while_a_step_is_recorded(name: str) -> None:
+    plain = getattr(paddle._C_ops, name)
+
+    with PaddleOperators().watch(lambda _, function, args, kwargs: function(*args, **kwargs)):
+        replaced = getattr(paddle._C_ops, name)
+
+    assert replaced is not plain
+    assert replaced.__wrapped__ is plain
+    assert getattr(paddle._C_ops, name) is plain
 
 
 def test_operators_without_a_graph_say_so(tmp_path: Path) -> None:
