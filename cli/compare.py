@@ -51,6 +51,12 @@ __all__ = ["compare"]
     is_flag=True,
     help="Look closer at what diverged for --json, as --html does.",
 )
+@click.option(
+    "--execute",
+    is_flag=True,
+    help="Also execute both recorded programs in float64: same function, same leaves, sound "
+    "execution? The report has the answers; the verdict does not rest on them.",
+)
 @drawing_options
 @click.option("--quiet", "-q", is_flag=True, help="Print no report; the exit code tells.")
 def compare(  # noqa: PLR0913 -- one parameter per option
@@ -63,6 +69,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     github: bool,
     stdout: str,
     details: bool,
+    execute: bool,
     drawing: Drawing,
     quiet: bool,
     **files: Path | None,
@@ -79,7 +86,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
 
     from .further import commands_to_look_further  # noqa: PLC0415
 
-    settings = CompareSettings(**selected, **judged_by)
+    settings = CompareSettings(**selected, **judged_by, execute=execute)
     wanted = Wanted.from_options({"json": json_path, **files}, github=github, stdout=Format(stdout))
     more = None
     with (

@@ -42,6 +42,7 @@ from .locating.tree import merge_trees
 from .lossoutputs import excuse_left_out
 from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
+from .proving import ask_all
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, StepComparison
 from .scope import StepScope, scope_of_run, scope_of_step
@@ -277,7 +278,11 @@ def _compare_files(
         located = explain(located, tree, known, found, told, run.budget)
         located = explain_weight_gradients(located, tree, (known, found), before, run.budget)
         located = add_call_facts(located, known, found)
-    return _result_of_step(known, found, pairing, judgement, located, settings.phases)
+    result = _result_of_step(known, found, pairing, judgement, located, settings.phases)
+    if not settings.execute:
+        return result
+    executed = ask_all(known, found, pairing)
+    return replace(result, step=replace(result.step, executed=executed))
 
 
 def _result_of_step(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .causes.cause import Cause
     from .causes.profile import AxisProfile
     from .judging.basis import Basis
+    from .proving.result import Execution
 
 
 class Verdict(StrEnum):
@@ -344,6 +345,8 @@ class StepComparison:
     """The pairs of calls, in the reference's execution order."""
     records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
+    executed: Execution | None = None
+    """What executing both programs says; None where that was not asked. No verdict rests on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

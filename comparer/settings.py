@@ -69,6 +69,9 @@ class CompareSettings:
     """Patterns of modules and weights that may lack a counterpart."""
     jobs: int = 1
     """Processes that measure large tensors; the results are the same."""
+    execute: bool = False
+    """Also execute both programs in float64: same function, same leaves, sound execution? No
+    verdict rests on the answers yet."""
     map_file: MapFile | None = None
     """What the user decided about which module is which."""
 

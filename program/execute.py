@@ -46,6 +46,7 @@ def execute(
     *,
     limits: Limits | None = None,
     rounding: Rounding | None = None,
+    observe: Callable[[int, Array], None] | None = None,
 ) -> dict[int, Array]:
     """Compute values of a program.
 
@@ -59,6 +60,7 @@ def execute(
         wanted: Ids of values.
         limits: None for the default.
         rounding: Errors to make in each primitive; None makes none.
+        observe: Called with each term that is computed, before it is freed, and its elements.
 
     Returns:
         float64, int64, bool or complex128 arrays by value id; they may share memory.
@@ -72,6 +74,7 @@ def execute(
     if unknown:
         raise ProgramError(f"cannot execute: expected values of the program, found {unknown[0]}")
     run = _Run(lowered, leaves, limits or Limits(), rounding)
+    run.observe = observe
     return run.compute(wanted)
 
 
@@ -88,6 +91,7 @@ class _Run:
         self.arrays: dict[int, Array] = {}
         self.memory = _Memory()
         self.work = 0
+        self.observe: Callable[[int, Array], None] | None = None
 
     def compute(self, wanted: list[int]) -> dict[int, Array]:
         terms = [self.lowered.terms[value] for value in wanted]
@@ -123,6 +127,8 @@ class _Run:
         for output, spec, array in zip(node.outputs, specs, results, strict=True):
             if uses[output] and output not in self.given:
                 self.keep(output, _checked(array, spec, node))
+                if self.observe is not None:
+                    self.observe(output, self.arrays[output])
         del operands, result, results
         for term in node.operands:
             uses[term] -= 1

@@ -55,6 +55,17 @@ class RecordedProgram:
         """Return whether the dump holds all elements of a value's total gradient."""
         return self._info(self._columns.value_gradient, value) is not None
 
+    @cached_property
+    def borders(self) -> dict[int, int]:
+        """The value that each record of the step holds, by the record's id."""
+        columns = self._columns
+        return dict(zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True))
+
+    def info(self, value: int) -> ValueInfo | None:
+        """Return what the dump says of a value's elements; None if it says nothing."""
+        row = int(self._columns.value_content[value])
+        return None if row < 0 else self._file.index.values[row]
+
     def got_gradient(self, value: int) -> bool:
         """Return whether a gradient arrived for a value, whatever the dump holds of it."""
         return int(self._columns.value_gradient[value]) >= 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENT",
+    "EXECUTED",
     "SAME",
     "Case",
     "CauseRank",
@@ -79,6 +80,8 @@ class CauseRank(StrEnum):
     WRONG = "wrong"
 
 
+EXECUTED = "executed: "
+"""Before the names of cases and groups of which it is told what executing both programs says."""
 SAME = frozenset({"match"})
 DIFFERENT = frozenset({"diverged"})
 

@@ -6,6 +6,8 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from padiff.comparer.proving import Answer
+
 from .case import CauseRank, OriginRank, VerdictRank
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from .case import Case, Expected
 
-__all__ = ["Ranks", "rank"]
+__all__ = ["Ranks", "rank", "rank_executed"]
 
 Ranks = tuple[VerdictRank, OriginRank | None, CauseRank | None, str]
 """Of the verdict, the first origin and its cause; and what was said."""
@@ -33,6 +35,52 @@ def rank(case: Case, found: Comparison) -> Ranks:
     first = found.origins[0]
     origin = _origin(expected, first) if expected.origins else None
     return verdict, origin, _cause(expected, first, origin), said
+
+
+def rank_executed(case: Case, found: Comparison) -> Ranks:
+    """Rank what executing both programs says: the verdict, and the first place where they part."""
+    answers = {step.executed.answer for step in found.steps if step.executed is not None}
+    verdict = "inconclusive"
+    if Answer.DIFFERENT in answers:
+        verdict = "diverged"
+    elif answers == {Answer.SAME}:
+        verdict = "match"
+    expected = case.expected
+    if verdict in expected.verdicts:
+        ranked = VerdictRank.RIGHT
+    elif verdict == "diverged":
+        ranked = VerdictRank.FALSE_ALARM
+    else:
+        ranked = VerdictRank.FALSE_MATCH if verdict == "match" else VerdictRank.INCONCLUSIVE
+    named, said = _executed_places(found)
+    origin = None
+    if ranked is VerdictRank.RIGHT and verdict == "diverged" and expected.origins:
+        is_exact = any(fnmatchcase(path, one) for path in named for one in expected.origins)
+        origin = OriginRank.EXACT if is_exact else OriginRank.WRONG
+    return ranked, origin, None, said
+
+
+def _executed_places(found: Comparison) -> tuple[list[str], str]:
+    """Return the modules that the first step that differs names, and what it says."""
+    for step in found.steps:
+        one = step.executed
+        if one is None or one.answer is Answer.SAME:
+            continue
+        function = one.function
+        places = [place for place in (function.reference, function.candidate) if place is not None]
+        if places:
+            operators = " / ".join(place.operator for place in places)
+            return [place.module for place in places], f"function: {operators}"
+        if function.differences:
+            first = function.differences[0]
+            paths = [first.reference, first.candidate]
+            return [path.rpartition(".")[0] for path in paths], f"{first.kind} {first.candidate}"
+        unsound = [value for value in one.unsound if value is not None]
+        if unsound:
+            return [unsound[0].module], f"unsound: {unsound[0].operator}: {unsound[0].reason}"
+        said = f"{function.unknown} {function.detail}".strip() or "not audited"
+        return [], said
+    return [], "same"
 
 
 def _verdict(expected: Expected, found: Comparison) -> VerdictRank:

@@ -146,6 +146,8 @@ def _answer(
 ) -> AuditedValue:
     operator = known.producer(value)
     path, class_name = known.owner(operator)
+    if operator is None and value.kind is LeafKind.PARAMETER:
+        path = value.name.rpartition(".")[0]
     soundness = Soundness.NOT_AUDITED
     if measured is not None:
         soundness = Soundness.SOUND if measured.is_sound else Soundness.UNSOUND

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON
     from padiff.program import Site
 
-__all__ = ["Audit", "AuditedValue", "Check", "Reason", "Soundness", "to_json"]
+__all__ = ["Audit", "AuditedValue", "Check", "Reason", "Soundness", "to_json", "value_to_json"]
 
 
 class Check(StrEnum):
@@ -111,11 +111,12 @@ def to_json(audit: Audit) -> dict[str, JSON]:
         "opaque": dict(audit.opaque),
         "random": audit.random,
         "holes": audit.holes,
-        "values": [_row(one) for one in audit.values],
+        "values": [value_to_json(one) for one in audit.values],
     }
 
 
-def _row(one: AuditedValue) -> dict[str, JSON]:
+def value_to_json(one: AuditedValue) -> dict[str, JSON]:
+    """Return the answer for one value as JSON."""
     site = one.site
     return {
         "check": str(one.check),

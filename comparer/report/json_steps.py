@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from padiff.comparer.causes.callerrors import call_errors
 from padiff.comparer.result import Verdict
 
+from .json_executed import execution_to_json
 from .json_values import source_to_json, strict
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def steps_to_json(comparison: Comparison) -> Iterator[JSON]:
 
 def _step(step: StepComparison) -> dict[str, JSON]:
     places = _places(step)
+    executed = {} if step.executed is None else {"executed": execution_to_json(step.executed)}
     return {
         "step": step.step,
         "rank": step.rank,
@@ -36,6 +38,7 @@ def _step(step: StepComparison) -> dict[str, JSON]:
         "same_structure": step.same_structure,
         "tree": [_row(row, places) for row in step.tree],
         "errors": [_error(error) for error in call_errors(step)],
+        **executed,
     }
 
 

@@ -12,6 +12,7 @@ from padiff.comparer.result import Comparison, JudgedPair, Verdict
 from padiff.dumpfile.bulk import collector_paused
 
 from .arrays_text import draw_arrays, is_arrays
+from .executed_text import draw_executed
 from .numbers import number
 from .origin_text import draw_origins, names
 from .parameter_text import draw_parameters
@@ -41,7 +42,8 @@ def render(
     """Draw a comparison.
 
     Order: the verdict and why; the first origin with all its evidence, further ones in a line
-    each; both module trees as one; the weights and gradients that differ; counts, coverage, what
+    each; what executing both programs says, if that was asked; both module trees as one; the
+    weights and gradients that differ; counts, coverage, what
     was not compared, and notes. Every text that came out of a dump is escaped.
 
     Args:
@@ -59,6 +61,7 @@ def render(
     said = sayings(comparison.steps)
     draw_header(canvas, comparison)
     draw_origins(canvas, comparison)
+    draw_executed(canvas, comparison)
     draw_trees(canvas, comparison)
     draw_parameters(canvas, comparison, said)
     if verbose:

@@ -84,6 +84,11 @@ class RecordSettings:
             raise ConfigError(
                 f"cannot record phase {str(self.phase)!r}: expected 'forward' or 'backward'"
             )
+        if not isinstance(self.program, bool):  # the command line has words for it
+            raise ConfigError(
+                f"cannot record with program={self.program!r}: expected True or False",
+                hint="False is --program none",
+            )
         if self.rank_wait_s is not None and not self.rank_wait_s >= 0:
             raise ConfigError(f"cannot wait {self.rank_wait_s} s for ranks: expected 0 or more")
         if self.name is not None and (not self.name.strip(".") or set(self.name) & set("/\\\0")):

@@ -1,0 +1,124 @@
+"""Same leaves? Weights, buffers and inputs of the candidate are copies of the reference's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import LeafKind
+from padiff.program import UNIT_ROUNDOFF
+
+from .result import LeafDifference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from padiff.program import Value
+    from padiff.program.primitives import Array
+
+    from .leaves import LeafPair, Leaves
+    from .side import Side
+
+__all__ = ["find_differences", "find_lost_gradients"]
+
+_COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT})
+_DERIVED_ROUNDINGS = 4
+"""Of a buffer's size: frameworks compute sines, powers and logarithms to a unit or two."""
+
+
+def find_differences(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[LeafDifference]:
+    """Yield the leaves that are no copies, in the candidate's order.
+
+    A parameter or an input is a copy if it is equal, or equal after rounding to the coarser dtype
+    of the two. A buffer may have been computed by each side: its elements may be off by a few
+    roundings of its root mean square.
+
+    Raises:
+        DumpFormatError: Elements are damaged.
+        ProgramError: Elements lack.
+    """
+    for value, pair in sorted(leaves.pairs.items()):
+        end = candidate.program.values[value]
+        if end.kind in _COPIED and not _is_equal_by_digest(pair, reference, candidate):
+            found = _difference(pair, end, reference, candidate)
+            if found is not None:
+                yield found
+
+
+def find_lost_gradients(
+    leaves: Leaves, reference: Side, candidate: Side
+) -> Iterator[LeafDifference]:
+    """Yield the parameters that a gradient reached on one side only, where both ran backward."""
+    values = [side.program.values for side in (reference, candidate)]
+    if not all(
+        any(side.recorded.got_gradient(value.id) for value in those)
+        for side, those in zip((reference, candidate), values, strict=True)
+    ):
+        return
+    for value, pair in sorted(leaves.pairs.items()):
+        end = values[1][value]
+        got = {reference.recorded.got_gradient(one) for one in pair.reference}
+        if end.kind is LeafKind.PARAMETER and got != {candidate.recorded.got_gradient(value)}:
+            first = values[0][pair.reference[0]]
+            count = math.prod(end.shape)
+            yield LeafDifference(
+                reference=first.name,
+                candidate=end.name,
+                kind="gradient",
+                elements=count,
+                of=count,
+                largest=None,
+            )
+
+
+def _is_equal_by_digest(pair: LeafPair, reference: Side, candidate: Side) -> bool:
+    if pair.rule.steps or len(pair.reference) != 1:
+        return False
+    one, two = reference.recorded.info(pair.reference[0]), candidate.recorded.info(pair.candidate)
+    return (
+        one is not None and two is not None and (one.digest, one.dtype) == (two.digest, two.dtype)
+    )
+
+
+def _difference(
+    pair: LeafPair, end: Value, reference: Side, candidate: Side
+) -> LeafDifference | None:
+    parts = [reference.recorded_leaf(value)() for value in pair.reference]
+    known = pair.rule.apply(parts, end.shape)
+    found = candidate.recorded_leaf(pair.candidate)()
+    kinds = {reference.program.values[value].dtype for value in pair.reference} | {end.dtype}
+    one, two = _wide(known), _wide(found)
+    with np.errstate(all="ignore"):
+        is_alike = (one == two) | (np.isnan(one) & np.isnan(two))
+        off = np.where(is_alike, 0.0, np.abs(one - two))
+        allowed = _allowed(end, kinds, one)
+        count = int(np.count_nonzero(~(off <= allowed)))
+        size = float(np.sqrt(np.mean(np.square(np.abs(one))))) if one.size else 0.0
+    if not count:
+        return None
+    first = reference.program.values[pair.reference[0]]
+    return LeafDifference(
+        reference=first.name,
+        candidate=end.name,
+        kind=end.kind.value if end.kind else "",
+        elements=count,
+        of=int(one.size),
+        largest=float(np.max(off)) / size if size else float(np.max(off)),
+    )
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _allowed(end: Value, dtypes: set[str], known: Array) -> Array | float:
+    """Return by how much the elements of a copy may be off."""
+    unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
+    if end.kind is LeafKind.BUFFER:
+        size = float(np.sqrt(np.mean(np.square(np.abs(known))))) if known.size else 0.0
+        return _DERIVED_ROUNDINGS * unit * size
+    if len(dtypes) == 1:
+        return 0.0
+    return unit * np.abs(known)

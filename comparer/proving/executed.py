@@ -1,0 +1,155 @@
+"""Execute two programs in float64, and say of each pair of results whether they agree.
+
+Two forms of one function differ by what float64 rounds on the way, and that is measured: each
+program is executed again with small random errors in every primitive. Elements that sums of large
+ones left behind may be off by more, others by less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import ConfigError
+from padiff.program import UNIT_ROUNDOFF, Limits, Rounding, execute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.pairing import Rule
+    from padiff.program import Leaf
+    from padiff.program.primitives import Array
+
+    from .side import Side
+
+__all__ = ["LIMITS", "Runs", "Sink"]
+
+LIMITS = Limits(total_bytes=4 << 30, work=10**12)
+_NEAR = 1e-9
+"""Elements that agree to this share of themselves are equal: correct forms agree to 1e-12 (thirty
+pairs of real models)."""
+_DISTURBANCES = 1e6
+"""Others may be off by this many times what random errors of 2**-53 in each primitive moved them:
+1e-10 of the sizes that went into them."""
+_ROUNDINGS = 256
+"""Behind recorded values: roundings of their dtype, of the root mean square of the result."""
+_SEEDS = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Two values that have to agree: results, and what operators without a rule take."""
+
+    reference: int
+    """Value id."""
+    candidate: int
+    rule: Rule | None
+    """The layout of a result; None for what operators take."""
+
+
+class Runs:
+    """Both programs executed from the reference's leaves."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        sinks: Sequence[Sink],
+    ) -> None:
+        """Execute them.
+
+        Raises:
+            ProgramError: Elements lack, or a limit is passed.
+            DumpFormatError: Elements are damaged.
+        """
+        self._sides, self._given = sides, given
+        self._wanted = [sink.reference for sink in sinks], [sink.candidate for sink in sinks]
+        self._arrays = [self._run(which, None) for which in (0, 1)]
+
+    def error(self, sink: Sink) -> float:
+        """Return the largest difference over the root mean square of the reference's elements."""
+        found = self._differences(sink)
+        if found is None:
+            return float("inf")
+        off, known = found
+        return float(np.max(off, initial=0.0)) / (_size(known) or 1.0)
+
+    def agree(self, sink: Sink) -> bool:
+        """Return whether all elements agree as far as float64 can tell."""
+        found = self._differences(sink)
+        if found is None:
+            return False
+        off, known = found
+        doubtful = ~(off <= _NEAR * np.abs(known))
+        if not doubtful.any():
+            return True
+        moved = self._moved(sink)
+        return bool(np.all(off[doubtful] <= _DISTURBANCES * moved[doubtful]))
+
+    def agree_within(self, sink: Sink, unit: float) -> bool:
+        """Return whether all elements agree within the rounding of a dtype."""
+        found = self._differences(sink)
+        if found is None:
+            return False
+        off, known = found
+        return bool(np.all(off <= max(_ROUNDINGS * unit, _NEAR) * (_size(known) or 1.0)))
+
+    def _run(self, which: int, seed: int | None) -> dict[int, Array]:
+        side, wanted = self._sides[which], self._wanted[which]
+        if not wanted:
+            return {}
+        rounding = None
+        if seed is not None:
+            units = dict.fromkeys(range(len(side.program.operators)), UNIT_ROUNDOFF["float64"])
+            rounding = Rounding(units, seed=seed)
+        return execute(side.lowered, self._given[which], wanted, limits=LIMITS, rounding=rounding)
+
+    @cached_property
+    def _disturbed(self) -> list[list[dict[int, Array]]]:
+        """The results of both sides with random errors, once for each seed."""
+        return [[self._run(which, seed) for seed in _SEEDS] for which in (0, 1)]
+
+    def _moved(self, sink: Sink) -> Array:
+        """Return by how much random errors moved each element, on the side where it is more."""
+        one, two = self._both(sink, self._arrays[0], self._arrays[1])
+        moved = np.zeros(two.shape)
+        for known, found in zip(*self._disturbed, strict=True):
+            disturbed = self._both(sink, known, found)
+            with np.errstate(all="ignore"):
+                for before, after in zip((one, two), disturbed, strict=True):
+                    moved = np.fmax(moved, np.abs(after - before))
+        return moved
+
+    def _differences(self, sink: Sink) -> tuple[Array, Array] | None:
+        """Return the magnitudes of the differences and the reference's elements.
+
+        None where shapes differ.
+        """
+        try:
+            one, two = self._both(sink, self._arrays[0], self._arrays[1])
+        except ConfigError:
+            return None
+        if one.shape != two.shape:
+            return None
+        with np.errstate(all="ignore"):
+            is_alike = (one == two) | (np.isnan(one) & np.isnan(two))
+            off = np.where(is_alike, 0.0, np.abs(one - two))
+        return np.where(np.isnan(off), np.inf, off), one
+
+    @staticmethod
+    def _both(sink: Sink, known: Mapping[int, Array], found: Mapping[int, Array]) -> list[Array]:
+        two = found[sink.candidate]
+        one = known[sink.reference]
+        if sink.rule is not None:
+            one = sink.rule.apply([one], two.shape)
+        is_complex = "c" in (one.dtype.kind, two.dtype.kind)
+        return [each.astype(np.complex128 if is_complex else np.float64) for each in (one, two)]
+
+
+def _size(array: Array) -> float:
+    """Return the root mean square of the finite elements, 0 where there are none."""
+    finite = np.abs(array[np.isfinite(array)])
+    return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0

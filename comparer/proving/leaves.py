@@ -1,0 +1,150 @@
+"""Which leaf of the candidate is which of the reference, and what each one holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from padiff.pairing import IDENTITY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from padiff.pairing import Pairing, RecordPair, Rule
+    from padiff.program import Leaf, Operator
+    from padiff.program.primitives import Array
+
+    from .side import Side
+
+__all__ = ["LeafPair", "Leaves", "pair_leaves"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafPair:
+    """A leaf of the candidate that holds what leaves of the reference hold."""
+
+    reference: tuple[int, ...]
+    """Value ids: one, or several that the rule joins."""
+    candidate: int
+    rule: Rule = IDENTITY
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The leaves of both sides."""
+
+    pairs: dict[int, LeafPair]
+    """By the candidate's value id."""
+    cuts: list[tuple[Operator, Operator]] = field(default_factory=list)
+    """Operators whose outcomes were recorded, the same on both sides."""
+    lone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Value ids of floating-point leaves that only one side has: only their dtype's precision can
+    be asked of what lies behind."""
+
+    def of_reference(self, side: Side) -> dict[int, Leaf]:
+        """Return what each leaf of the reference holds."""
+        return {value: side.recorded_leaf(value) for value in side.lowered.leaves.values()}
+
+    def of_candidate(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
+        """Return what each leaf of the candidate holds: the reference's where it has a partner."""
+        found: dict[int, Leaf] = {}
+        for value in candidate.lowered.leaves.values():
+            pair = self.pairs.get(value)
+            found[value] = (
+                candidate.recorded_leaf(value)
+                if pair is None
+                else _through(pair, reference, candidate.program.values[value].shape)
+            )
+        return found
+
+
+def _through(pair: LeafPair, reference: Side, shape: tuple[int, ...]) -> Callable[[], Array]:
+    parts = [reference.recorded_leaf(value) for value in pair.reference]
+    return lambda: pair.rule.apply([part() for part in parts], shape)
+
+
+def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
+    """Pair the leaves of two programs.
+
+    Weights, buffers and inputs by their records; constants by their elements; outcomes of
+    operators that are drawn or have no rule by name and order.
+    """
+    own = set(reference.lowered.leaves.values()), set(candidate.lowered.leaves.values())
+    leaves = Leaves({})
+    for pair in _of_records(pairing, reference, candidate):
+        if pair.candidate in own[1] and own[0].issuperset(pair.reference):
+            leaves.pairs.setdefault(pair.candidate, pair)
+    _pair_constants(leaves, own, reference, candidate)
+    _pair_cuts(leaves, own, reference, candidate)
+    for side, values, known in (
+        (reference, own[0], {one for pair in leaves.pairs.values() for one in pair.reference}),
+        (candidate, own[1], set(leaves.pairs)),
+    ):
+        which = side is candidate
+        leaves.lone[which].update(
+            value for value in values - known if "float" in side.program.values[value].dtype
+        )
+    return leaves
+
+
+def _of_records(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[LeafPair]:
+    known, found = reference.recorded.borders, candidate.recorded.borders
+    for pair in pairing.records:
+        values = [known.get(record) for record in pair.reference]
+        value = found.get(pair.candidate)
+        if value is not None and None not in values and not pair.candidate_rule.steps:
+            ids = tuple(one for one in values if one is not None)
+            if _fits(pair, ids, value, reference, candidate):
+                yield LeafPair(reference=ids, candidate=value, rule=pair.rule)
+
+
+def _fits(
+    pair: RecordPair, values: tuple[int, ...], value: int, reference: Side, candidate: Side
+) -> bool:
+    shapes = [reference.program.values[one].shape for one in values]
+    return pair.rule.fits(shapes, candidate.program.values[value].shape)
+
+
+def _pair_constants(
+    leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
+) -> None:
+    """Pair leaves without a record that hold the same elements."""
+    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+    holders: dict[object, int] = {}
+    for value in sorted(own[0] - taken):
+        holders.setdefault(_content(reference, value), value)
+    for value in sorted(own[1] - leaves.pairs.keys()):
+        content = _content(candidate, value)
+        if content is not None and content in holders:
+            leaves.pairs[value] = LeafPair(reference=(holders[content],), candidate=value)
+
+
+def _content(side: Side, value: int) -> object:
+    info = side.recorded.info(value)
+    return None if info is None else (info.dtype, side.program.values[value].shape, info.digest)
+
+
+def _pair_cuts(
+    leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
+) -> None:
+    """Pair the k-th operator of a name with the k-th of the other side, if both have as many."""
+    sides = tuple(_by_form(side) for side in (reference, candidate))
+    for form in sides[0].keys() & sides[1].keys():
+        known, found = sides[0][form], sides[1][form]
+        if len(known) != len(found):
+            continue
+        for one, two in zip(known, found, strict=True):
+            leaves.cuts.append((one, two))
+            for made, other in zip(one.outputs, two.outputs, strict=True):
+                if made in own[0] and other in own[1]:
+                    leaves.pairs[other] = LeafPair(reference=(made,), candidate=other)
+
+
+def _by_form(side: Side) -> dict[object, list[Operator]]:
+    found: dict[object, list[Operator]] = defaultdict(list)
+    values = side.program.values
+    for one in side.cuts:
+        shapes = tuple(values[output].shape for output in one.outputs)
+        found[one.name, shapes].append(one)
+    return found

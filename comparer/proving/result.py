@@ -1,0 +1,127 @@
+"""What the question "same function?" is answered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from padiff.comparer.auditing.result import Soundness
+
+if TYPE_CHECKING:
+    from padiff.comparer.auditing.result import AuditedValue
+    from padiff.program import Site
+
+__all__ = [
+    "Answer",
+    "Execution",
+    "FunctionComparison",
+    "LeafDifference",
+    "Place",
+    "Unknown",
+]
+
+
+class Answer(StrEnum):
+    """Whether both programs compute the same function."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+class Unknown(StrEnum):
+    """Why there is no answer."""
+
+    NONE = ""
+    NO_PROGRAM = "no program was recorded"
+    NO_TABLE = "no table lowers the framework's operators"
+    NO_RESULT = "no result of the model has a partner"
+    BEHIND = "the result rests on recorded values that have no partner"
+    FAILED = "a program could not be executed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one program leaves the other's values."""
+
+    operator: str
+    """The framework's name; empty where the side has no operator of its own there."""
+    module: str
+    class_name: str
+    site: Site | None
+    operators: int
+    """How many operators lie between the last values that agree and the first that do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafDifference:
+    """A leaf of the candidate that is no copy of the reference's."""
+
+    reference: str
+    """Its path there; of several that a rule joins the first."""
+    candidate: str
+    kind: str
+    """``parameter``, ``buffer`` or ``input``; ``gradient`` of a parameter that none reached on one
+    side."""
+    elements: int
+    """How many are off."""
+    of: int
+    largest: float | None
+    """The largest error over the root mean square of the reference's elements; None of a gradient
+    that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionComparison:
+    """The answer for one step and rank."""
+
+    answer: Answer
+    unknown: Unknown = Unknown.NONE
+    detail: str = ""
+    """What an execution failed with."""
+    constructed: int = 0
+    """Results, and inputs of operators without a rule, that are the same expression."""
+    executed: int = 0
+    """Those that were executed and agree at 1e-9 of their size."""
+    tolerated: int = 0
+    """Those behind recorded values, which agree within the rounding of their dtype."""
+    largest: float | None = None
+    """The largest error of what was executed, over the root mean square of the reference's."""
+    opaque: tuple[int, int] = (0, 0)
+    """Operators without a rule, of the reference and of the candidate."""
+    reference: Place | None = None
+    """Where the functions part first, on each side; None unless they differ."""
+    candidate: Place | None = None
+    leaves: int = 0
+    """Parameters, buffers, inputs, constants and recorded outcomes of the candidate's program that
+    have a partner."""
+    lone: tuple[int, int] = (0, 0)
+    """Floating-point leaves without one, of the reference and of the candidate."""
+    differences: tuple[LeafDifference, ...] = ()
+    """The leaves that are no copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What executing both programs of a step says: the three questions of one step and rank."""
+
+    function: FunctionComparison
+    """Same function, same leaves?"""
+    soundness: tuple[Soundness, Soundness]
+    """Sound execution, of the reference and of the candidate?"""
+    unsound: tuple[AuditedValue | None, AuditedValue | None] = (None, None)
+    """The first value of each side that its own program contradicts."""
+
+    @property
+    def answer(self) -> Answer:
+        """Return whether all three questions are answered with yes, one with no, or neither."""
+        function = self.function
+        if (
+            function.answer is Answer.DIFFERENT
+            or function.differences
+            or Soundness.UNSOUND in self.soundness
+        ):
+            return Answer.DIFFERENT
+        is_known = function.answer is Answer.SAME and Soundness.NOT_AUDITED not in self.soundness
+        return Answer.SAME if is_known else Answer.UNKNOWN

@@ -1,0 +1,86 @@
+"""One side of a proof: its program in primitives, and what its dump holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ProgramError
+from padiff.program import TABLES, Slice, ValueRef, lower, read_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from padiff.dumpfile import StepFile
+    from padiff.program import Argument, Lowered, Operator, Program, RecordedProgram
+    from padiff.program.primitives import Array
+
+__all__ = ["Side", "read_side"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A recorded program that can be executed."""
+
+    file: StepFile
+    recorded: RecordedProgram
+    lowered: Lowered
+
+    @property
+    def program(self) -> Program:
+        """The operators and values as recorded."""
+        return self.recorded.program
+
+    @cached_property
+    def cuts(self) -> tuple[Operator, ...]:
+        """Operators whose outcomes are taken as recorded: drawn ones, and those without a rule."""
+        lowered = self.lowered
+        known = lowered.opaque.keys() | lowered.random
+        return tuple(one for one in self.program.operators if one.id in known)
+
+    def taken_by(self, operator: Operator) -> tuple[int, ...]:
+        """Return the values that an operator takes, in order."""
+        return tuple(_values_in((*operator.positional, *operator.keywords.values())))
+
+    def recorded_leaf(self, value: int) -> Callable[[], Array]:
+        """Return a function that loads the recorded elements of a value."""
+
+        def load() -> Array:
+            found = self.recorded.elements(value)
+            if found is None:
+                raise ProgramError(f"value {value} has no elements in {str(self.file.path)!r}")
+            return found
+
+        return load
+
+
+def read_side(file: StepFile) -> Side | None:
+    """Read and lower the program of a step; None where none was recorded.
+
+    Raises:
+        LookupError: No table knows the framework.
+        ProgramError: The program contradicts itself.
+        DumpFormatError: The dump is damaged.
+    """
+    recorded = read_program(file)
+    if recorded is None:
+        return None
+    table = TABLES[file.framework]
+    return Side(file, recorded, lower(recorded.program, table, contents=recorded.elements))
+
+
+def _values_in(argument: Argument) -> Iterator[int]:
+    """Yield the values that an argument refers to, in order."""
+    if isinstance(argument, ValueRef):
+        yield argument.id
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from _values_in(each)
+    elif isinstance(argument, Mapping):
+        for each in argument.values():
+            yield from _values_in(each)
+    elif isinstance(argument, Slice):
+        for each in (argument.start, argument.stop, argument.step):
+            yield from _values_in(each)

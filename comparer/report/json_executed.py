@@ -1,0 +1,71 @@
+"""What executing both programs of a step says, as strict JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from padiff.comparer.auditing.result import value_to_json
+
+from .json_values import strict
+
+if TYPE_CHECKING:
+    from padiff.comparer.proving import Execution, FunctionComparison, LeafDifference, Place
+    from padiff.dumpfile import JSON
+
+__all__ = ["execution_to_json"]
+
+
+def execution_to_json(found: Execution) -> JSON:
+    """Give the answers of one step as JSON."""
+    data: JSON = {
+        "answer": found.answer.value,
+        "function": _function_to_json(found.function),
+        "soundness": [one.value for one in found.soundness],
+        "unsound": [None if one is None else value_to_json(one) for one in found.unsound],
+    }
+    return strict(data)
+
+
+def _function_to_json(found: FunctionComparison) -> JSON:
+    """Give a comparison of functions as JSON."""
+    return {
+        "answer": found.answer.value,
+        "unknown": found.unknown.value,
+        "detail": found.detail,
+        "constructed": found.constructed,
+        "executed": found.executed,
+        "tolerated": found.tolerated,
+        "largest": found.largest,
+        "opaque": list(found.opaque),
+        "reference": _place_to_json(found.reference),
+        "candidate": _place_to_json(found.candidate),
+        "leaves": found.leaves,
+        "lone": list(found.lone),
+        "differences": [_difference_to_json(one) for one in found.differences],
+    }
+
+
+def _difference_to_json(found: LeafDifference) -> JSON:
+    return {
+        "reference": found.reference,
+        "candidate": found.candidate,
+        "leaf": found.kind,
+        "elements": found.elements,
+        "of": found.of,
+        "largest": found.largest,
+    }
+
+
+def _place_to_json(place: Place | None) -> JSON:
+    if place is None:
+        return None
+    site: JSON = None
+    if place.site is not None:
+        site = {"file": place.site.file, "line": place.site.line, "function": place.site.function}
+    return {
+        "operator": place.operator,
+        "module": place.module,
+        "class": place.class_name,
+        "site": site,
+        "operators": place.operators,
+    }

@@ -1,0 +1,282 @@
+"""``padiff compare --execute`` asks for function, leaves and soundness, and none of a tolerance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import numpy as np
+import paddle
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.cli.main import main
+from padiff.comparer import Verdict
+from padiff.comparer.auditing import Soundness
+from padiff.comparer.proving import Answer, Execution, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
+X = np.random.default_rng(0).standard_normal((2, 6, 16)).astype(np.float32)
+
+
+class _Attention(nn.Module):
+    def __init__(self, scale: float = 0.25, *, is_written_out: bool = True) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+        self.scale, self.is_written_out = scale, is_written_out
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.is_written_out:
+            mixed = torch.softmax((q @ k.mT) * self.scale, -1) @ v
+        else:
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, scale=self.scale)
+        result: torch.Tensor = x + mixed
+        return result
+
+
+class _Net(nn.Module):
+    def __init__(self, second: nn.Module | None = None, between: Any = None) -> None:  # noqa: ANN401
+        super().__init__()
+        torch.manual_seed(3)
+        self.first = _Attention()
+        self.second: nn.Module = _Attention()
+        self.norm = nn.LayerNorm(16)
+        if second is not None:
+            second.load_state_dict(self.second.state_dict())
+            self.second = second
+        self.between = between or (lambda x: x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(self.second(self.between(self.first(x))))
+        return y
+
+
+def recorded(folder: Path, name: str, model: nn.Module, **options: Any) -> Path:  # noqa: ANN401
+    with padiff.record(model, name=name, out=folder, **options) as recorder:
+        x = torch.from_numpy(X).to(next(model.parameters()).dtype)
+        model(x).float().square().mean().backward()
+    assert recorder.path is not None
+    return recorder.path
+
+
+def executed(folder: Path, reference: nn.Module, candidate: nn.Module) -> Execution:
+    """Record both models, compare, and return what executing their only step says."""
+    paths = recorded(folder, "reference", reference), recorded(folder, "candidate", candidate)
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+    assert step.executed is not None
+    return step.executed
+
+
+def test_equal_programs_are_the_same_by_construction(tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(), _Net())
+
+    assert found.answer is Answer.SAME
+    assert (found.function.constructed, found.function.executed) == (1, 0)
+    assert found.function.leaves == 15
+    assert found.function.lone == (0, 0)
+
+
+def test_a_right_rewrite_is_the_same_function(tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(), _Net(_Attention(is_written_out=False)))
+
+    assert found.answer is Answer.SAME
+    assert (found.function.constructed, found.function.executed) == (0, 1)
+    assert found.function.largest is not None
+    assert found.function.largest < 1e-12
+
+
+def test_the_question_does_not_depend_on_the_dtype(tmp_path: Path) -> None:
+    written_out = _Net(_Attention(is_written_out=False))
+
+    found = executed(tmp_path, _Net().bfloat16(), written_out.bfloat16())
+
+    assert found.function.answer is Answer.SAME
+
+
+def test_a_factor_that_no_tolerance_sees_is_another_function(tmp_path: Path) -> None:
+    reference = recorded(tmp_path, "reference", _Net(_Attention(0.25)))
+    candidate = recorded(tmp_path, "candidate", _Net(_Attention(0.2500001)))
+
+    result = padiff.compare(reference, candidate, execute=True)
+
+    assert result.verdict is Verdict.MATCH
+    found = result.steps[0].executed
+    assert found is not None
+    assert found.answer is Answer.DIFFERENT
+    for place in (found.function.reference, found.function.candidate):
+        assert place is not None
+        assert (place.operator, place.module) == ("torch.Tensor.mul", "second")
+        assert place.site is not None
+        assert place.site.file.endswith("test_executed.py")
+
+
+@pytest.mark.parametrize(
+    ("between", "operator"),
+    [
+        (lambda x: x.flip(1), "torch.Tensor.flip"),
+        (lambda x: x.roll(1, 0), "torch.Tensor.roll"),
+        (lambda x: x.mT.reshape(x.shape), "torch.Tensor.reshape"),
+        (lambda x: x + 1e-6, "torch.Tensor.add"),
+    ],
+    ids=["other order of places", "other order of samples", "transposed", "tiny bias"],
+)
+def test_a_step_that_only_the_candidate_makes_is_named(
+    between: Callable[[Any], Any], operator: str, tmp_path: Path
+) -> None:
+    function = executed(tmp_path, _Net(), _Net(between=between)).function
+
+    assert function.answer is Answer.DIFFERENT
+    assert function.candidate is not None
+    assert (function.candidate.operator, function.candidate.module) == (operator, "")
+
+
+def test_a_weight_that_is_no_copy_is_a_leaf_and_no_function(tmp_path: Path) -> None:
+    candidate = _Net()
+    with torch.no_grad():
+        candidate.first.k.weight[3, 4] *= 1 + 2**-20
+
+    found = executed(tmp_path, _Net(), candidate)
+
+    assert found.answer is Answer.DIFFERENT
+    assert found.function.answer is Answer.SAME
+    (one,) = found.function.differences
+    assert (one.candidate, one.kind, one.elements) == ("first.k.weight", "parameter", 1)
+
+
+class _Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return x.tanh()
+
+    @staticmethod
+    def backward(_: Any, *gradients: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return gradients[0] * 2
+
+
+def test_a_wrong_backward_is_unsound_on_its_side_alone(tmp_path: Path) -> None:
+    right, wrong = _Net(between=torch.tanh), _Net(between=_Doubled.apply)
+
+    found = executed(tmp_path, right, wrong)
+
+    assert found.soundness == (Soundness.SOUND, Soundness.UNSOUND)
+    assert found.answer is Answer.DIFFERENT
+
+
+def test_draws_of_the_reference_stand_for_the_candidates(tmp_path: Path) -> None:
+    models = [_Net(between=nn.Dropout(0.5)).train() for _ in range(2)]
+    paths = []
+    for seed, model in enumerate(models):
+        torch.manual_seed(seed)
+        paths.append(recorded(tmp_path, f"seed{seed}", model))
+
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+
+    assert step.executed is not None
+    assert step.executed.function.answer is Answer.SAME
+
+
+def test_a_fault_before_a_draw_is_found_behind_it_all_the_same(tmp_path: Path) -> None:
+    def with_dropout(scale: float) -> nn.Module:
+        return nn.Sequential(_Attention(scale), nn.Dropout(0.5), nn.Linear(16, 4)).train()
+
+    found = []
+    for scale in (0.25, 0.26):
+        torch.manual_seed(3)
+        found.append(with_dropout(scale))
+
+    function = executed(tmp_path, found[0], found[1]).function
+
+    assert function.answer is Answer.DIFFERENT
+    assert function.candidate is not None
+    assert function.candidate.module == "0"
+
+
+def test_a_gradient_that_reaches_one_side_only_is_a_difference(tmp_path: Path) -> None:
+    def detached(x: torch.Tensor) -> torch.Tensor:
+        return x.detach()
+
+    function = executed(tmp_path, _Net(), _Net(between=detached)).function
+
+    assert function.answer is Answer.SAME
+    assert {one.kind for one in function.differences} == {"gradient"}
+    assert {one.candidate for one in function.differences} >= {"first.q.weight", "first.v.bias"}
+
+
+def test_without_a_program_there_is_no_answer(tmp_path: Path) -> None:
+    with_one = recorded(tmp_path, "reference", _Net())
+    without = recorded(tmp_path, "candidate", _Net(), program=False)
+
+    (step,) = padiff.compare(with_one, without, execute=True).steps
+
+    assert step.executed is not None
+    assert step.executed.answer is Answer.UNKNOWN
+    assert step.executed.function.unknown is Unknown.NO_PROGRAM
+
+
+class _Paddle(paddle.nn.Layer):
+    def __init__(self, epsilon: float) -> None:
+        super().__init__()
+        self.into, self.out = paddle.nn.Linear(16, 32), paddle.nn.Linear(32, 16)
+        self.norm = paddle.nn.LayerNorm(16, epsilon=epsilon)
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        return self.norm(x + self.out(paddle.nn.functional.gelu(self.into(x))))
+
+
+class _Torch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.into, self.out, self.norm = nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(self.out(nn.functional.gelu(self.into(x))) + x)
+        return y
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "answer"), [(1e-5, Answer.SAME), (1e-6, Answer.DIFFERENT)], ids=["right", "wrong"]
+)
+def test_a_port_to_another_framework(epsilon: float, answer: Answer, tmp_path: Path) -> None:
+    original, port = _Torch(), _Paddle(epsilon)
+    padiff.assign_weight(original, port)
+    reference = recorded(tmp_path, "reference", original)
+    with padiff.record(port, name="candidate", out=tmp_path) as recorder:
+        port(paddle.to_tensor(X)).square().mean().backward()
+    assert recorder.path is not None
+
+    (step,) = padiff.compare(reference, recorder.path, execute=True).steps
+
+    assert step.executed is not None
+    function = step.executed.function
+    assert function.answer is answer
+    assert function.differences == ()
+    if answer is Answer.DIFFERENT:
+        assert function.candidate is not None
+        assert function.candidate.module == "norm"
+
+
+def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [
+        recorded(tmp_path, name, _Net(_Attention(scale)))
+        for name, scale in (("reference", 0.25), ("candidate", 0.2500001))
+    ]
+    report = tmp_path / "report.json"
+
+    assert main(["compare", *map(str, paths), "--execute", "--json", str(report)]) == 0
+
+    said = capsys.readouterr().out
+    assert "BY EXECUTION" in said
+    assert "same function?    no: 1 executed" in said
+    assert "candidate first at torch.Tensor.mul of second (_Attention), " in said
+    data = json.loads(report.read_text())
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    assert data["steps"][0]["executed"]["function"]["candidate"]["module"] == "second"
