@@ -64,12 +64,16 @@ class KnownProgram:
     def nodes_behind(self, value: int) -> list[Node]:
         """Return the primitives from known values, without this one's own, to a value."""
         own = self.lowered.terms[value]
-        wanted, result = {own}, []
-        for node in reversed(self.lowered.nodes):
-            if wanted.intersection(node.outputs):
-                result.append(node)
-                wanted.update(one for one in node.operands if one not in self.known)
-        return result[::-1]
+        producers, nodes = self.lowered.producers, self.lowered.nodes
+        open_, places = [own], set[int]()
+        while open_:
+            term = open_.pop()
+            place = producers.get(term)
+            if place is None or place in places or (term in self.known and term != own):
+                continue
+            places.add(place)
+            open_ += nodes[place].operands
+        return [nodes[place] for place in sorted(places)]
 
     def compute(
         self,

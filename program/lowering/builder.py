@@ -119,7 +119,8 @@ class Builder:
         self.contents: dict[int, Callable[[], Array | None]] = {}
         """How to get the elements of recorded terms, if the dump holds them."""
         self._constants: dict[tuple[Kind, str], Term] = {}
-        self._producers: dict[int, int] = {}
+        self.producers: dict[int, int] = {}
+        """The position of the node that makes each term."""
         self._mark = (0, 0)
 
     def __call__(self, name: str, *operands: Operand, **attributes: Any) -> Term:
@@ -143,7 +144,7 @@ class Builder:
         specs = inferred if isinstance(inferred, tuple) else (inferred,)
         outputs = tuple(self._new(spec) for spec in specs)
         for output in outputs:
-            self._producers[output.id] = len(self.nodes)
+            self.producers[output.id] = len(self.nodes)
         self.nodes.append(
             Node(
                 primitive=name,
@@ -157,7 +158,7 @@ class Builder:
 
     def primitive_of(self, term: Term) -> str | None:
         """Return the name of the primitive that makes a term; None for a leaf."""
-        place = self._producers.get(term.id)
+        place = self.producers.get(term.id)
         return None if place is None else self.nodes[place].primitive
 
     def leaf(self, spec: Spec) -> Term:
@@ -196,9 +197,9 @@ class Builder:
             found = self.contents[term.id]()
             if found is not None:
                 return np.asarray(found).astype(term.kind.dtype).reshape(term.shape)
-        if term.id not in self._producers:
+        if term.id not in self.producers:
             raise NotLoweredError("an argument whose elements the dump does not hold")
-        node = self.nodes[self._producers[term.id]]
+        node = self.nodes[self.producers[term.id]]
         operands = [self.static(Term(self, id_, self.specs[id_])) for id_ in node.operands]
         with np.errstate(all="ignore"):
             result = VOCABULARY[node.primitive].run(*operands, **dict(node.attributes))
@@ -214,7 +215,7 @@ class Builder:
         """Forget what was built since ``begin``."""
         nodes, specs = self._mark
         for id_ in range(specs, len(self.specs)):
-            self._producers.pop(id_, None)
+            self.producers.pop(id_, None)
             self.contents.pop(id_, None)
         del self.nodes[nodes:], self.specs[specs:]
         self._constants = {key: term for key, term in self._constants.items() if term.id < specs}

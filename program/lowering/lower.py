@@ -55,6 +55,8 @@ class Lowered:
     """The reason of each operator that was not lowered."""
     random: frozenset[int]
     """The operators whose outcomes are leaves because they were drawn."""
+    producers: Mapping[int, int]
+    """The position of the node that makes each term; leaves have none."""
 
 
 def lower(
@@ -102,6 +104,7 @@ class _Lowering:
             leaves=self.leaves,
             opaque=self.opaque,
             random=frozenset(self.random),
+            producers=self.builder.producers,
         )
 
     def spec_of(self, value: Value) -> Spec:
