@@ -83,7 +83,10 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     ):
         which = side is candidate
         leaves.lone[which].update(
-            value for value in values - known if "float" in side.program.values[value].dtype
+            value
+            for value in values - known
+            if "float" in side.program.values[value].dtype
+            and side.lowered.terms[value] in side.read
         )
     return leaves
 

@@ -40,6 +40,13 @@ class Side:
         known = lowered.opaque.keys() | lowered.random
         return tuple(one for one in self.program.operators if one.id in known)
 
+    @cached_property
+    def read(self) -> set[int]:
+        """The terms that something is computed from."""
+        found = {term for node in self.lowered.nodes for term in node.operands}
+        found.update(self.lowered.terms[value] for one in self.cuts for value in self.taken_by(one))
+        return found
+
     def taken_by(self, operator: Operator) -> tuple[int, ...]:
         """Return the values that an operator takes, in order."""
         return tuple(_values_in((*operator.positional, *operator.keywords.values())))

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import padiff
 from padiff.dumper.adapters.torch_operators import TorchOperators
 from padiff.dumper.recording.programrecorder import ProgramRecorder
-from padiff.dumpfile import LeafKind, Mode, open_dump
+from padiff.dumpfile import ConfigError, LeafKind, Mode, open_dump
 from tests.support.planted_authors import MODELS
 from tests.support.programs import Recorded
 
@@ -444,6 +444,11 @@ def test_program_none_records_none(tmp_path: Path) -> None:
 
     with open_dump(recorder.path).open(0, 0) as step:
         assert step.program() is None
+
+
+def test_a_word_for_no_program_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected True or False"):
+        padiff.record(nn.Linear(3, 3), name="model", out=tmp_path, program="none")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_recorded_ends_the_program_and_not_the_run(
