@@ -66,6 +66,11 @@ class RecordedProgram:
         row = int(self._columns.value_content[value])
         return None if row < 0 else self._file.index.values[row]
 
+    def gradient_info(self, value: int) -> ValueInfo | None:
+        """Return what the dump says of a value's total gradient; None if none arrived."""
+        row = int(self._columns.value_gradient[value])
+        return None if row < 0 else self._file.index.values[row]
+
     def got_gradient(self, value: int) -> bool:
         """Return whether a gradient arrived for a value, whatever the dump holds of it."""
         return int(self._columns.value_gradient[value]) >= 0

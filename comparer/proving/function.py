@@ -9,6 +9,7 @@ from padiff.dumpfile import DumpFormatError, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .copies import find_differences, find_lost_gradients
+from .detached import find_detached
 from .executed import LIMITS, Runs, Sink
 from .leaves import pair_leaves
 from .numbering import number_terms
@@ -66,6 +67,14 @@ class _Comparison:
             differences = (
                 *find_differences(self.leaves, *self.sides),
                 *find_lost_gradients(self.leaves, *self.sides),
+                *find_detached(
+                    self.sides,
+                    self.numbers,
+                    (
+                        [sink.reference for sink in self.results],
+                        [sink.candidate for sink in self.results],
+                    ),
+                ),
             )
         except (ProgramError, DumpFormatError) as error:
             differences = ()

@@ -123,11 +123,7 @@ def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | Non
 
 def _place(side: Side, link: _Link, between: Sequence[_Link]) -> Place:
     operator = side.program.operators[link.operator]
-    path, class_name = "", ""
-    if operator.call is not None:
-        index = side.file.index
-        module = index.modules[index.calls[operator.call].module]
-        path, class_name = module.path, module.class_name
+    path, class_name = side.module_of(operator)
     return Place(
         operator=operator.name,
         module=path,

@@ -47,6 +47,13 @@ class Side:
         found.update(self.lowered.terms[value] for one in self.cuts for value in self.taken_by(one))
         return found
 
+    def module_of(self, operator: Operator) -> tuple[str, str]:
+        """Return path and class of the module in whose call an operator ran."""
+        if operator.call is None:
+            return "", ""
+        module = self.file.index.modules[self.file.index.calls[operator.call].module]
+        return module.path, module.class_name
+
     def taken_by(self, operator: Operator) -> tuple[int, ...]:
         """Return the values that an operator takes, in order."""
         return tuple(_values_in((*operator.positional, *operator.keywords.values())))

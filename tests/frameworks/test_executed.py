@@ -210,6 +210,44 @@ def test_a_gradient_that_reaches_one_side_only_is_a_difference(tmp_path: Path) -
     assert {one.candidate for one in function.differences} >= {"first.q.weight", "first.v.bias"}
 
 
+class _Branch(nn.Module):
+    def __init__(self, cut: Callable[[Any], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.one, self.two, self.cut = nn.Linear(16, 16), nn.Linear(16, 16), cut
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.one(x)
+        result: torch.Tensor = self.cut(y) + torch.tanh(self.two(y))
+        return result
+
+
+def test_a_branch_that_is_detached_is_a_difference(tmp_path: Path) -> None:
+    """All parameters learn all the same: what reaches ``one`` is another gradient."""
+    models = _Branch(lambda y: y), _Branch(lambda y: y.detach())
+
+    function = executed(tmp_path, *models).function
+
+    assert function.answer is Answer.SAME
+    (one,) = function.differences
+    assert (one.kind, one.candidate) == ("gradient", "torch.nn.functional.linear of one")
+
+
+def test_what_may_be_detached_is_no_difference(tmp_path: Path) -> None:
+    def stable(x: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x - most, -1)
+
+    models = [
+        _Net(between=lambda x: stable(x, x.amax(-1, keepdim=True))),
+        _Net(between=lambda x: stable(x, x.amax(-1, keepdim=True).detach())),
+    ]
+
+    function = executed(tmp_path, models[0], models[1]).function
+
+    assert function.answer is Answer.SAME
+    assert function.differences == ()
+
+
 def test_without_a_program_there_is_no_answer(tmp_path: Path) -> None:
     with_one = recorded(tmp_path, "reference", _Net())
     without = recorded(tmp_path, "candidate", _Net(), program=False)

@@ -1,0 +1,112 @@
+"""Find gradients that one side cuts off where the other hands them on: the forward pass is equal.
+
+A detached value computes the same and learns another way. It counts where the other side has the
+same value and does not detach it, where the results depend on it, and where the parameters behind
+it get other gradients: a maximum that is taken off before a softmax may be detached or not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import LeafKind
+from padiff.program import UNIT_ROUNDOFF
+
+from .result import LeafDifference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.program import Value
+
+    from .side import Side
+
+__all__ = ["find_detached"]
+
+_CUTTING = frozenset({"detach", "detach_"})
+_ROUNDINGS = 8
+"""By how much the norm of right gradients may differ, in roundings of the dtype, and at least:"""
+_LEAST = 1e-3
+
+
+def find_detached(
+    sides: tuple[Side, Side],
+    numbers: tuple[Sequence[int], Sequence[int]],
+    results: tuple[Sequence[int], Sequence[int]],
+) -> Iterator[LeafDifference]:
+    """Yield the values that one side detaches, by the candidate's order of them.
+
+    Args:
+        sides: The reference and the candidate.
+        numbers: Of their terms; equal ones are the same expression.
+        results: Value ids of what both give.
+    """
+    cut = [
+        _cut(side, each, those) for side, each, those in zip(sides, numbers, results, strict=True)
+    ]
+    for number in sorted(cut[0] ^ cut[1]):
+        ends = [_values(side, each, number) for side, each in zip(sides, numbers, strict=True)]
+        if not all(ends):
+            continue  # another form: nothing is the same value there
+        one, two = (_learned(side, those[0].id) for side, those in zip(sides, ends, strict=True))
+        if not _is_near(one, two, ends[1][0].dtype):
+            known, found = (_name(side, those[0]) for side, those in zip(sides, ends, strict=True))
+            count = math.prod(ends[1][0].shape)
+            yield LeafDifference(
+                reference=known, candidate=found, kind="gradient",
+                elements=count, of=count, largest=None,
+            )  # fmt: skip
+
+
+def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> set[int]:
+    """Return the numbers of values that learn, that results need, and that are detached."""
+    learning = {one.id for one in side.program.values if one.kind is LeafKind.PARAMETER}
+    for operator in side.program.operators:
+        if not learning.isdisjoint(side.taken_by(operator)):
+            learning.update(operator.outputs)
+    needed = set(results)
+    found: set[int] = set()
+    for operator in reversed(side.program.operators):
+        if needed.isdisjoint(operator.outputs):
+            continue
+        taken = side.taken_by(operator)
+        needed.update(taken)
+        if operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad:
+            found.update(numbers[side.lowered.terms[one]] for one in taken if one in learning)
+    return found
+
+
+def _values(side: Side, numbers: Sequence[int], number: int) -> list[Value]:
+    terms = side.lowered.terms
+    return [
+        one for one in side.program.values if one.id in terms and numbers[terms[one.id]] == number
+    ]
+
+
+def _learned(side: Side, value: int) -> float:
+    """Return the norm of the gradients of all parameters that a value is computed from."""
+    needed = {value}
+    for operator in reversed(side.program.operators):
+        if not needed.isdisjoint(operator.outputs):
+            needed.update(side.taken_by(operator))
+    total = 0.0
+    for one in side.program.values:
+        info = side.recorded.gradient_info(one.id) if one.id in needed else None
+        if one.kind is LeafKind.PARAMETER and info is not None and info.statistics is not None:
+            total += (info.statistics.l2 or 0.0) ** 2
+    return math.sqrt(total)
+
+
+def _is_near(one: float, two: float, dtype: str) -> bool:
+    allowed = max(_ROUNDINGS * UNIT_ROUNDOFF.get(dtype, 0.0), _LEAST)
+    return abs(one - two) <= allowed * max(one, two)
+
+
+def _name(side: Side, value: Value) -> str:
+    """Return what a value is called: its own name, or what made it and where."""
+    if value.producer is None:
+        return value.name
+    operator = side.program.operators[value.producer]
+    path = side.module_of(operator)[0] or "(root)"
+    return f"{operator.name} of {path}"
