@@ -18,7 +18,7 @@ from .graph import (
 )
 from .lowering import TABLES, Lowered, Node, lower
 from .read import RecordedProgram, read_program
-from .rounding import UNIT_ROUNDOFF, Rounding
+from .rounding import UNIT_ROUNDOFF, Rounding, summing_growth
 
 __all__ = [
     "TABLES",
@@ -43,4 +43,5 @@ __all__ = [
     "execute",
     "lower",
     "read_program",
+    "summing_growth",
 ]

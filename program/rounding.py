@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .lowering import Node
     from .primitives import Array
 
-__all__ = ["EXACT", "SUMMING", "UNIT_ROUNDOFF", "Rounding"]
+__all__ = ["EXACT", "SUMMING", "UNIT_ROUNDOFF", "Rounding", "summing_growth"]
 
 UNIT_ROUNDOFF: dict[str, float] = {
     "float64": 2.0**-53,
@@ -52,6 +52,34 @@ SUMMING = frozenset({
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 
+LANES = 8
+"""How many partial sums a kernel keeps side by side: float32 numbers in a vector register."""
+
+
+def summing_growth(terms: int) -> float:
+    """Return how far a sum's rounding is from that of its terms, as root mean squares.
+
+    Each term is in half of the partial sums of its lane, and each of those is rounded (Higham,
+    section 3.1, with errors that are independent of each other).
+
+    Args:
+        terms: How many numbers are added.
+
+    >>> summing_growth(1)
+    1.0
+    >>> summing_growth(48)
+    2.0
+    """
+    return float(np.sqrt(1 + (terms // 2 // LANES)))
+
+
+_COUNTED: dict[str, Callable[[Array, Array], int]] = {
+    "matmul": lambda taken, _: int(taken.shape[-1]),
+    "convolution": lambda _, weight: int(np.prod(weight.shape[1:])),
+    "convolution_transposed": lambda _, weight: int(weight.size // max(weight.shape[1], 1)),
+}
+"""How many products each element is the sum of."""
+
 
 class Rounding:
     """Random errors of one execution."""
@@ -69,16 +97,22 @@ class Rounding:
         """Return what a primitive takes, with errors where it rounds its terms."""
         if node.primitive not in SUMMING:
             return list(operands)
-        return [self._disturbed(node, at, operand) for at, operand in enumerate(operands)]
+        unit = self._units.get(node.operator, 0.0)
+        if node.primitive in _COUNTED:
+            # Kernels of coarser dtypes add in float32.
+            growth = summing_growth(_COUNTED[node.primitive](operands[0], operands[1]))
+            added = min(unit, UNIT_ROUNDOFF["float32"]) * np.sqrt(growth**2 - 1)
+            unit = float(np.hypot(unit, added))
+        return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(self, node: Node, results: Sequence[Array]) -> list[Array]:
         """Return what a primitive makes, with errors where it rounds."""
         if node.primitive in EXACT:
             return list(results)
-        return [self._disturbed(node, -1 - at, result) for at, result in enumerate(results)]
-
-    def _disturbed(self, node: Node, place: int, array: Array) -> Array:
         unit = self._units.get(node.operator, 0.0)
+        return [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
+
+    def _disturbed(self, node: Node, place: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
             return array
         generator = np.random.default_rng((self._seed, node.outputs[0], place % 64))

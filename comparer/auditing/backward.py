@@ -8,15 +8,17 @@ of any operator need be known.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import referenced_values
-from padiff.program import UNIT_ROUNDOFF
+from padiff.program import UNIT_ROUNDOFF, summing_growth
 
 from .forward import Measured
-from .limits import LARGEST_GRADIENT_ERROR, STEP
+from .limits import LARGEST_GRADIENT_ERROR, RUNS, STEP, STEP_FACTORS
 from .result import Reason
 
 if TYPE_CHECKING:
@@ -131,25 +133,27 @@ def measure_gradient(known: KnownProgram, readers: Readers, value: Value) -> Mea
     gradient = known.recorded.gradient(value.id)
     if not reached or gradient is None or not known.recorded.has_elements(value.id):
         return None
-    point, wide = known.elements(value.id), gradient.astype(np.float64)
+    wide = gradient.astype(np.float64)
     if not np.isfinite(wide).all():
         return Measured(error=np.inf, worst=np.inf, largest=np.inf, operators=1,
                         reason=Reason.NONFINITE)  # fmt: skip
-    direction = np.random.default_rng(value.id).choice([-1.0, 1.0], point.shape)
-    terms, kinks = _terms(known, value.id, point, direction, reached)
-    own = (wide * direction).reshape(-1)
-    defect = float(own.sum() - sum(float(one.sum()) for one in terms))
-    unit = UNIT_ROUNDOFF[value.dtype]
-    size = np.sqrt(float((own**2).sum()) + sum(float((one**2).sum()) for one in terms))
-    sums = [float(np.abs(one).sum()) for one in (own, *terms)]
-    floor = kinks + _DIFFERENCE * max(sums)
-    ratio = 0.0 if not defect else max(abs(defect) - floor, 0.0) / max(unit * size, 1e-300)
+    way = _Way(known, value.id, reached)
+    own, terms = (wide * way.direction).reshape(-1), way.products(STEP * way.size)
+    ratio = _ratio(own, terms, UNIT_ROUNDOFF[value.dtype], _Doubt())
+    if not ratio <= LARGEST_GRADIENT_ERROR:
+        terms, doubt = _look_closer(way)
+        ratio = _ratio(own, terms, UNIT_ROUNDOFF[value.dtype], doubt)
     error = ratio / LARGEST_GRADIENT_ERROR * _SCALE
     reason, factor = Reason.NONE, None
-    if ratio > LARGEST_GRADIENT_ERROR:
+    if not ratio <= LARGEST_GRADIENT_ERROR:
         reason, factor = _reason(own, terms)
     return Measured(
-        error=error, worst=error, largest=abs(defect), operators=1, reason=reason, factor=factor
+        error=error,
+        worst=error,
+        largest=abs(_defect(own, terms)),
+        operators=1,
+        reason=reason,
+        factor=factor,
     )
 
 
@@ -159,38 +163,124 @@ _SCALE = 8.0
 """A defect at its limit counts as much as an element's error at its own."""
 
 
-def _terms(
-    known: KnownProgram, value: int, point: Array, direction: Array, reached: list[int]
-) -> tuple[list[Array], float]:
-    """Return the products of gradients and changes, element by element, of each reader.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doubt:
+    """What a defect may be although the gradient is right."""
 
-    Returns:
-        Them, and how much of their sum is uncertain: at the kink of a ReLU or of a maximum the
-        derivative is another to either side, and any between is right.
-    """
-    rms = float(np.sqrt(np.mean(point**2))) if point.size else 0.0
-    step = STEP * (rms or 1.0)
-    found, kinks = [], 0.0
-    for one in reached:
-        gradient = known.recorded.gradient(one)
-        if gradient is None:
-            continue
-        wide = gradient.astype(np.float64)
+    difference: float = 0.0
+    """How far the differences are from derivatives: at a kink, any between two sides is right."""
+    rounding: float = 0.0
+    """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
+
+
+def _defect(own: Array, terms: list[Array]) -> float:
+    return float(own.sum() - sum(float(one.sum()) for one in terms))
+
+
+def _ratio(own: Array, terms: list[Array], unit: float, doubt: _Doubt) -> float:
+    """Return the defect that is not in doubt, in units of the rounding of its terms."""
+    unit *= summing_growth(sum(one.size for one in terms) // max(own.size, 1))
+    size = np.sqrt(float((own**2).sum()) + sum(float((one**2).sum()) for one in terms))
+    sums = [float(np.abs(one).sum()) for one in (own, *terms)]
+    left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * max(sums)
+    return max(left, 0.0) / max(np.hypot(unit * size, doubt.rounding), 1e-300)
+
+
+class _Way:
+    """The operators from one value to its readers, executed beside the recorded elements."""
+
+    def __init__(self, known: KnownProgram, value: int, reached: list[int]) -> None:
+        """Draw a direction.
+
+        Args:
+            known: The program.
+            value: Where it begins.
+            reached: Where it ends.
+        """
+        self._known, self._value, self._reached = known, value, reached
+        self._point = known.elements(value)
+        is_finite = np.isfinite(self._point)
+        signs = np.random.default_rng(value).choice([-1.0, 1.0], self._point.shape)
+        self.direction = np.where(is_finite, signs, 0.0)
+        sizes = np.abs(self._point[is_finite & (self._point != 0)])
+        self.size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 1.0
+        """Root mean square of the elements."""
+        self.smallest = float(np.quantile(sizes, 0.1)) if sizes.size else 1.0
+        """What most elements are larger than, though some be huge, as masked scores are."""
+        found = [(one, known.recorded.gradient(one)) for one in reached]
+        self._gradients = {one: g.astype(np.float64) for one, g in found if g is not None}
+
+    def products(self, step: float, *, seed: int | None = None) -> list[Array]:
+        """Return the products of gradients and central differences, of each reader.
+
+        Args:
+            step: How far each element moves.
+            seed: Of random errors, the same to either side, so that they change the derivatives
+                as those in a backward pass do; None makes none.
+        """
+        return [
+            (gradient * _apart(*self._sides(one, step, seed)) / (2 * step)).reshape(-1)
+            for one, gradient in self._gradients.items()
+        ]
+
+    def bends(self, step: float) -> float:
+        """Return how much of the products is uncertain, since there is a kink within a step.
+
+        Of a smooth function, rise less fall is proportional to the step, up to its third power.
+        """
+        total = 0.0
+        for one, gradient in self._gradients.items():
+            here = self._at(one, 0.0, None)
+            gaps = []
+            for part in (step, step / 2):
+                above, below = self._sides(one, part, None)
+                rise, fall = _apart(above, here), _apart(here, below)
+                gaps.append((rise - fall) / part)
+            total += float(np.abs(gradient * (gaps[0] - 2 * gaps[1])).sum())
+        return total
+
+    def _sides(self, one: int, step: float, seed: int | None) -> tuple[Array, Array]:
+        return self._at(one, step, seed), self._at(one, -step, seed)
+
+    def _at(self, one: int, step: float, seed: int | None) -> Array:
         # By itself: the others hold what was recorded, so that no way through them counts twice.
-        above, here, below = (
-            known.changed(one, value, point + factor * step * direction, reached)
-            for factor in (1, 0, -1)
-        )
-        rise, fall = (above - here) / step, (here - below) / step
-        found.append((wide * (rise + fall) / 2).reshape(-1))
-        gap = np.abs(rise - fall)
-        is_kink = gap > _KINK * (np.abs(rise) + np.abs(fall))
-        kinks += float(np.abs(wide * gap)[is_kink].sum())
-    return found, kinks
+        moved = self._point + step * self.direction
+        return self._known.changed(one, self._value, moved, self._reached, seed=seed)
 
 
-_KINK = 1e-2
-"""Of one-sided differences that belong to one derivative, how far they may be apart, relatively."""
+def _apart(above: Array, below: Array) -> Array:
+    """Return a difference; what is infinite in both, as masked scores are, does not differ."""
+    with np.errstate(invalid="ignore"):
+        return np.where(above == below, 0.0, above - below)
+
+
+def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
+    """Measure with the step that suits the value, and say how much is in doubt.
+
+    A step may be too large, over a kink, or too small for what is added to the value. At the best,
+    the next one finds the same (Ridders, Accurate computation of F'(x) and F'(x)F''(x), 1982).
+    """
+    steps = [STEP * factor * way.smallest for factor in STEP_FACTORS]
+    found = [way.products(step) for step in steps]
+    changes = [_change(*pair) for pair in pairwise(found)]
+    best = int(np.argmin(changes))
+    terms, step = found[best], steps[best]
+    moved = [
+        sum(float((off - one).sum()) for off, one in zip(each, terms, strict=True))
+        for each in (way.products(step, seed=seed) for seed in range(RUNS))
+    ]
+    return terms, _Doubt(
+        difference=changes[best] + way.bends(step),
+        rounding=float(np.sqrt(np.mean(np.square(moved)))),
+    )
+
+
+def _change(fine: list[Array], coarse: list[Array]) -> float:
+    """Return how far products with two steps are apart."""
+    gaps = [one - other for one, other in zip(fine, coarse, strict=True)]
+    norm = float(np.sqrt(sum(float((one**2).sum()) for one in gaps)))
+    found = max(norm, abs(sum(float(one.sum()) for one in gaps)))
+    return found if np.isfinite(found) else np.inf
 
 
 def _reason(own: Array, terms: list[Array]) -> tuple[Reason, float | None]:

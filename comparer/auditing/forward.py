@@ -9,7 +9,7 @@ import numpy as np
 
 from padiff.dumpfile import ProgramError
 
-from .limits import LARGEST_ELEMENT, LARGEST_ERROR, RUNS
+from .limits import LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS
 from .result import Reason
 
 if TYPE_CHECKING:
@@ -57,9 +57,14 @@ def measure_value(known: KnownProgram, value: Value) -> Measured | None:
         return None
     recorded = known.elements(value.id)
     exact = known.compute(value.id, nodes)
-    moved = [known.compute(value.id, nodes, seed=seed) for seed in range(RUNS)]
     operators = len({node.operator for node in nodes})
-    return _measured(recorded, exact, moved, value.dtype, operators=operators)
+    moved: list[Array] = []
+    for runs in (RUNS, MORE_RUNS):
+        moved += [known.compute(value.id, nodes, seed=seed) for seed in range(len(moved), runs)]
+        found = _measured(recorded, exact, moved, value.dtype, operators=operators)
+        if found.is_sound:
+            break
+    return found
 
 
 def _measured(

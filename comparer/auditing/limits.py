@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["LARGEST_ELEMENT", "LARGEST_ERROR", "LARGEST_GRADIENT_ERROR", "RUNS", "STEP"]
+__all__ = [
+    "LARGEST_ELEMENT",
+    "LARGEST_ERROR",
+    "LARGEST_GRADIENT_ERROR",
+    "MORE_RUNS",
+    "RUNS",
+    "STEP",
+    "STEP_FACTORS",
+]
 
 RUNS = 3
 """Executions with random errors that a value's rounding is measured by."""
+MORE_RUNS = 24
+"""Executions where those few find an error: with signs that cancel by chance, the unit of a sum of
+a few terms is as small as 0."""
 LARGEST_ERROR = 8.0
 """Of a sound value: root mean square over its elements, each in units of its own rounding. Clean
 models of 140 layers stay below 5 in float32 and below 1 in bfloat16; an output scaled by 1.00003
@@ -20,3 +31,6 @@ STEP = 3e-5
 """Of the central difference in float64, relative to the value's root mean square: near the cube
 root of the unit roundoff, which balances truncation and rounding (Press et al., Numerical Recipes,
 3rd edition, section 5.7)."""
+STEP_FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)
+"""Of ``STEP``: steps that are tried where the gradient is not what it implies, relative to what
+nine in ten elements are larger than."""

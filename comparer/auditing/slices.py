@@ -58,7 +58,8 @@ class KnownProgram:
             if found is None:
                 raise LookupError(f"value {value} has no elements")
             is_plain = found.dtype.kind in "biuc"
-            wide = self._wide[value] = found if is_plain else found.astype(np.float64)
+            with np.errstate(invalid="ignore"):  # memory that nobody wrote holds signalling nans
+                wide = self._wide[value] = found if is_plain else found.astype(np.float64)
         return wide
 
     def nodes_behind(self, value: int) -> list[Node]:
@@ -101,7 +102,15 @@ class KnownProgram:
         rounding = None if seed is None else Rounding(self.units, seed=seed)
         return execute(self.lowered, leaves, [value], rounding=rounding)[value]
 
-    def changed(self, wanted: int, value: int, elements: Array, held: Collection[int]) -> Array:
+    def changed(
+        self,
+        wanted: int,
+        value: int,
+        elements: Array,
+        held: Collection[int],
+        *,
+        seed: int | None = None,
+    ) -> Array:
         """Execute what makes a value from another one that is changed.
 
         Args:
@@ -109,11 +118,15 @@ class KnownProgram:
             value: Id of the value that is changed.
             elements: What it holds instead.
             held: Ids of values that stay as recorded although they are computed from it.
+            seed: Of the random errors to make; None makes none.
         """
         terms = self.lowered.terms
         moved = self._behind(terms[value]) - {terms[one] for one in held if one != wanted}
         leaves = {one: self.elements(one) for term, one in self.known.items() if term not in moved}
-        return execute(self.lowered, {**leaves, value: elements}, [wanted])[wanted]
+        rounding = None if seed is None else Rounding(self.units, seed=seed)
+        return execute(self.lowered, {**leaves, value: elements}, [wanted], rounding=rounding)[
+            wanted
+        ]
 
     def _behind(self, term: int) -> set[int]:
         """Return a term and all that are computed from it."""

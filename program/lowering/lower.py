@@ -87,6 +87,8 @@ class _Lowering:
         self.values = {value.id: value for value in program.values}
         self.builder = Builder()
         self.terms: dict[int, Term] = {}
+        self.taken: set[int] = set()
+        """Ids of the terms of values."""
         self.leaves: dict[int, int] = {}
         self.opaque: dict[int, str] = {}
         self.random: set[int] = set()
@@ -116,6 +118,7 @@ class _Lowering:
     def add_leaf(self, value: Value) -> None:
         term = self.builder.leaf(self.spec_of(value))
         self.terms[value.id], self.leaves[term.id] = term, value.id
+        self.taken.add(term.id)
         self.offer_contents(value.id, term)
 
     def offer_contents(self, value: int, term: Term) -> None:
@@ -143,7 +146,7 @@ class _Lowering:
             found: list[Term | None] = [result] if isinstance(result, Term) else [*result]
             found = self.fitted(found, expected, operator)
             terms = [
-                None if term is None else self.wrapped(term, value.dtype)
+                None if term is None else self.own(self.wrapped(term, value.dtype))
                 for term, value in zip(found, outputs, strict=True)
             ]
         except _MISFITS as error:
@@ -158,7 +161,12 @@ class _Lowering:
                 self.add_leaf(value)
                 continue
             self.terms[value.id] = term
+            self.taken.add(term.id)
             self.offer_contents(value.id, term)
+
+    def own(self, term: Term) -> Term:
+        """Return a term that no other value has: a copy has a gradient and a dtype of its own."""
+        return self.builder("cast", term, kind=term.kind.value) if term.id in self.taken else term
 
     def output(self, operator: Operator, id_: int) -> Value:
         value = self.values.get(id_)

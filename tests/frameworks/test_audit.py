@@ -188,6 +188,82 @@ def test_kinks_are_not_blamed(tmp_path: Path) -> None:
     assert found.unsound == ()
 
 
+def _shared_by_copies(x: torch.Tensor) -> torch.Tensor:
+    copied = x[:]
+    return copied.tanh() + x.sin()
+
+
+def _masked(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def apply(x: torch.Tensor) -> torch.Tensor:
+        mask = torch.full((x.shape[-1],), value)
+        mask[:4] = 0
+        return ((x * 1.5 + mask).softmax(-1) * 2).tanh()
+
+    return apply
+
+
+def _nearly_at_kinks(x: torch.Tensor) -> torch.Tensor:
+    """Put elements where a step beyond the kink of a ReLU is short by less than a hundredth."""
+    at = torch.ones(24).index_fill(0, torch.tensor([23]), 2.91e-5)
+    return functional.relu(x * 1e-9 + at)
+
+
+def _beside_a_large_number(x: torch.Tensor) -> torch.Tensor:
+    return ((x * 1e-8 * 1.5 + 0.5) * 2).tanh()
+
+
+def _of_two_rows(x: torch.Tensor) -> torch.Tensor:
+    return functional.batch_norm(x[:2] * 1.5, None, None, training=True) * 2
+
+
+PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "a copy and what it is copied from": (_shared_by_copies, "operators"),
+    "masked by -inf": (_masked(-torch.inf), "operators"),
+    "masked by -1e9": (_masked(-1e9), "operators"),
+    "masked by the least number": (_masked(torch.finfo(torch.float32).min), "operators"),
+    "nearly at kinks": (_nearly_at_kinks, "operators"),
+    "added to a much larger number": (_beside_a_large_number, "operators"),
+    "norms of two rows, whose gradients cancel": (_of_two_rows, "full"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_is_right_is_not_blamed(name: str, tmp_path: Path) -> None:
+    between, content = PLACES[name]
+
+    found = audited(_Net(between), tmp_path, content=content)
+
+    assert found.unsound == ()
+    assert found.count(Check.GRADIENT, Soundness.SOUND) > 4
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_wrong_gradient_in_such_a_place_is_found(name: str, tmp_path: Path) -> None:
+    between, content = PLACES[name]
+
+    found = audited(_Net(lambda x: between(_scaled(1.01)(x))), tmp_path, content=content)
+
+    assert {one.check for one in found.unsound} == {Check.GRADIENT}
+
+
+def test_gradients_added_in_a_coarse_dtype_are_not_blamed(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 4)).bfloat16()
+    found = audited(model, tmp_path, {"input": torch.randn(2000, 16).bfloat16()})
+
+    assert found.unsound == ()
+
+
+def test_sums_of_a_few_terms_that_cancel_are_not_blamed(tmp_path: Path) -> None:
+    def between(x: torch.Tensor) -> torch.Tensor:
+        rows = x[:3].repeat(1, 400) + torch.rand(3, 9600)
+        return torch.cat((rows, -rows.sum(0, keepdim=True))).sum(0, keepdim=True)[:, :24]
+
+    found = audited(_Net(between), tmp_path, content="operators")
+
+    assert found.unsound == ()
+
+
 class _Block(nn.Module):
     """A residual block: its result is read through its layer and beside it."""
 

@@ -31,3 +31,17 @@ def test_whole_numbers_beyond_its_digits_are_moved() -> None:
     array = np.array([513.0, -1025.0])
 
     assert (disturbed(array) != array).all()
+
+
+def test_terms_of_long_sums_are_moved_by_the_rounding_of_partial_sums() -> None:
+    node = Node(primitive="matmul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
+    rows, columns = np.full((2, 1024), 0.3), np.full((1024, 3), 0.7)
+    moved = {
+        dtype: Rounding({0: UNIT_ROUNDOFF[dtype]}, seed=1).disturb_operands(node, [rows, columns])
+        for dtype in ("float32", "bfloat16")
+    }
+
+    # 1024 products in 8 lanes: each is in 64 partial sums, on average.
+    single, coarse = (np.abs(one[0] / rows - 1) for one in moved.values())
+    assert np.allclose(single, np.sqrt(65) * 2.0**-24, rtol=1e-6)
+    assert np.allclose(coarse, 2.0**-8, rtol=1e-6)
