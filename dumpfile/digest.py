@@ -47,7 +47,7 @@ def digest_of(array: Array) -> str:
     return digest_of_bytes(raw_bytes(array).data, dtype_name(array.dtype))
 
 
-def digest_of_bytes(data: memoryview, dtype: str) -> str:
+def digest_of_bytes(data: memoryview | bytes, dtype: str) -> str:
     """Digest elements that are raw bytes already.
 
     Args:

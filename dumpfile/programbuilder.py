@@ -19,6 +19,7 @@ __all__ = ["ProgramBuilder"]
 
 _Item = TypeVar("_Item", bound=Hashable)
 Single = None | bool | complex | str | EllipsisType | ValueRef | Dtype | Opaque
+_KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -81,7 +82,7 @@ class ProgramBuilder:
             [
                 self._strings.position(dtype),
                 self._shapes.position(shape),
-                LEAF_KINDS.index(kind),
+                _KINDS[kind],
                 self._strings.position(name),
             ]
         )
@@ -90,7 +91,7 @@ class ProgramBuilder:
 
     def set_kind(self, value: int, kind: LeafKind) -> None:
         """State that a value is a leaf of another kind than was thought."""
-        self._values[value][2] = LEAF_KINDS.index(kind)
+        self._values[value][2] = _KINDS[kind]
 
     def add_gradient(self, value: int, content: Stored) -> None:
         """State the gradient of a value; the first one counts."""

@@ -165,6 +165,18 @@ class StepWriter:
         self._raise_error()
         return stored
 
+    def deepen(self, stored: Stored, content: Content) -> bool:
+        """Keep more of a value than was wanted when it was stored, if that can still be done.
+
+        Args:
+            stored: What ``store`` returned.
+            content: How much of it to write.
+
+        Returns:
+            Whether that is settled; else its tensor must be stored again.
+        """
+        return self._store.deepen(stored, content)
+
     def add_record(  # noqa: PLR0913
         self,
         *,

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bulk import build_all
 from .bytequeue import ByteQueue
 from .digest import digest_of_bytes
 from .dtypes import Array, dtype_name, numpy_dtype
 from .sampling import is_sampled, sample_positions
 from .schema import Content, Sample, Statistics, ValueInfo
-from .statistics import statistics_of
+from .smallvalues import SmallValues
+from .statistics import SMALL_BYTES, statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +28,16 @@ if TYPE_CHECKING:
     from .arena import Arena, Piece
     from .hdf5sink import HDF5Sink
     from .keep import Keep
+    from .smallvalues import SmallValue
 
 __all__ = ["Stored", "ValueStore"]
 
 _QUEUE_BYTES = 128 << 20  # beside the arena, elements that are still on their way here
 _ITEM_BYTES = 512  # what a waiting item costs beside its elements
 _PAGE_BYTES = 4 << 20
-_OWN_DATASET_BYTES = 64 << 10
+_SMALL_BYTES = 1 << 20  # of small values, which go to the thread together
 _OVERLAPPED_BYTES = 1 << 20  # from here on, statistics are taken while the elements are written
+_NOWHERE = None, 0
 _NO_STATISTICS = statistics_of(np.empty(0))
 
 
@@ -97,7 +101,8 @@ class ValueStore:
         self._pages: dict[str, _Page] = {}
         self._page_count = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="padiff-statistics")
-        self._queue: ByteQueue[_Item] = ByteQueue(
+        self._small = SmallValues()
+        self._queue: ByteQueue[_Item | SmallValues] = ByteQueue(
             self._take, limit_bytes=_QUEUE_BYTES, name=thread_name
         )
 
@@ -124,10 +129,13 @@ class ValueStore:
             RecordError: Dumps cannot hold the dtype.
         """
         name = dtype_name(array.dtype)
-        flat = np.ascontiguousarray(array, dtype=numpy_dtype(name)).reshape(-1)
         content = content or self._keep.content
-        if content is Content.SAMPLE and not is_sampled(flat.size, self._keep.sample):
+        if content is Content.SAMPLE and not is_sampled(array.size, self._keep.sample):
             content = Content.FULL
+        is_small = array.nbytes < SMALL_BYTES and content is not Content.SAMPLE
+        if is_small and arrival is None:
+            return self._store_small(array, name, content)
+        flat = np.ascontiguousarray(array, dtype=numpy_dtype(name)).reshape(-1)
         item = _Item(
             stored=Stored(content=content),
             name=name,
@@ -137,6 +145,7 @@ class ValueStore:
             shape=array.shape,
         )
         if arrival is not None:
+            self._put_small()
             self._queue.put(item, _ITEM_BYTES + flat.nbytes)
             return item.stored
         item.digest = item.stored.digest = digest_of_bytes(flat.view(np.uint8).data, name)
@@ -144,16 +153,51 @@ class ValueStore:
         if known is not None and known.content.rank >= content.rank:
             return known
         self._cut(item)
+        self._put_small()
         self._hand_over(item)
         self._stored[name, item.digest] = item.stored
         return item.stored
 
+    def _store_small(self, array: Array, name: str, content: Content) -> Stored:
+        """Copy a small value, which waits for others."""
+        dtype = numpy_dtype(name)
+        data = (array if array.dtype is dtype else array.astype(dtype, copy=False)).tobytes()
+        key = name, digest_of_bytes(data, name)
+        known = self._stored.get(key)
+        if known is not None and known.content.rank >= content.rank:
+            return known
+        if known is not None and self._small.deepen(known, content):
+            return known
+        stored = self._stored[key] = Stored(content, None, key[1])
+        self._small.add(key, stored, data)
+        if self._small.size_bytes >= _SMALL_BYTES:
+            self._put_small()
+        return stored
+
+    def deepen(self, stored: Stored, content: Content) -> bool:
+        """Keep more of a value than was wanted when it was stored, if that can still be done.
+
+        Args:
+            stored: What ``store`` returned.
+            content: How much of it to keep.
+        """
+        return content is not Content.SAMPLE and self._small.deepen(stored, content)
+
+    def _put_small(self) -> None:
+        """Give the small values that wait to the thread."""
+        if self._small.rows:
+            small, self._small = self._small, SmallValues()
+            self._queue.put(small, small.size_bytes)
+
     def flush(self) -> None:
         """Wait until everything stored is known by value, or the thread has failed."""
+        self._put_small()
         self._queue.drain()
 
     def stop(self, *, discard: bool = False) -> None:
         """End the thread, after its work or at once."""
+        if not discard:
+            self._put_small()
         self._queue.close(discard=discard)
         self._pool.shutdown()
         self._arena.clear(self)
@@ -191,7 +235,63 @@ class ValueStore:
 
     # -- in the thread
 
-    def _take(self, item: _Item) -> None:
+    def _take(self, item: _Item | SmallValues) -> None:
+        """Make values of an item or of many small ones."""
+        if isinstance(item, _Item):
+            self._take_item(item)
+        else:
+            self._take_small(item)
+
+    def _take_small(self, small: SmallValues) -> None:
+        """Make values of small ones; more is kept of those that are known."""
+        statistics = small.measured()
+        fresh = {key: row for key, row in small.rows.items() if key not in self._known}
+        places = {}
+        for key in small.kept:  # this order is that of the elements in the file
+            data = small.bytes_of(key[0], small.rows[key])
+            if key not in fresh:
+                self._take_again(key, small.rows[key], data, statistics[key])
+            elif data:
+                places[key] = self._on_page(key[0], data)
+        for key, row in small.rows.items():
+            if key not in fresh and row.stored.content is not Content.FULL:
+                self._take_again(key, row, memoryview(b""), statistics[key])
+        values = build_all(
+            ValueInfo,
+            len(fresh),
+            id=range(len(self._values), len(self._values) + len(fresh)),
+            digest=[digest for _, digest in fresh],
+            dtype=[name for name, _ in fresh],
+            size=[
+                (row.end - row.start) // numpy_dtype(key[0]).itemsize for key, row in fresh.items()
+            ],
+            statistics=[statistics[key] for key in fresh],
+            content=[row.stored.content for row in fresh.values()],
+            dataset=[places.get(key, _NOWHERE)[0] for key in fresh],
+            offset=[places.get(key, _NOWHERE)[1] for key in fresh],
+        )
+        self._values += values
+        for (key, row), value in zip(fresh.items(), values, strict=True):
+            self._known[key] = row.stored.info = value
+
+    def _take_again(
+        self, key: tuple[str, str], row: SmallValue, data: memoryview, statistics: Statistics
+    ) -> None:
+        """Take a small value that is known, perhaps with less content."""
+        name, digest = key
+        dtype = numpy_dtype(name)
+        self._take_item(
+            _Item(
+                stored=row.stored,
+                name=name,
+                size=(row.end - row.start) // dtype.itemsize,
+                data=np.frombuffer(data, dtype),
+                digest=digest,
+                statistics=statistics,
+            )
+        )
+
+    def _take_item(self, item: _Item) -> None:
         """Make a value of an item, unless it turns out to be one that is known."""
         if item.arrival is not None:
             item.arrival()
@@ -248,10 +348,14 @@ class ValueStore:
         if not item.data.size:
             return None, 0
         data, name = item.data.view(np.uint8).data, item.name
-        if data.nbytes >= _OWN_DATASET_BYTES:
+        if data.nbytes >= SMALL_BYTES:
             dataset = f"/values/v{number:08d}"
             self._sink.write(dataset, data, name)
             return dataset, 0
+        return self._on_page(name, data)
+
+    def _on_page(self, name: str, data: memoryview) -> tuple[str, int]:
+        """Put elements on the page of their dtype; return its dataset and where they are in it."""
         page = self._pages.get(name)
         if page is None:
             page = self._pages[name] = _Page(dataset=f"/values/p{self._page_count:04d}_{name}")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import Statistics, statistics_of
+from padiff.dumpfile.statistics import statistics_of_parts
 
 NOTHING = Statistics(minimum=None, maximum=None, mean=None, l2=None)
 
@@ -88,3 +89,28 @@ def test_many_blocks_agree_with_exact_sums() -> None:
     assert found.maximum == max(exact)
     assert found.mean == pytest.approx(math.fsum(exact) / array.size, rel=1e-12)
     assert found.l2 == pytest.approx(math.sqrt(math.fsum(x * x for x in exact)), rel=1e-12)
+
+
+def test_parts_are_summarised_each_by_itself() -> None:
+    parts = [[3.0, -4.0, 0.0], [math.nan, 2.0], [0.0, 0.0], [math.inf], [1e300, 0.0], [1e-300]]
+    starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()
+
+    found = statistics_of_parts(np.concatenate(parts), starts)
+
+    assert found == [
+        Statistics(minimum=-4.0, maximum=3.0, mean=-1 / 3, l2=5.0, zeros=1),
+        Statistics(minimum=2.0, maximum=2.0, mean=2.0, l2=2.0, nan=1),
+        Statistics(minimum=0.0, maximum=0.0, mean=0.0, l2=0.0, zeros=2),
+        Statistics(minimum=None, maximum=None, mean=None, l2=None, posinf=1),
+        Statistics(minimum=0.0, maximum=1e300, mean=5e299, l2=1e300, zeros=1),
+        Statistics(minimum=1e-300, maximum=1e-300, mean=1e-300, l2=1e-300),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.bool_, np.float16, ml_dtypes.bfloat16, np.complex64])
+def test_a_part_of_any_dtype_is_summarised_as_it_is_alone(dtype: type) -> None:
+    array: np.ndarray = np.array([1, 0, 1, 1, 0, 1]).astype(dtype)
+
+    found = statistics_of_parts(array, [0, 4])
+
+    assert found == [statistics_of(array[:4]), statistics_of(array[4:])]

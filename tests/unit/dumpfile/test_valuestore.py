@@ -139,3 +139,23 @@ def test_many_threads_store_into_files_of_one_arena(tmp_path: Path) -> None:
         path = writer.commit(manifest())
 
     assert validate(path, deep=True) == []
+
+
+def test_small_values_keep_the_content_that_was_wanted_last(tmp_path: Path) -> None:
+    arrays = [np.arange(size, dtype=np.float32) + 1 for size in (1, 2, 3)]
+    with DumpWriter(tmp_path / "net") as writer:
+        with writer.step(0) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            stored = [step.store(array, content=Content.STATS) for array in arrays]
+            is_settled = step.deepen(stored[1], Content.FULL)
+            step.flush()
+            is_settled_late = step.deepen(stored[2], Content.FULL)
+            step.store(arrays[2], content=Content.FULL)
+        path = writer.commit(manifest())
+
+    assert (is_settled, is_settled_late) == (True, False)
+    with open_dump(path).open() as file:
+        values = file.index.values
+        assert [one.content for one in values] == [Content.STATS, Content.FULL, Content.FULL]
+        assert file.value_array(values[1]).tolist() == [1.0, 2.0]
+        assert file.value_array(values[2]).tolist() == [1.0, 2.0, 3.0]
