@@ -33,6 +33,9 @@ class Operators(Protocol):
         What only asks for a shape, a dtype or a device is not passed on either.
         """
 
+    def unwatched(self) -> AbstractContextManager[object]:
+        """Return a context in which no call of this thread is passed on."""
+
     def version(self, tensor: Tensor) -> Hashable:
         """Return something that is another after each change of the tensor in place."""
 

@@ -27,6 +27,7 @@ from .paddle_tensors import dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from padiff.dumper.operators import RunOperator
 
@@ -80,6 +81,16 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
+class _Busy:
+    """The context in which nobody hears of a thread's operators."""
+
+    def __enter__(self) -> None:
+        self._before, _thread.is_busy = _thread.is_busy, True
+
+    def __exit__(self, *error: object) -> None:
+        _thread.is_busy = self._before
 
 
 def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,6 +155,8 @@ class _Bindings:
         self._methods: dict[str, tuple[Any, Any]] = {}
         """Method of ``paddle.Tensor`` and its replacement, by name."""
         self._known: dict[int, _Bound] = {}
+        self._loaded: list[_Bound] = []
+        """What is known of each loaded module, in their order."""
         self._references = 0
         """How often replacements are referred to while none is installed."""
         self._users = 0
@@ -158,8 +171,7 @@ class _Bindings:
             if not self._replacements:
                 self._prepare()
                 self._references = self._count()
-            for module in _modules():
-                self._replace(module)
+            self._replace_all()
             for name, (_, watched) in self._methods.items():
                 setattr(paddle.Tensor, name, watched)
 
@@ -201,8 +213,28 @@ class _Bindings:
         own = sum(len(bound.replacements) for bound in self._known.values())
         return sum(map(sys.getrefcount, self._replacements.values())) - own
 
-    def _replace(self, module: ModuleType) -> None:
-        """Bind replacements to all names of a module that are bound to operators."""
+    def _replace_all(self) -> None:
+        """Bind replacements in all modules; looks only at some where no name was added."""
+        modules = list(_modules())
+        if not self._is_loaded(modules):
+            for module in modules:
+                self._search(module)
+            self._loaded = [self._known[id(module)] for module in modules]
+        for bound, module in zip(self._loaded, modules, strict=True):
+            if bound.originals:
+                bound.install(vars(module))
+
+    def _is_loaded(self, modules: list[ModuleType]) -> bool:
+        """Return whether these modules are those that were searched, with as many names."""
+        loaded = self._loaded
+        return (
+            len(modules) == len(loaded)
+            and list(map(len, map(vars, modules))) == [bound.size for bound in loaded]
+            and all(bound.module() is one for bound, one in zip(loaded, modules, strict=True))
+        )
+
+    def _search(self, module: ModuleType) -> None:
+        """Find all names of a module that are bound to operators."""
         names = vars(module)
         bound = self._known.get(id(module))
         if bound is None or bound.size != len(names) or bound.module() is not module:
@@ -215,8 +247,6 @@ class _Bindings:
                 replacements={name: known[id(thing)] for name, thing in found.items()},
             )
             self._known[id(module)] = bound
-        if bound.originals:
-            bound.install(names)
 
     def _put_back(self, names: dict[str, Any]) -> None:
         """Bind operators to those names of a module that are bound to replacements."""
@@ -248,6 +278,10 @@ class PaddleOperators:
         finally:
             runs.remove(run)
             self._bindings.remove()
+
+    def unwatched(self) -> AbstractContextManager[object]:
+        """Return what makes this thread busy, so that operators are called directly."""
+        return _Busy()
 
     def version(self, tensor: paddle.Tensor) -> Hashable:
         """Return the in-place counter."""

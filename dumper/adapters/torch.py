@@ -119,6 +119,8 @@ class TorchAdapter:
 
     def elements(self, tensor: torch.Tensor) -> Array:
         """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        if tensor.layout is torch.strided and tensor.dtype in _NATIVE:
+            return np.asarray(tensor.numpy(force=True), order="C")
         plain = tensor.detach()
         if plain.is_quantized:
             plain = plain.dequantize()
@@ -329,6 +331,13 @@ class TorchAdapter:
                 "recorded; call the model once before recording"
             )
         return notes
+
+
+_NATIVE = frozenset({
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+    torch.float32, torch.float64, torch.complex64, torch.complex128,
+})  # fmt: skip
+"""Dtypes that numpy has too."""
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:

@@ -30,6 +30,9 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         callback: Gets a gradient of the tensor's shape, at most once a backward pass.
     """
     base, arrivals = tensor._base, 0
+    if base is None or not _lies_in(tensor, base):
+        alone: Handle = tensor.register_hook(callback)  # type: ignore[no-untyped-call]
+        return alone
 
     def arrived(gradient: torch.Tensor) -> None:
         nonlocal arrivals
@@ -37,8 +40,6 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         callback(gradient)
 
     own: Handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
-    if base is None or not _lies_in(tensor, base):
-        return own
     version, alive = tensor._version, (weakref.ref(tensor), weakref.ref(base))
     size, stride = tensor.size(), tensor.stride()
     offset = int(tensor.storage_offset()) - int(base.storage_offset())
@@ -60,6 +61,8 @@ def _lies_in(view: torch.Tensor, base: torch.Tensor) -> bool:
         base.requires_grad
         and not base.is_leaf
         and view.dtype == base.dtype
-        and torch.empty_like(base, device="meta").stride() == base.stride()
+        and (
+            base.is_contiguous() or torch.empty_like(base, device="meta").stride() == base.stride()
+        )
         and all(stride for stride, size in zip(view.stride(), view.shape, strict=True) if size > 1)
     )

@@ -56,10 +56,11 @@ class Contents:
             kept: How much of it to write at most; None as the writer does.
         """
         key = self._adapter.content_key(tensor)
-        known = self._known(key)
+        known = self._known(key, tensor)
         kept = self._writer.at_most(kept)
         if known is not None:
-            if known.stored.content.rank < kept.rank:
+            is_enough = known.stored.content.rank >= kept.rank
+            if not is_enough and not self._writer.deepen(known.stored, kept):
                 known.stored = store(self._adapter, self._writer, tensor, kept).stored
             return known
         taken = store(self._adapter, self._writer, tensor, kept)
@@ -74,7 +75,7 @@ class Contents:
                 self._kept_bytes -= oldest.size_bytes
         return content
 
-    def _known(self, key: Hashable | None) -> Content | None:
+    def _known(self, key: Hashable | None, tensor: Tensor) -> Content | None:
         """Look a key up; what no longer holds under it is dropped.
 
         The tensor that was kept may have been given another storage (``x.data = y``): its old
@@ -83,7 +84,8 @@ class Contents:
         known = None if key is None else self._kept.get(key)
         if known is None:
             return None
-        if self._adapter.content_key(known.tensors[0]) != key:
+        first = known.tensors[0]
+        if first is not tensor and self._adapter.content_key(first) != key:
             self._kept_bytes -= self._kept.pop(key).size_bytes
             return None
         self._kept.move_to_end(key)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import Phase, Role, StepWriter, Stored
 
-from .storing import store
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Adapter, Handle, Tensor
+
+    from .contents import Content
+    from .storing import Taken
 
 __all__ = ["Gradients", "Target", "Watched"]
 
@@ -47,6 +48,7 @@ class Gradients:
         writer: StepWriter,
         lock: AbstractContextManager[object],
         next_order: Callable[[], int],
+        store: Callable[[Tensor], Taken | Content],
     ) -> None:
         """Wait for nothing yet.
 
@@ -55,9 +57,10 @@ class Gradients:
             writer: Where gradients go.
             lock: Held while one is written; they come in the framework's threads.
             next_order: Gives the next place in the execution order.
+            store: Stores a gradient.
         """
         self._adapter, self._writer = adapter, writer
-        self._lock, self._next = lock, next_order
+        self._lock, self._next, self._store = lock, next_order, store
         self._watched: list[Watched] = []
         self._handles: list[Handle] = []
         self._is_closed = False
@@ -115,7 +118,7 @@ class Gradients:
             if watched.arrivals > 1:
                 self.repeated += 1
                 return
-            taken = store(self._adapter, self._writer, gradient)
+            taken = self._store(gradient)
             order = self._next()
             for target in watched.targets:
                 self._add(target, order, taken.shape, taken.stored)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
 __all__ = ["OwnWork"]
@@ -18,8 +21,17 @@ class OwnWork:
     model. No code of the user runs while the lock is held.
     """
 
-    def __init__(self) -> None:
-        """Have no holder yet."""
+    def __init__(
+        self, unwatched: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
+        """Have no holder yet.
+
+        Args:
+            unwatched: Returns the context of the work: the framework passes no operator on in it,
+                which is faster than to ignore them one by one.
+        """
+        self._unwatched = unwatched
+        self._context = unwatched()
         self._lock = threading.RLock()
         self._owner = 0
         self._depth = 0
@@ -27,7 +39,10 @@ class OwnWork:
     def __enter__(self) -> None:
         """Take the lock, or take it once more."""
         self._lock.acquire()
-        self._owner = threading.get_ident()
+        if not self._depth:
+            self._owner = threading.get_ident()
+            self._context = self._unwatched()
+            self._context.__enter__()
         self._depth += 1
 
     def __exit__(
@@ -39,6 +54,7 @@ class OwnWork:
         """Let go of what was taken last."""
         self._depth -= 1
         if not self._depth:
+            self._context.__exit__(kind, error, trace)
             self._owner = 0
         self._lock.release()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import EllipsisType
@@ -24,7 +24,7 @@ from padiff.dumpfile import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
 
@@ -140,9 +140,9 @@ class ProgramRecorder:
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
         """
-        if not self._operators.is_recordable(tensor):
-            return
         with self._lock:
+            if not self._is_recordable(tensor):
+                return
             self._builder.add_border(record, self._value(tensor, kind))
 
     def run(
@@ -156,28 +156,31 @@ class ProgramRecorder:
         frame = sys._getframe(2)
         if self._is_left_out(frame):
             return function(*args, **kwargs)
-        with self._guarded(name):
-            taken = _Taken(self, args, kwargs)
-            taken.exposed = self._operators.may_write(name, args)
-            drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
-        result = function(*args, **kwargs)
-        if self._is_closed:  # what it took could not be recorded
-            return result
-        with self._guarded(name):
-            mode = self._operators.mode()
-            own = kwargs.get("generator") is not None  # whose state nobody looks at
-            if drawn is not None and (own or drawn != self._adapter.random_state()):
-                mode |= Mode.RANDOM
-            self._add(name, taken, result, mode, self._sources.of_caller(frame))
-        return result
-
-    @contextmanager
-    def _guarded(self, name: str) -> Iterator[None]:
-        """End the program, not the user's run, where an operator cannot be recorded."""
+        taken, drawn = None, None
         try:
             with self._lock:
-                yield
-        except Exception as error:  # whatever it is: the model's run must go on
+                taken = _Taken(self, args, kwargs)
+                taken.exposed = self._operators.may_write(name, args)
+                drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
+        except Exception as error:
+            self._fail(name, error)
+        result = function(*args, **kwargs)
+        if self._is_closed or taken is None:  # what it took could not be recorded
+            return result
+        try:
+            with self._lock:
+                mode = self._operators.mode()
+                own = kwargs.get("generator") is not None  # whose state nobody looks at
+                if drawn is not None and (own or drawn != self._adapter.random_state()):
+                    mode |= Mode.RANDOM
+                self._add(name, taken, result, mode, self._sources.of_caller(frame))
+        except Exception as error:
+            self._fail(name, error)
+        return result
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """End the program, not the user's run, where an operator cannot be recorded."""
+        with self._lock:
             self.failure = f"{name}: {type(error).__name__}: {error}"[:MOST_TEXT]
             self._writer.add_program(None)
             self.detach()
@@ -202,7 +205,7 @@ class ProgramRecorder:
     ) -> None:
         changed = [*taken.changed(), *self._written_unseen(taken)]
         made = _tensors_in(result, self._adapter.is_tensor)
-        made = [one for one in made if self._operators.is_recordable(one)]
+        made = [one for one in made if self._is_recordable(one)]
         if not made and not changed:
             if not taken.tensors or result is None:
                 return
@@ -286,6 +289,16 @@ class ProgramRecorder:
             self._builder.add_gradient(value, self._store(gradient, self._inner))
 
     # -- values
+
+    def _is_recordable(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is a value already, or could be one."""
+        entry = self._live.get(id(tensor))
+        is_known = entry is not None and entry.reference() is tensor
+        return is_known or self._operators.is_recordable(tensor)
+
+    def stamp_of(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
+        """Return the stamp that a tensor had when its value was last asked for."""
+        return self._live[id(tensor)].stamp
 
     def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return what tells whether a tensor was changed in place."""
@@ -373,18 +386,19 @@ class ProgramRecorder:
 
     # -- arguments
 
-    def argument(self, thing: object, refs: dict[int, ValueRef]) -> Argument:
+    def argument(self, thing: object, refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
         """Return an argument as a program holds it.
 
         Args:
             thing: What the framework's function got.
-            refs: The values of the tensors in it, by the identity of the tensor; added to.
+            refs: The tensors in it and their values, by the identity of the tensor; added to.
         """
+        if type(thing) in _PLAINEST:
+            plain: Argument = thing  # type: ignore[assignment]
+            return plain
         if self._adapter.is_tensor(thing):
-            if not self._operators.is_recordable(thing):
-                return Opaque("<a tensor without elements of its own>")
-            return refs.setdefault(id(thing), ValueRef(self._value(thing)))
-        if isinstance(thing, tuple | list):
+            return self._reference(thing, refs)
+        if isinstance(thing, (tuple, list)):
             return self._sequence(thing, refs)
         if isinstance(thing, Mapping):
             return {str(key): self.argument(part, refs) for key, part in thing.items()}
@@ -393,7 +407,15 @@ class ProgramRecorder:
             return Slice(*(self.argument(part, refs) for part in parts))
         return _plain(thing) if isinstance(thing, _PLAIN) else self._operators.argument(thing)
 
-    def _sequence(self, thing: Sequence[object], refs: dict[int, ValueRef]) -> Argument:
+    def _reference(self, tensor: Tensor, refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
+        found = refs.get(id(tensor))
+        if found is None:
+            if not self._is_recordable(tensor):
+                return Opaque("<a tensor without elements of its own>")
+            found = refs[id(tensor)] = tensor, ValueRef(self._value(tensor))
+        return found[1]
+
+    def _sequence(self, thing: Sequence[object], refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
         if len(thing) > MOST_PARTS:
             return Opaque(f"<{len(thing)} parts>")
         return tuple(self.argument(part, refs) for part in thing)
@@ -406,14 +428,13 @@ class _Taken:
         self, recorder: ProgramRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._recorder = recorder
-        self._refs: dict[int, ValueRef] = {}
+        self._refs: dict[int, tuple[Any, ValueRef]] = {}
         self.arguments: list[tuple[str | None, Argument]] = [
             *((None, recorder.argument(thing, self._refs)) for thing in args),
             *((key, recorder.argument(thing, self._refs)) for key, thing in kwargs.items()),
         ]
-        found = _tensors_in((args, kwargs), recorder._adapter.is_tensor)
-        self.tensors = [one for one in found if id(one) in self._refs]
-        self._stamps = [recorder.stamp(one) for one in self.tensors]
+        self.tensors = [one for one, _ in self._refs.values()]
+        self._stamps = [recorder.stamp_of(one) for one in self.tensors]
         self.exposed: Sequence[Any] = ()
         """Tensors that may be written while their version stays."""
 
@@ -432,13 +453,14 @@ class _Taken:
                     name=name,
                     arguments=tuple(self.arguments),
                     source=weakref.ref(source),
-                    source_value=self._refs[id(source)].id,
+                    source_value=self._refs[id(source)][1].id,
                 )
         return None
 
 
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 """Subclasses of these become one of them."""
+_PLAINEST = frozenset({bool, int, float, complex, type(None)})
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), EllipsisType, np.generic, np.ndarray)
 
 
@@ -463,6 +485,8 @@ def _nested(thing: Any) -> Argument:  # noqa: ANN401 - lists of numbers
 
 def _tensors_in(thing: object, is_tensor: Callable[[object], bool]) -> list[Any]:
     """Return the tensors inside nested tuples, lists and mappings, each once."""
+    if is_tensor(thing):
+        return [thing]
     found: dict[int, Any] = {}
     rest = [thing]
     while rest:
@@ -488,6 +512,6 @@ def _replaced(
 
 def _content_key(stored: Stored | None, shape: tuple[int, ...]) -> Hashable | None:
     """Return what tells a content that is no accident; None where many tensors may hold it."""
-    if stored is None or not stored.digest or np.prod(shape, dtype=np.int64) < 2:  # noqa: PLR2004
+    if stored is None or not stored.digest or math.prod(shape) < 2:  # noqa: PLR2004
         return None
     return stored.digest, shape

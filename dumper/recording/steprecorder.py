@@ -20,6 +20,7 @@ from .recomputed import Recomputed
 from .results import parts_of_result
 from .running import Running
 from .state import State
+from .storing import store
 from .update import Update
 
 if TYPE_CHECKING:
@@ -83,10 +84,13 @@ class StepRecorder:
         self._calls_of_module: dict[int, int] = {}
         self._handles: list[Handle] = []
         self._order = -1
-        self._lock = OwnWork()
+        operators = adapter.operators if program else None
+        self._lock = OwnWork() if operators is None else OwnWork(operators.unwatched)
         self._closed = False
         self._records = 0
-        self._gradients = Gradients(adapter, writer, self._lock, self._next)
+        # The program's hooks get the same gradients: they are stored once.
+        keep = partial(store, adapter, writer) if operators is None else self._contents.store
+        self._gradients = Gradients(adapter, writer, self._lock, self._next, keep)
         self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
         self._program = self._begin_program() if program else None
         self._state = State(adapter, [node for node in nodes if node.info.path in stateful])

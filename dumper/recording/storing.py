@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["Taken", "store"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Taken:
-    """A tensor that was handed to the writer."""
+    """A tensor that was handed to the writer; not frozen, as that takes longer to make."""
 
     stored: Stored
     shape: tuple[int, ...]
@@ -41,4 +41,4 @@ def store(
     else:
         array = transfer.array
         stored = writer.store(array, content=content, arrival=transfer.wait)
-    return Taken(stored=stored, shape=tuple(array.shape), size_bytes=array.nbytes)
+    return Taken(stored, array.shape, array.nbytes)
