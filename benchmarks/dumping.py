@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _MODES = ("stats", "digest")
+_OPERATOR_US = {"torch": 60, "paddle": 100}
 
 
 def figures(*, scale: Scale) -> Iterator[Figure]:
@@ -51,6 +52,14 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
                     at_most=20,
                     detail=f"{timed['operators']} operators, {timed['program']} bytes",
                 )
+                if name == "gpt":
+                    yield Figure(
+                        name=f"{framework}: program, processor time of an operator",
+                        value=timed["operator_us"],
+                        unit="us",
+                        at_most=_OPERATOR_US[framework],
+                        detail="a tiny GPT, forward and backward, over the same without a program",
+                    )
 
 
 def _of_time(label: str, timed: dict[str, Any]) -> Iterator[Figure]:

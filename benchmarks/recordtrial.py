@@ -46,6 +46,7 @@ def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[st
     between = _between(work, folder, rounds=scale.pick(full=3, quick=15, tiny=1))
     distinct = sum(array.nbytes for array in arrays)
     operators, program_bytes = program_size(dump)
+    cost = _operator_cost(framework, folder, rounds=scale.pick(full=25, quick=9, tiny=1))
     shown = ", ".join(f"{side} {taken.median(side):.2f} s" for side in sides)
     return {
         "detail": f"{work.description}; {distinct / _MIB:.0f} MiB; {shown}",
@@ -58,7 +59,23 @@ def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[st
         "file": size_bytes,
         "operators": operators,
         "program": program_bytes,
+        "operator_us": cost,
     }
+
+
+def _operator_cost(framework: str, folder: Path, *, rounds: int) -> float:
+    """Return the processor time in µs that a program adds for each operator of a tiny model.
+
+    That of the fastest steps with and without a program: there is hardly an element to read.
+    """
+    work = build(framework, "small gpt", scale=Scale.TINY)
+    sides = {
+        "without": partial(_record, work, folder, program=False),
+        "with": partial(_record, work, folder),
+    }
+    taken = take_turns(sides, rounds=rounds).processor
+    operators, _ = program_size(_record(work, folder))
+    return (min(taken["with"]) - min(taken["without"])) / operators * 1e6
 
 
 def _ratio(taken: Rounds, side: str, *others: str) -> dict[str, Any]:
@@ -69,9 +86,11 @@ def _ratio(taken: Rounds, side: str, *others: str) -> dict[str, Any]:
     }
 
 
-def _record(work: Workload, folder: Path, content: str = "full") -> Path:
+def _record(work: Workload, folder: Path, content: str = "full", *, program: bool = True) -> Path:
     keep = Keep.parse(content)
-    settings = RecordSettings(out=folder, name="dump", overwrite=True, content=keep)
+    settings = RecordSettings(
+        out=folder, name="dump", overwrite=True, content=keep, program=program
+    )
     with Recorder(work.model, settings, adapters.find(work.model)) as recorder:
         work.step()
     return recorder.path
