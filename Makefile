@@ -46,7 +46,7 @@ $(OLDNUMPY)/.ready: pyproject.toml constraints-oldnumpy.txt
 	$(PYTHON) -m venv $(OLDNUMPY)
 	$(OLDNUMPY)/bin/pip install --quiet --disable-pip-version-check \
 		--constraint constraints-oldnumpy.txt hypothesis jsonschema pytest pytest-xdist \
-		--editable '.[html,plot]'
+		--editable '.[html,onnx,plot]'
 	touch $@
 
 oldnumpy: $(OLDNUMPY)/.ready  ## test what needs no framework with the oldest numpy, 1.26

@@ -8,6 +8,7 @@ of any operator need be known.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -183,7 +184,7 @@ def _ratio(own: Array, terms: list[Array], unit: float, doubt: _Doubt) -> float:
     size = np.sqrt(float((own**2).sum()) + sum(float((one**2).sum()) for one in terms))
     sums = [float(np.abs(one).sum()) for one in (own, *terms)]
     left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * max(sums)
-    return max(left, 0.0) / max(np.hypot(unit * size, doubt.rounding), 1e-300)
+    return max(left, 0.0) / max(math.hypot(unit * size, doubt.rounding), 1e-300)
 
 
 class _Way:
