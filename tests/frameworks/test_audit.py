@@ -264,6 +264,18 @@ def test_sums_of_a_few_terms_that_cancel_are_not_blamed(tmp_path: Path) -> None:
     assert found.unsound == ()
 
 
+def test_norms_by_running_statistics_are_as_coarse_as_their_offset(tmp_path: Path) -> None:
+    """Kernels multiply and add: near the mean that is coarser than the difference from it."""
+    torch.manual_seed(1)
+    norm = nn.BatchNorm1d(16)
+    norm.running_mean.fill_(1000.0)  # type: ignore[union-attr]
+    model = nn.Sequential(norm, nn.Linear(16, 4)).eval()
+
+    found = audited(model, tmp_path, {"input": 1000 + torch.randn(64, 16)})
+
+    assert found.unsound == ()
+
+
 class _Block(nn.Module):
     """A residual block: its result is read through its layer and beside it."""
 

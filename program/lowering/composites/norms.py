@@ -66,17 +66,23 @@ def _channels(x: Term) -> list[int]:
 def batch_norm(
     b: Builder, x: Term, statistics: Affine | None, affine: Affine, epsilon: float
 ) -> Term:
-    """Normalise each channel (axis 1) by running statistics, or by those of the batch if None."""
+    """Normalise each channel (axis 1) by running statistics, or by those of the batch if None.
+
+    Running statistics become one factor and one offset of each channel, as kernels have them: near
+    the mean the two terms cancel, and what is left is as coarse as they are.
+    """
+    shape = _channels(x)
     if statistics is None:
         axes = tuple(axis for axis in range(x.ndim) if axis != 1)
-        result = _standardised(b, x, axes, epsilon)
-    else:
-        centre, variance = statistics
-        if centre is None or variance is None:
-            raise NotLoweredError("running statistics without elements")
-        rest = x - reshape(b, centre, _channels(x))
-        result = rest / b("sqrt", reshape(b, variance, _channels(x)) + float(epsilon))
-    return _affine(b, result, affine, _channels(x))
+        return _affine(b, _standardised(b, x, axes, epsilon), affine, shape)
+    centre, variance = statistics
+    if centre is None or variance is None:
+        raise NotLoweredError("running statistics without elements")
+    weight, bias = affine
+    factor = 1.0 / b("sqrt", variance + float(epsilon))
+    factor = factor if weight is None else weight * factor
+    offset = -(centre * factor) if bias is None else bias - centre * factor
+    return x * reshape(b, factor, shape) + reshape(b, offset, shape)
 
 
 def channel_moments(b: Builder, x: Term) -> tuple[Term, Term]:
