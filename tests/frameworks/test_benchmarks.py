@@ -94,7 +94,7 @@ def test_the_recording_part_gives_figures_of_each_model(monkeypatch: pytest.Monk
     found = distinct(dumping_figures(scale=Scale.TINY))
 
     assert sum("peak memory" in figure.name for figure in found) == 3
-    assert len(found) == 3 + 2 + 1 + 3 + 1 + 1
+    assert len(found) == 3 + 2 + 1 + 3 + 1 + 1 + 1
 
 
 def test_localisation_counts_the_trials_it_ran() -> None:
