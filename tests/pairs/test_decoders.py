@@ -149,8 +149,8 @@ def test_fused_decoder_without_a_run_is_refused_with_the_layouts_that_it_could_h
 
     assert refused.returncode == 2
     assert "interleave 2" in refused.stderr
-    for weight in ("self_attn.qkv_proj.weight", "mlp.up_gate_proj.weight"):
-        line = f"candidate model.layers.{{i}}.{weight} (2 blocks) is ambiguous"
+    for layer in ("self_attn.qkv_proj", "mlp.up_gate_proj"):
+        line = f"candidate model.layers.{{i}}.{layer} (2 blocks) is ambiguous"
         assert line in refused.stderr
 
 
