@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from padiff.comparer.report.numbers import plural
-from padiff.dumpfile import CALL_ROLES, referenced_values
+from padiff.dumpfile import CALL_ROLES
 from padiff.program import LeafKind
 
 from .show_program import call_name, step_line
@@ -54,8 +54,7 @@ def find_holes(recorded: RecordedProgram, choice: Choice) -> list[Hole]:
     holes = {value.id: value for value in program.values if value.kind is LeafKind.HOLE}
     readers: dict[int, list[Operator]] = {id_: [] for id_ in holes}
     for operator in program.operators if holes else ():
-        arguments = (*operator.positional, *operator.keywords.values())
-        for id_ in set(referenced_values(arguments)) & readers.keys():
+        for id_ in set(operator.taken) & readers.keys():
             readers[id_].append(operator)
     return [
         _hole(recorded, value, readers[id_])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import referenced_values
-
 from .show_program import groups, marks
 from .show_text import in_tree_order
 from .spelling import Spelling
@@ -97,8 +95,7 @@ def _edges(recorded: RecordedProgram, spelling: Spelling, shown: set[int]) -> It
     for operator in recorded.program.operators:
         if operator.id not in shown:
             continue
-        arguments = (*operator.positional, *operator.keywords.values())
-        for id_ in dict.fromkeys(referenced_values(arguments)):
+        for id_ in dict.fromkeys(operator.taken):
             producer = values[id_].producer
             if producer is not None and producer in shown:
                 label = _quoted(spelling.value(id_), spelling.spec(id_))

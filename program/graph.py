@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Argument, Dtype, LeafKind, Opaque, Phase, Slice, ValueRef
+from padiff.dumpfile import (
+    Argument,
+    Dtype,
+    LeafKind,
+    Opaque,
+    Phase,
+    Slice,
+    ValueRef,
+    referenced_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +82,11 @@ class Operator:
     """Whether the framework built no graph: in ``no_grad``, and in the forward pass of a function
     with a backward pass of its own."""
     site: Site | None = None
+
+    @property
+    def taken(self) -> list[int]:
+        """The ids of the values in its arguments, in order, repeated ones repeated."""
+        return referenced_values((*self.positional, *self.keywords.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,13 @@ class RecordedProgram:
         """The index of the step: modules, calls, records."""
         return self._file.index
 
+    def module_of(self, operator: Operator) -> tuple[str, str]:
+        """Return path and class of the module in whose call an operator ran; empty if in none."""
+        if operator.call is None:
+            return "", ""
+        module = self.index.modules[self.index.calls[operator.call].module]
+        return module.path, module.class_name
+
     @cached_property
     def records(self) -> dict[int, RecordInfo]:
         """The first record that holds each value of the program, where one does."""

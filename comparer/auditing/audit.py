@@ -145,7 +145,7 @@ def _answer(
     known: KnownProgram, value: Value, check: Check, measured: Measured | None, reason: Reason
 ) -> AuditedValue:
     operator = known.producer(value)
-    path, class_name = known.owner(operator)
+    path, class_name = ("", "") if operator is None else known.recorded.module_of(operator)
     if operator is None and value.kind is LeafKind.PARAMETER:
         path = value.name.rpartition(".")[0]
     soundness = Soundness.NOT_AUDITED

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import referenced_values
 from padiff.program import UNIT_ROUNDOFF, summing_growth
 
 from .forward import Measured
@@ -88,15 +87,9 @@ class Readers:
         return found
 
 
-def _taken(operator: Operator) -> list[int]:
-    """Return the values that an operator takes."""
-    arguments = (*operator.positional, *operator.keywords.values())
-    return [value for argument in arguments for value in referenced_values(argument)]
-
-
 def _terms_taken(known: KnownProgram, operator: Operator) -> set[int]:
     terms = known.lowered.terms
-    return {terms[value] for value in _taken(operator) if value in terms}
+    return {terms[value] for value in operator.taken if value in terms}
 
 
 def _cuts(operator: Operator) -> bool:
@@ -116,7 +109,7 @@ def _carrying(known: KnownProgram) -> set[int]:
         arrived = any(map(known.recorded.got_gradient, operator.outputs))
         if operator.no_grad and (arrived or carrying.intersection(operator.outputs)):
             found.add(operator.id)
-            carrying.update(_taken(operator))
+            carrying.update(operator.taken)
     return found
 
 

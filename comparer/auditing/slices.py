@@ -138,13 +138,6 @@ class KnownProgram:
             self._last_behind = term, found
         return self._last_behind[1]
 
-    def owner(self, operator: Operator | None) -> tuple[str, str]:
-        """Return path and class of the module in whose call an operator ran."""
-        if operator is None or operator.call is None:
-            return "", ""
-        module = self.index.modules[self.index.calls[operator.call].module]
-        return module.path, module.class_name
-
     def producer(self, value: Value) -> Operator | None:
         """Return the operator that made a value, None for a leaf."""
         return None if value.producer is None else self.program.operators[value.producer]

@@ -63,14 +63,14 @@ def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> set[int]
     """Return the numbers of values that learn, that results need, and that are detached."""
     learning = {one.id for one in side.program.values if one.kind is LeafKind.PARAMETER}
     for operator in side.program.operators:
-        if not learning.isdisjoint(side.taken_by(operator)):
+        if not learning.isdisjoint(operator.taken):
             learning.update(operator.outputs)
     needed = set(results)
     found: set[int] = set()
     for operator in reversed(side.program.operators):
         if needed.isdisjoint(operator.outputs):
             continue
-        taken = side.taken_by(operator)
+        taken = operator.taken
         needed.update(taken)
         if operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad:
             found.update(numbers[side.lowered.terms[one]] for one in taken if one in learning)
@@ -89,7 +89,7 @@ def _learned(side: Side, value: int) -> float:
     needed = {value}
     for operator in reversed(side.program.operators):
         if not needed.isdisjoint(operator.outputs):
-            needed.update(side.taken_by(operator))
+            needed.update(operator.taken)
     total = 0.0
     for one in side.program.values:
         info = side.recorded.gradient_info(one.id) if one.id in needed else None
@@ -108,5 +108,5 @@ def _name(side: Side, value: Value) -> str:
     if value.producer is None:
         return value.name
     operator = side.program.operators[value.producer]
-    path = side.module_of(operator)[0] or "(root)"
+    path = side.recorded.module_of(operator)[0] or "(root)"
     return f"{operator.name} of {path}"

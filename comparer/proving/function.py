@@ -136,9 +136,8 @@ class _Comparison:
     def _taken_by_cuts(self) -> Iterator[Sink]:
         """Yield what paired operators without a rule take."""
         for one, two in self.leaves.cuts:
-            taken = self.sides[0].taken_by(one), self.sides[1].taken_by(two)
-            if len(taken[0]) == len(taken[1]):
-                yield from (Sink(a, b, None) for a, b in zip(*taken, strict=True))
+            if len(one.taken) == len(two.taken):
+                yield from (Sink(a, b, None) for a, b in zip(one.taken, two.taken, strict=True))
 
     def _is_constructed(self, sink: Sink) -> bool:
         """Return whether both values are the same expression."""
@@ -182,7 +181,7 @@ class _Comparison:
             one.id
             for side, paired in zip(self.sides, known, strict=True)
             for one in side.cuts
-            if one.id not in paired and side.taken_by(one)
+            if one.id not in paired and one.taken
         }
 
 

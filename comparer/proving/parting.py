@@ -100,7 +100,7 @@ def _links(side: Side) -> list[_Link]:
     for one in side.cuts:
         terms = [
             tuple(side.lowered.terms[value] for value in values)
-            for values in (side.taken_by(one), one.outputs)
+            for values in (one.taken, one.outputs)
         ]
         made.append(_Link(one.id, terms[0], terms[1]))
     return sorted(made, key=lambda link: link.operator)
@@ -123,7 +123,7 @@ def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | Non
 
 def _place(side: Side, link: _Link, between: Sequence[_Link]) -> Place:
     operator = side.program.operators[link.operator]
-    path, class_name = side.module_of(operator)
+    path, class_name = side.recorded.module_of(operator)
     return Place(
         operator=operator.name,
         module=path,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
-from padiff.program import TABLES, Slice, ValueRef, lower, read_program
+from padiff.program import TABLES, lower, read_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from padiff.dumpfile import StepFile
-    from padiff.program import Argument, Lowered, Operator, Program, RecordedProgram
+    from padiff.program import Lowered, Operator, Program, RecordedProgram
     from padiff.program.primitives import Array
 
 __all__ = ["Side", "read_side"]
@@ -44,19 +43,8 @@ class Side:
     def read(self) -> set[int]:
         """The terms that something is computed from."""
         found = {term for node in self.lowered.nodes for term in node.operands}
-        found.update(self.lowered.terms[value] for one in self.cuts for value in self.taken_by(one))
+        found.update(self.lowered.terms[value] for one in self.cuts for value in one.taken)
         return found
-
-    def module_of(self, operator: Operator) -> tuple[str, str]:
-        """Return path and class of the module in whose call an operator ran."""
-        if operator.call is None:
-            return "", ""
-        module = self.file.index.modules[self.file.index.calls[operator.call].module]
-        return module.path, module.class_name
-
-    def taken_by(self, operator: Operator) -> tuple[int, ...]:
-        """Return the values that an operator takes, in order."""
-        return tuple(_values_in((*operator.positional, *operator.keywords.values())))
 
     def recorded_leaf(self, value: int) -> Callable[[], Array]:
         """Return a function that loads the recorded elements of a value."""
@@ -83,18 +71,3 @@ def read_side(file: StepFile) -> Side | None:
         return None
     table = TABLES[file.framework]
     return Side(file, recorded, lower(recorded.program, table, contents=recorded.elements))
-
-
-def _values_in(argument: Argument) -> Iterator[int]:
-    """Yield the values that an argument refers to, in order."""
-    if isinstance(argument, ValueRef):
-        yield argument.id
-    elif isinstance(argument, tuple):
-        for each in argument:
-            yield from _values_in(each)
-    elif isinstance(argument, Mapping):
-        for each in argument.values():
-            yield from _values_in(each)
-    elif isinstance(argument, Slice):
-        for each in (argument.start, argument.stop, argument.step):
-            yield from _values_in(each)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from padiff.dumpfile import ConfigError, LeafKind, Role, referenced_values
+from padiff.dumpfile import ConfigError, LeafKind, Role
 from padiff.program.argumentjson import argument_to_json
 from padiff.program.graph import Operator
 from padiff.program.lowering import TABLES, Lowered, Node, lower
@@ -169,9 +169,7 @@ class _Export:
     def taken(self, step: Step) -> Sequence[int]:
         if isinstance(step, Node):
             return step.operands
-        arguments = (*step.positional, *step.keywords.values())
-        found = dict.fromkeys(referenced_values(arguments))
-        return [self.lowered.terms[one] for one in found]
+        return [self.lowered.terms[one] for one in dict.fromkeys(step.taken)]
 
     # -- leaves
 
@@ -248,10 +246,7 @@ class _Export:
                     self.infos.append(self.port(known, term))
 
     def label(self, operator: Operator) -> str:
-        index = self.recorded.index
-        path = (
-            "" if operator.call is None else index.modules[index.calls[operator.call].module].path
-        )
+        path, _ = self.recorded.module_of(operator)
         return f"{path}/{operator.name.rpartition('.')[2]}_{operator.id}"
 
     def primitive(self, node: Node) -> Sequence[str]:
