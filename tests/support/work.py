@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["calls_made"]
+__all__ = ["calls_made", "most_held"]
 
 
 def calls_made(function: Callable[[], object]) -> int:
@@ -26,3 +27,13 @@ def calls_made(function: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return count
+
+
+def most_held(function: Callable[[], object]) -> int:
+    """Return the most bytes that a function holds at once, numpy's arrays included."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

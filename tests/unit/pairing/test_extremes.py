@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,6 +11,10 @@ from padiff.pairing import pair, plan_weights
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.wordtable import WordTable
 from tests.support.extremes import EXTREMES, WIDE, Dialect, extreme
+from tests.support.work import calls_made, most_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("dialect", Dialect)
@@ -32,33 +36,34 @@ def test_other_values_lead_nobody_astray(kind: str) -> None:
     assert len(found.calls) >= 299
 
 
-@pytest.mark.parametrize("kind", ["nested levels", "nested levels that add", "activations"])
-def test_time_does_not_grow_with_the_square(kind: str) -> None:
-    seconds = []
-    for count in (500, 2_000):
-        sides = extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE)
-        began = time.process_time()
-        pair(*sides)
-        seconds.append(time.process_time() - began)
+def assert_linear(few: Callable[[], object], four_times_as_many: Callable[[], object]) -> None:
+    """Check that neither calls nor memory grow sixteenfold where the sides grow fourfold."""
+    for measured in (calls_made, most_held):
+        assert measured(four_times_as_many) < 8 * measured(few), measured.__name__
 
-    assert seconds[1] < 10 * max(seconds[0], 0.1), "four times as many, sixteen times the work"
+
+@pytest.mark.parametrize("kind", ["nested levels", "nested levels that add", "activations"])
+def test_work_does_not_grow_with_the_square(kind: str) -> None:
+    few, many = (
+        (extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE))
+        for count in (500, 2_000)
+    )
+
+    assert_linear(lambda: pair(*few), lambda: pair(*many))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("kind", WIDE)
-def test_time_of_wide_forms_does_not_grow_with_the_square(kind: str, seed: int) -> None:
-    for way in (pair, plan_weights):
-        seconds = []
-        for count in (300, 1_200):
-            sides = (
-                extreme(kind, count, Dialect.SAME),
-                extreme(kind, count, Dialect.STRANGE, seed=seed),
-            )
-            began = time.process_time()
-            way(*sides)
-            seconds.append(time.process_time() - began)
+@pytest.mark.parametrize("way", [pair, plan_weights])
+def test_work_of_wide_forms_does_not_grow_with_the_square(
+    way: Callable[..., object], kind: str, seed: int
+) -> None:
+    few, many = (
+        (extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE, seed=seed))
+        for count in (300, 1_200)
+    )
 
-        assert seconds[1] < 10 * max(seconds[0], 0.1), f"{way}: sixteen times the work"
+    assert_linear(lambda: way(*few), lambda: way(*many))
 
 
 @pytest.mark.parametrize("kind", sorted(WIDE.keys() - {"outputs of one call"}))
