@@ -16,7 +16,7 @@ from .graph import (
     Value,
     ValueRef,
 )
-from .lowering import TABLES, Lowered, Node, lower
+from .lowering import TABLES, Lowered, Node, Table, lower
 from .read import RecordedProgram, read_program
 from .rounding import UNIT_ROUNDOFF, Rounding, summing_growth
 
@@ -37,6 +37,7 @@ __all__ = [
     "Rounding",
     "Site",
     "Slice",
+    "Table",
     "Value",
     "ValueRef",
     "argument_to_json",

@@ -105,15 +105,8 @@ class _Run:
 
     def needed(self, terms: list[int]) -> list[Node]:
         """Return the nodes that make the terms from what is given, in their order."""
-        producers, nodes = self.lowered.producers, self.lowered.nodes
-        open_, places = list(terms), set[int]()
-        while open_:
-            term = open_.pop()
-            place = producers.get(term)
-            if place is not None and term not in self.given and place not in places:
-                places.add(place)
-                open_ += nodes[place].operands
-        return [nodes[place] for place in sorted(places)]
+        places = self.lowered.behind(terms, known=self.given)
+        return [self.lowered.nodes[place] for place in places]
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
         operands = [self.operand(term) for term in node.operands]

@@ -154,28 +154,28 @@ KINDS: dict[str, Kind] = {
     "one head wrong": Kind(
         operators=("scaled_dot_product_attention",),
         change=operator.after(attention.one_head),
-        words=r"\bhead|feature|channel",
+        words=r"\bhead|feature|channel|flip",
         causes=SOME | _causes(Name.PERMUTED, Name.ATTENTION),
     ),
     "axis of softmax": Kind(
         operators=("softmax",),
         applies=operator.has_axis,
         change=operator.option(1, "dim", lambda axis, _: -2),
-        words="over the queries|axis",
+        words=r"over the queries|axis|dim of",
         causes=_causes(Name.ATTENTION, Name.FUNCTION),
     ),
     "heads split in another order": Kind(
         operators=("view", "reshape"),
         applies=attention.splits_heads,
         change=operator.instead(attention.heads_split),
-        words=r"\bheads?\b",
+        words=r"\bheads?\b|view|reshape|transpose|permute",
         causes=_causes(Name.ATTENTION, Name.PERMUTED, Name.HEADS),
     ),
     "heads merged in another order": Kind(
         operators=("view", "reshape"),
         applies=attention.merges_heads,
         change=operator.instead(attention.heads_merged),
-        words=r"\bheads?\b",
+        words=r"\bheads?\b|view|reshape|transpose|permute",
         causes=_causes(Name.ATTENTION, Name.PERMUTED, Name.HEADS),
     ),
     "rotary base": Kind(
@@ -196,7 +196,7 @@ KINDS: dict[str, Kind] = {
         operators=("split", "chunk"),
         applies=operator.gives_alike,
         change=operator.after(operator.turned),
-        words="order|exchang|queries|gate|chunk|split",
+        words="order|exchang|queries|gate|chunk|split|reads",
         causes=CHOSEN | _causes(Name.ATTENTION, Name.COMBINATION),
     ),
     "projections exchanged": Kind(
@@ -262,7 +262,7 @@ KINDS: dict[str, Kind] = {
         operators=("linear", "conv2d"),
         change=operator.after(operator.one_channel),
         sizes=SCALE,
-        words=r"channel|feature|index|entr",
+        words=r"channel|feature|index|entr|__setitem__",
         causes=SOME,
     ),
     "results limited": Kind(
@@ -304,7 +304,7 @@ KINDS: dict[str, Kind] = {
     "indices off by one": Kind(
         operators=("embedding",),
         change=operator.instead(operator.later),
-        words="off by one|moved|shift",
+        words="off by one|moved|shift|plus 1",
         causes=_causes(Name.SHIFTED, Name.PERMUTED),
     ),
     "another token taken": Kind(
@@ -312,7 +312,7 @@ KINDS: dict[str, Kind] = {
         applies=operator.is_first_token,
         change=operator.instead(lambda size, call, args, _: args[0][:, size]),
         sizes=(-1, 1),
-        words="token|position|index|moved|off by one|along axis",
+        words="token|position|index|moved|off by one|along axis|__getitem__|roll",
         causes=CHOSEN | _causes(Name.COMBINATION),
     ),
     "border repeated": Kind(
@@ -326,7 +326,7 @@ KINDS: dict[str, Kind] = {
         operators=("conv2d",),
         applies=operator.is_small,
         change=operator.instead(operator.conv(side=True)),
-        words="off by one|border|padding|moved",
+        words=r"off by one|border|padding|moved|\bpad\b",
         causes=_causes(Name.SHIFTED, Name.BORDER),
     ),
     "dilation": Kind(

@@ -7,11 +7,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from padiff.comparer.proving import Answer
+from padiff.comparer.report.edit_words import worded_edit
 
 from .case import CauseRank, OriginRank, VerdictRank
 
 if TYPE_CHECKING:
     from padiff.comparer import Comparison, Divergence
+    from padiff.comparer.proving import Place
 
     from .case import Case, Expected
 
@@ -52,35 +54,50 @@ def rank_executed(case: Case, found: Comparison) -> Ranks:
         ranked = VerdictRank.FALSE_ALARM
     else:
         ranked = VerdictRank.FALSE_MATCH if verdict == "match" else VerdictRank.INCONCLUSIVE
-    named, said = _executed_places(found)
-    origin = None
-    if ranked is VerdictRank.RIGHT and verdict == "diverged" and expected.origins:
+    named, words, said = _executed_places(found)
+    if ranked is not VerdictRank.RIGHT or verdict != "diverged":
+        return ranked, None, None, said
+    origin = cause = None
+    if expected.origins:
         is_exact = any(fnmatchcase(path, one) for path in named for one in expected.origins)
         origin = OriginRank.EXACT if is_exact else OriginRank.WRONG
-    return ranked, origin, None, said
+    if expected.words:
+        cause = CauseRank.VAGUE if words else CauseRank.NONE
+        if re.search(expected.words, words, re.IGNORECASE):
+            cause = CauseRank.RIGHT
+    return ranked, origin, cause, said
 
 
-def _executed_places(found: Comparison) -> tuple[list[str], str]:
-    """Return the modules that the first step that differs names, and what it says."""
+def _executed_places(found: Comparison) -> tuple[list[str], str, str]:
+    """Return the modules that the first step that differs names, what is proved, and the rest."""
     for step in found.steps:
         one = step.executed
         if one is None or one.answer is Answer.SAME:
             continue
         function = one.function
-        places = [place for place in (function.reference, function.candidate) if place is not None]
-        if places:
+        if function.edits:
+            words = "; ".join(map(worded_edit, function.edits))
+            return _modules(function.edits[0].reference, function.edits[0].candidate), words, words
+        if function.reference or function.candidate:
+            places = [place for place in (function.reference, function.candidate) if place]
             operators = " / ".join(place.operator for place in places)
-            return [place.module for place in places], f"function: {operators}"
+            return _modules(*places), "", f"function: {operators}"
         if function.differences:
             first = function.differences[0]
             paths = [first.reference, first.candidate]
-            return [path.rpartition(".")[0] for path in paths], f"{first.kind} {first.candidate}"
+            words = f"{first.kind} {first.candidate}"
+            return [path.rpartition(".")[0] for path in paths], words, words
         unsound = [value for value in one.unsound if value is not None]
         if unsound:
-            return [unsound[0].module], f"unsound: {unsound[0].operator}: {unsound[0].reason}"
+            words = f"{unsound[0].operator}: {unsound[0].reason}"
+            return [unsound[0].module], words, f"unsound: {words}"
         said = f"{function.unknown} {function.detail}".strip() or "not audited"
-        return [], said
-    return [], "same"
+        return [], "", said
+    return [], "", "same"
+
+
+def _modules(*places: Place | None) -> list[str]:
+    return [place.module for place in places if place is not None]
 
 
 def _verdict(expected: Expected, found: Comparison) -> VerdictRank:

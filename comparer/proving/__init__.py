@@ -5,19 +5,27 @@ from __future__ import annotations
 from .questions import ask_all
 from .result import (
     Answer,
+    Change,
+    Edit,
+    EditKind,
     Execution,
     FunctionComparison,
     LeafDifference,
     Place,
     Unknown,
+    UsedOperator,
 )
 
 __all__ = [
     "Answer",
+    "Change",
+    "Edit",
+    "EditKind",
     "Execution",
     "FunctionComparison",
     "LeafDifference",
     "Place",
     "Unknown",
+    "UsedOperator",
     "ask_all",
 ]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import DumpFormatError, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
+from .cause import Cause, find_cause
 from .copies import find_differences, find_lost_gradients
 from .detached import find_detached
-from .executed import LIMITS, Runs, Sink
+from .executed import Runs, Sink
 from .leaves import pair_leaves
-from .numbering import number_terms
-from .parting import find_parting
+from .numbering import Numbering
 from .result import Answer, FunctionComparison, Unknown
 from .side import read_side
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
 
     from .leaves import Leaves
-    from .result import Place
     from .side import Side
 
 __all__ = ["compare_functions"]
@@ -58,7 +57,8 @@ class _Comparison:
         self.sides = reference, candidate
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
         self.results = list(_results(pairing, reference, candidate))
-        self.numbers = number_terms(reference, candidate, self.leaves)
+        self.numbering = Numbering(reference, candidate, self.leaves)
+        self.numbers = self.numbering.both
 
     def run(self) -> FunctionComparison:
         """Answer both questions."""
@@ -105,23 +105,20 @@ class _Comparison:
         given = self.leaves.of_reference(reference), self.leaves.of_candidate(reference, candidate)
         runs = Runs(self.sides, given, left)
         coarse = self._coarse_terms()
-        units = [self._unit(sink, coarse) for sink in left]
+        units = {sink: self._unit(sink, coarse) for sink in left}
         errors = [runs.error(sink) for sink in left]
-        differing = [
-            sink
-            for sink, unit in zip(left, units, strict=True)
-            if not (runs.agree(sink) if unit is None else runs.agree_within(sink, unit))
-        ]
-        places: tuple[Place | None, Place | None] = (None, None)
+
+        def agree(runs: Runs, sink: Sink) -> bool:
+            unit = units[sink]
+            return runs.agree(sink) if unit is None else runs.agree_within(sink, unit)
+
+        differing = [sink for sink in left if not agree(runs, sink)]
+        cause = Cause()
         if differing:
-            wanted = (
-                [sink.reference for sink in differing],
-                [sink.candidate for sink in differing],
-            )
-            places = find_parting(self.sides, given, self.numbers, wanted, LIMITS)
+            cause = find_cause(self.sides, given, self.numbering, differing, agree)
         is_behind = bool(self._lone_cuts())
         answer = Answer.DIFFERENT if differing else Answer.UNKNOWN if is_behind else Answer.SAME
-        exact = units.count(None)
+        exact = sum(units[sink] is None for sink in left)
         return FunctionComparison(
             answer=answer,
             unknown=Unknown.BEHIND if answer is Answer.UNKNOWN else Unknown.NONE,
@@ -129,8 +126,9 @@ class _Comparison:
             executed=exact,
             tolerated=len(left) - exact,
             largest=max(errors, default=None),
-            reference=places[0],
-            candidate=places[1],
+            reference=cause.places[0],
+            candidate=cause.places[1],
+            edits=cause.edits,
         )
 
     def _taken_by_cuts(self) -> Iterator[Sink]:

@@ -2,91 +2,138 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from padiff.pairing import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from padiff.program import Lowered, Node
 
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["number_terms"]
+__all__ = ["LAYOUT", "Numbering"]
 
+LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
+"""Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
 _COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
 """Primitives whose operands may be exchanged."""
-_PLAIN = frozenset({"cast", "reshape", "expand", "transpose"})
-"""Primitives that are nothing where kind, shape and order of axes stay as they are."""
 
 
-def number_terms(reference: Side, candidate: Side, leaves: Leaves) -> tuple[list[int], list[int]]:
-    """Return the number of each term of both programs, by position."""
-    numbers = _Numbers()
-    known = {
-        term: numbers.leaf(("leaf", value)) for term, value in reference.lowered.leaves.items()
-    }
-    found = {}
-    for term, value in candidate.lowered.leaves.items():
-        pair = leaves.pairs.get(value)
-        if pair is None:
-            found[term] = numbers.leaf(("own", value))
-        else:
-            parts = tuple(known[reference.lowered.terms[one]] for one in pair.reference)
-            shape = candidate.program.values[value].shape
-            found[term] = numbers.turned(parts, pair.rule, shape)
-    return numbers.all(reference.lowered, known), numbers.all(candidate.lowered, found)
+class Numbering:
+    """One number for each expression that two programs compute."""
 
-
-class _Numbers:
-    """One number for each expression met."""
-
-    def __init__(self) -> None:
+    def __init__(self, reference: Side, candidate: Side, leaves: Leaves) -> None:
+        """Number the terms of both programs."""
         self._known: dict[Hashable, int] = {}
         self._reshaped: dict[int, int] = {}
         """What a reshaped value was reshaped from."""
+        known = {
+            term: self._new(("leaf", value)) for term, value in reference.lowered.leaves.items()
+        }
+        self._leaves = {}
+        """The numbers of the candidate's leaves."""
+        for term, value in candidate.lowered.leaves.items():
+            pair = leaves.pairs.get(value)
+            if pair is None:
+                self._leaves[term] = self._new(("own", value))
+            else:
+                parts = tuple(known[reference.lowered.terms[one]] for one in pair.reference)
+                shape = candidate.program.values[value].shape
+                self._leaves[term] = self._turned(parts, pair.rule, shape)
+        self.reference: Sequence[int] = self._all(reference.lowered, known)
+        """By term."""
+        self._expressions = frozenset(self.reference)
+        self.candidate: Sequence[int] = self._all(candidate.lowered, self._leaves)
+        """By term."""
 
-    def leaf(self, key: Hashable) -> int:
+    @property
+    def both(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The numbers of the reference's terms and of the candidate's."""
+        return self.reference, self.candidate
+
+    def of_candidate(
+        self, lowered: Lowered, given: Mapping[int, int], alike: Mapping[int, int]
+    ) -> list[int]:
+        """Return the numbers of the candidate's terms if some are known to be something else.
+
+        Args:
+            lowered: The candidate's program, or an edited one with more leaves.
+            given: Numbers of its new leaves.
+            alike: Numbers of terms that hold what a term of the reference holds; they count where
+                the expression itself is none of the reference's.
+        """
+        return self._all(lowered, {**self._leaves, **given}, alike)
+
+    def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
+        """Return the number of an output of a node if its operands had these; None if new."""
+        key = self._key(lowered, node, tuple(operands), node.outputs[place], place)
+        return key if isinstance(key, int) else self._known.get(key)
+
+    def _new(self, key: Hashable) -> int:
         """Return the number of a key, a new one for a new key."""
         return self._known.setdefault(key, len(self._known))
 
-    def turned(self, parts: tuple[int, ...], rule: object, shape: tuple[int, ...]) -> int:
+    def _turned(self, parts: tuple[int, ...], rule: object, shape: tuple[int, ...]) -> int:
         """Return the number of a leaf that is made of others by a layout rule."""
         text = str(rule)
         if rule == IDENTITY and len(parts) == 1:
             return parts[0]
         if text == "transpose" and len(parts) == 1:
-            return self.leaf(("transpose", repr((("order", (1, 0)),)), parts, 0))
-        return self.leaf(("rule", text, parts, shape))
+            return self._new(("transpose", repr([("order", (1, 0))]), parts, 0))
+        return self._new(("rule", text, parts, shape))
 
-    def all(self, lowered: Lowered, leaves: dict[int, int]) -> list[int]:
+    def _all(
+        self, lowered: Lowered, given: Mapping[int, int], alike: Mapping[int, int] | None = None
+    ) -> list[int]:
         """Return the numbers of all terms of a program."""
+        alike = alike or {}
         found = [-1] * len(lowered.specs)
-        for term, number in leaves.items():
+        for term, number in given.items():
             found[term] = number
         for node in lowered.nodes:
             operands = tuple(found[term] for term in node.operands)
             for place, term in enumerate(node.outputs):
-                found[term] = self._of_node(lowered, node, operands, place, term)
+                key = self._key(lowered, node, operands, term, place)
+                found[term] = key if isinstance(key, int) else self._new(key)
+                if term in alike and found[term] not in self._expressions:
+                    found[term] = alike[term]
+                if node.primitive == "reshape" and not isinstance(key, int):
+                    self._reshaped[found[term]] = self._base(operands[0])
         return found
 
-    def _of_node(
-        self, lowered: Lowered, node: Node, operands: tuple[int, ...], place: int, term: int
-    ) -> int:
-        if node.primitive in _PLAIN and lowered.specs[node.operands[0]] == lowered.specs[term]:
+    def _key(
+        self, lowered: Lowered, node: Node, operands: tuple[int, ...], term: int, place: int
+    ) -> int | Hashable:
+        """Return what an output is known by: its number if it is one of the operands."""
+        if node.primitive in LAYOUT and lowered.specs[node.operands[0]] == lowered.specs[term]:
             axes = dict(node.attributes).get("order")
             if node.primitive != "transpose" or axes == tuple(range(len(axes or ()))):
                 return operands[0]
         if node.primitive == "reshape":
-            return self._reshape(operands[0], lowered.specs[term].shape)
+            return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
         if node.primitive in _COMMUTATIVE:
             operands = tuple(sorted(operands))
-        return self.leaf((node.primitive, repr(node.attributes), operands, place))
+        return (node.primitive, _attributes(lowered, node), operands, place)
 
-    def _reshape(self, operand: int, shape: tuple[int, ...]) -> int:
-        base = self._reshaped.get(operand, operand)
-        number = self.leaf(("reshape", base, shape))
-        self._reshaped[number] = base
-        return number
+    def _base(self, number: int) -> int:
+        return self._reshaped.get(number, number)
+
+
+def _attributes(lowered: Lowered, node: Node) -> str:
+    """Return the attributes of a node as text, axes counted from the front."""
+    count = lowered.specs[node.operands[0]].ndim if node.operands else 0
+    return repr(
+        [
+            (name, _from_front(value, count) if name in {"axis", "axes"} else value)
+            for name, value in node.attributes
+        ]
+    )
+
+
+def _from_front(axes: Any, count: int) -> Any:  # noqa: ANN401 - as the primitive takes them
+    if isinstance(axes, tuple):
+        return tuple(_from_front(axis, count) for axis in axes)
+    return axes + count if isinstance(axes, int) and axes < 0 else axes

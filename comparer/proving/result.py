@@ -10,15 +10,19 @@ from padiff.comparer.auditing.result import Soundness
 
 if TYPE_CHECKING:
     from padiff.comparer.auditing.result import AuditedValue
-    from padiff.program import Site
+    from padiff.program import Argument, Site
 
 __all__ = [
     "Answer",
+    "Change",
+    "Edit",
+    "EditKind",
     "Execution",
     "FunctionComparison",
     "LeafDifference",
     "Place",
     "Unknown",
+    "UsedOperator",
 ]
 
 
@@ -52,6 +56,63 @@ class Place:
     site: Site | None
     operators: int
     """How many operators lie between the last values that agree and the first that do not."""
+
+
+class EditKind(StrEnum):
+    """What has to be changed in the candidate."""
+
+    ARGUMENT = "argument"
+    """An argument of an operator."""
+    CONSTANT = "constant"
+    """A number."""
+    OPERAND = "operand"
+    """An operator reads another value."""
+    EXCHANGED = "exchanged"
+    """An operator reads the same values in another order."""
+    MISSING = "missing"
+    """Operators that only the reference has."""
+    EXTRA = "extra"
+    """Operators that only the candidate has."""
+    OTHER = "other"
+    """Operators in the place of other operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An argument, a number or an operand that is not the reference's."""
+
+    name: str
+    """Of an argument; empty for others, and where it has none."""
+    known: Argument
+    """What the reference has: an argument, a number, the name of a value."""
+    found: Argument
+    """What the candidate has."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedOperator:
+    """An operator with its arguments that are no values and no defaults."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A change after which the candidate computes what the reference computes.
+
+    If there are several, all of them have to be made.
+    """
+
+    kind: EditKind
+    reference: Place | None
+    candidate: Place | None
+    changes: tuple[Change, ...] = ()
+    """Of the kinds argument, constant and operand."""
+    operators: tuple[tuple[UsedOperator, ...], tuple[UsedOperator, ...]] = ((), ())
+    """The operators that are exchanged, of the reference and of the candidate."""
+    times: int = 1
+    """In how many places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +154,9 @@ class FunctionComparison:
     reference: Place | None = None
     """Where the functions part first, on each side; None unless they differ."""
     candidate: Place | None = None
+    edits: tuple[Edit, ...] = ()
+    """A proof of the cause: with these, executed, the candidate's results are the reference's.
+    Empty where none was found."""
     leaves: int = 0
     """Parameters, buffers, inputs, constants and recorded outcomes of the candidate's program that
     have a partner."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from padiff.dumpfile import StepFile
-    from padiff.program import Lowered, Operator, Program, RecordedProgram
+    from padiff.program import Lowered, Operator, Program, RecordedProgram, Table
     from padiff.program.primitives import Array
 
 __all__ = ["Side", "read_side"]
@@ -31,6 +31,11 @@ class Side:
     def program(self) -> Program:
         """The operators and values as recorded."""
         return self.recorded.program
+
+    @property
+    def table(self) -> Table:
+        """The rows of the framework's operators."""
+        return TABLES[self.file.framework]
 
     @cached_property
     def cuts(self) -> tuple[Operator, ...]:

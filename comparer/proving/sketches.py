@@ -42,6 +42,10 @@ class Sketch:
     axes: tuple[float, ...]
     """The same of the sums across all other axes, for each axis longer than 1, ascending."""
 
+    def lies_like(self, other: Sketch) -> bool:
+        """Return whether the elements of two values lie in the same order."""
+        return _are_near((self.order,), (other.order,))
+
 
 def sketch_of(array: Array) -> Sketch:
     """Return the sketch of a value, computed in float64; complex elements count by magnitude."""
@@ -121,7 +125,7 @@ class Partners:
 def _is_partner(one: Sketch, two: Sketch) -> bool:
     if not _are_near(one.moments, two.moments):
         return False
-    return _are_near((one.order,), (two.order,)) or _are_near(one.axes, two.axes)
+    return one.lies_like(two) or _are_near(one.axes, two.axes)
 
 
 def _are_near(one: Sequence[float], two: Sequence[float]) -> bool:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 from padiff.comparer.auditing import Soundness
 from padiff.comparer.proving import Answer
 
+from .edit_words import worded_edit
 from .numbers import count, number, plural
 from .style import DIM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from padiff.comparer.proving import Execution, FunctionComparison, LeafDifference, Place
+    from padiff.comparer.proving import (
+        Edit,
+        Execution,
+        FunctionComparison,
+        LeafDifference,
+        Place,
+    )
     from padiff.comparer.result import Comparison
 
     from .style import Canvas
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_executed"]
 
 _MOST_LEAVES = 5
+_MOST_EDITS = 5
 
 
 def draw_executed(canvas: Canvas, comparison: Comparison) -> None:
@@ -68,9 +76,29 @@ def _function(found: FunctionComparison) -> Iterator[str]:
     error = "" if found.largest is None else f"; largest error {number(found.largest)} of its size"
     word = "yes" if found.answer is Answer.SAME else "no"
     yield f"same function?    {word}: {', '.join(parts)}{error}"
-    for side, place in (("reference", found.reference), ("candidate", found.candidate)):
+    if found.edits:
+        yield from _proof(found.edits)
+    else:
+        yield from _ends(found.reference, found.candidate, "first ")
+
+
+def _proof(edits: Sequence[Edit]) -> Iterator[str]:
+    """Yield the edits that make the candidate's results those of the reference."""
+    what = "without this" if len(edits) == 1 else f"without these {len(edits)} differences"
+    yield f"  proved: {what} the candidate computes what the reference computes"
+    for edit in edits[:_MOST_EDITS]:
+        times = f" ({count(edit.times)} times)" if edit.times > 1 else ""
+        yield f"  - {worded_edit(edit)}{times}"
+        for line in _ends(edit.reference, edit.candidate):
+            yield f"  {line}"
+    if len(edits) > _MOST_EDITS:
+        yield f"  and {count(len(edits) - _MOST_EDITS)} more"
+
+
+def _ends(reference: Place | None, candidate: Place | None, word: str = "") -> Iterator[str]:
+    for side, place in (("reference", reference), ("candidate", candidate)):
         if place is not None:
-            yield f"  {side} first at {_place(place)}"
+            yield f"  {side} {word}at {_place(place)}"
 
 
 def _place(place: Place) -> str:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from padiff.comparer.auditing.result import value_to_json
+from padiff.program import argument_to_json
 
+from .edit_words import worded_edit
 from .json_values import strict
 
 if TYPE_CHECKING:
-    from padiff.comparer.proving import Execution, FunctionComparison, LeafDifference, Place
+    from padiff.comparer.proving import (
+        Edit,
+        Execution,
+        FunctionComparison,
+        LeafDifference,
+        Place,
+    )
     from padiff.dumpfile import JSON
 
 __all__ = ["execution_to_json"]
@@ -39,9 +47,29 @@ def _function_to_json(found: FunctionComparison) -> JSON:
         "opaque": list(found.opaque),
         "reference": _place_to_json(found.reference),
         "candidate": _place_to_json(found.candidate),
+        "edits": [_edit_to_json(one) for one in found.edits],
         "leaves": found.leaves,
         "lone": list(found.lone),
         "differences": [_difference_to_json(one) for one in found.differences],
+    }
+
+
+def _edit_to_json(edit: Edit) -> JSON:
+    return {
+        "edit": edit.kind.value,
+        "reference": _place_to_json(edit.reference),
+        "candidate": _place_to_json(edit.candidate),
+        "changes": [
+            {
+                "argument": change.name,
+                "reference": argument_to_json(change.known),
+                "candidate": argument_to_json(change.found),
+            }
+            for change in edit.changes
+        ],
+        "operators": [[one.name for one in those] for those in edit.operators],
+        "times": edit.times,
+        "text": worded_edit(edit),
     }
 
 

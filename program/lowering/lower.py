@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,22 @@ class Lowered:
     """The operators whose outcomes are leaves because they were drawn."""
     producers: Mapping[int, int]
     """The position of the node that makes each term; leaves have none."""
+
+    def behind(self, terms: Iterable[int], *, known: Container[int] = ()) -> list[int]:
+        """Return the positions of the nodes that make terms, in order.
+
+        Args:
+            terms: What is wanted.
+            known: Terms that are there: what makes them is left out.
+        """
+        open_, places = list(terms), set[int]()
+        while open_:
+            term = open_.pop()
+            place = self.producers.get(term)
+            if place is not None and term not in known and place not in places:
+                places.add(place)
+                open_ += self.nodes[place].operands
+        return sorted(places)
 
 
 def lower(

@@ -28,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import Parameter, Signature
+from inspect import BoundArguments, Parameter, Signature
 from typing import Any, TypeAlias
 
 from .builder import Builder, NotLoweredError, Term
@@ -116,6 +116,12 @@ class Table:
         Raises:
             NotLoweredError: There is no row, or the arguments do not fit its signature.
         """
+        entry, bound = self._bound(name, positional, keywords)
+        return entry, Arguments(bound.arguments)
+
+    def _bound(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[Row, BoundArguments]:
         if name not in self._by_name:
             raise NotLoweredError("no rule")
         entry = self._by_name[name]
@@ -127,7 +133,26 @@ class Table:
         except TypeError as error:
             raise NotLoweredError(f"arguments beside its signature: {error}") from None
         bound.apply_defaults()
-        return entry, Arguments(bound.arguments)
+        return entry, bound
+
+    def named(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> list[tuple[str, Any]]:
+        """Return the arguments of an operator by the names of its row's signature.
+
+        Args:
+            name: Of the operator.
+            positional: As recorded.
+            keywords: As recorded.
+
+        Returns:
+            Those that the operator was given or that have defaults; those given by name for an
+            operator without a row.
+        """
+        try:
+            return list(self._bound(name, positional, keywords)[1].arguments.items())
+        except NotLoweredError:
+            return list(keywords.items())
 
     def distinct(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -88,6 +88,13 @@ def test_a_right_rewrite_is_the_same_function(tmp_path: Path) -> None:
     found = executed(tmp_path, _Net(), _Net(_Attention(is_written_out=False)))
 
     assert found.answer is Answer.SAME
+    assert (found.function.constructed, found.function.executed) == (1, 0)
+
+
+def test_another_expression_of_the_same_function_is_executed(tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(), _Net(between=lambda x: torch.stack([x, x]).mean(0)))
+
+    assert found.answer is Answer.SAME
     assert (found.function.constructed, found.function.executed) == (0, 1)
     assert found.function.largest is not None
     assert found.function.largest < 1e-12
@@ -314,7 +321,8 @@ def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = " ".join(capsys.readouterr().out.split())  # lines are folded where they are long
     assert "BY EXECUTION" in said
     assert "same function? no: 1 executed" in said
-    assert "candidate first at torch.Tensor.mul of second (_Attention), " in said
+    assert "other of mul: 0.2500001 where the reference has 0.25" in said
+    assert "candidate at torch.Tensor.mul of second (_Attention), " in said
     data = json.loads(report.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert data["steps"][0]["executed"]["function"]["candidate"]["module"] == "second"

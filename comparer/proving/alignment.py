@@ -1,0 +1,100 @@
+"""Which executed values of the candidate are values of the reference: by their sketches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from padiff.program import execute
+
+from .executed import LIMITS
+from .sketches import Partners, Sketch, sketch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from padiff.program import Leaf, Lowered
+    from padiff.program.primitives import Array
+
+__all__ = ["Alignment", "Likeness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """The reference's terms by the candidate's."""
+
+    partners: dict[int, list[int]]
+    """All that hold the same elements, in whatever layout."""
+    same: dict[int, int]
+    """One of the same shape whose elements lie in the same order."""
+
+
+class Alignment:
+    """The reference's program executed once, to find the partners of values in."""
+
+    def __init__(
+        self, reference: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+    ) -> None:
+        """Execute the reference.
+
+        Args:
+            reference: Its program.
+            leaves: What its leaves hold.
+            wanted: Value ids; what they need is executed.
+
+        Raises:
+            ProgramError: Elements lack, or a limit is passed.
+            DumpFormatError: Elements are damaged.
+        """
+        self._reference, self._leaves, self._wanted = reference, leaves, wanted
+        self._sketches = _sketched(reference, leaves, wanted)
+        self._partners = Partners()
+        for term, sketch in self._sketches.items():
+            self._partners.add(reference.specs[term].count, sketch, term)
+        self._partners.seal()
+
+    def partners(
+        self, candidate: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+    ) -> Likeness:
+        """Execute the candidate, and find the reference's terms that its terms are like."""
+        found = Likeness({}, {})
+        for term, sketch in _sketched(candidate, leaves, wanted).items():
+            others = self._partners.find(candidate.specs[term].count, sketch)
+            if not others:
+                continue
+            found.partners[term] = others
+            same = (
+                one
+                for one in others
+                if self._reference.specs[one] == candidate.specs[term]
+                and sketch.lies_like(self._sketches[one])
+            )
+            first = next(same, None)
+            if first is not None:
+                found.same[term] = first
+        return found
+
+    def arrays(self, terms: Collection[int]) -> dict[int, Array]:
+        """Return the elements of terms of the reference that no leaf holds."""
+        found: dict[int, Array] = {}
+
+        def observe(term: int, array: Array) -> None:
+            if term in terms:
+                found[term] = array.copy()
+
+        if terms:
+            execute(self._reference, self._leaves, self._wanted, limits=LIMITS, observe=observe)
+        return found
+
+
+def _sketched(
+    lowered: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+) -> dict[int, Sketch]:
+    """Return the sketches of all terms that the wanted values need."""
+    found: dict[int, Sketch] = {}
+
+    def observe(term: int, array: Array) -> None:
+        found[term] = sketch_of(array)
+
+    execute(lowered, leaves, wanted, limits=LIMITS, observe=observe)
+    return found

@@ -1,0 +1,74 @@
+"""Find where two programs part, and prove the cause by a repair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import DumpFormatError, ProgramError
+
+from .alignment import Alignment
+from .edits import describe
+from .parting import find_parting
+from .repair import Repair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from padiff.program import Leaf
+
+    from .executed import Runs, Sink
+    from .numbering import Numbering
+    from .result import Edit, Place
+    from .side import Side
+
+__all__ = ["Cause", "find_cause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Where the functions part, on each side, and the edits that prove why."""
+
+    places: tuple[Place | None, Place | None] = (None, None)
+    edits: tuple[Edit, ...] = ()
+
+
+def find_cause(
+    sides: tuple[Side, Side],
+    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+    numbering: Numbering,
+    differing: Sequence[Sink],
+    agree: Callable[[Runs, Sink], bool],
+) -> Cause:
+    """Find why results differ; as much as can be executed within the limits.
+
+    Args:
+        sides: The reference and the candidate.
+        given: What their leaves hold.
+        numbering: Of their terms.
+        differing: The results that differ.
+        agree: Whether a result of two executed programs agrees.
+    """
+    wanted = [sink.reference for sink in differing], [sink.candidate for sink in differing]
+    cause = Cause()
+    try:
+        alignment = Alignment(sides[0].lowered, given[0], wanted[0])
+        likeness = alignment.partners(sides[1].lowered, given[1], wanted[1])
+        cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
+        repair = Repair(sides, given, numbering, alignment, differing)
+        if repair.run(likeness, agree):
+            edits = (describe(sides, numbering, made) for made in repair.made)
+            cause = replace(cause, edits=tuple(_merged(edits)))
+    except (ProgramError, DumpFormatError):
+        pass  # what was found until then stands: that the results differ is known
+    return cause
+
+
+def _merged(edits: Iterable[Edit]) -> list[Edit]:
+    """Join edits that change the same in several places; the first place stands for all."""
+    found: dict[object, Edit] = {}
+    for one in edits:
+        key = one.kind, repr(one.changes), repr(one.operators)
+        before = found.get(key)
+        found[key] = one if before is None else replace(before, times=before.times + one.times)
+    return list(found.values())

@@ -1,0 +1,307 @@
+"""Say what an exchange changes: an argument, a constant, an operand, an operator more or less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.program import ValueRef
+
+from .numbering import LAYOUT
+from .parting import place_of
+from .result import Change, Edit, EditKind, UsedOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from padiff.program import Argument, Lowered, Node, Operator
+
+    from .numbering import Numbering
+    from .repair import Made
+    from .result import Place
+    from .side import Side
+
+__all__ = ["describe"]
+
+_CONSTANT = frozenset({"full", "literal"})
+"""Primitives that are numbers: the operators that read them are meant."""
+
+
+def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit:
+    """Return what an exchange changes, and where.
+
+    Args:
+        sides: The reference and the candidate.
+        numbering: Of their terms.
+        made: The exchange, and the candidate before it.
+    """
+    common = set(made.numbers) & set(numbering.reference)
+    exchange = made.exchange
+    readers = [
+        [side_nodes[place].operator for place in places]
+        for side_nodes, places in (
+            (sides[0].lowered.nodes, [two for _, two in exchange.readers]),
+            (made.lowered.nodes, [one for one, _ in exchange.readers]),
+        )
+    ]
+    known, found = (
+        _End(side, lowered, term, {t for t, n in enumerate(numbers) if n in common}, those)
+        for side, lowered, term, numbers, those in (
+            (sides[0], sides[0].lowered, exchange.reference, numbering.reference, readers[0]),
+            (sides[1], made.lowered, exchange.candidate, made.numbers, readers[1]),
+        )
+    )
+    numbers = numbering.reference[exchange.reference], made.numbers[exchange.candidate]
+    inputs = (
+        {numbering.reference[term] for term in known.inputs},
+        {made.numbers[term] for term in found.inputs},
+    )
+    changed = _argument(known, found)
+    if changed is not None:
+        return changed
+    kind = _kind(known, found, numbers, inputs)
+    return Edit(
+        kind=kind,
+        reference=known.place,
+        candidate=found.place,
+        changes=(Change("", known.name, found.name),) if kind is EditKind.OPERAND else (),
+        operators=(known.used, found.used),
+    )
+
+
+@dataclass(frozen=True)
+class _End:
+    """An exchanged term of one side."""
+
+    side: Side
+    lowered: Lowered
+    term: int
+    common: set[int]
+    """Terms of the side that both programs have."""
+    readers: list[int]
+    """The operators that read the term where it is exchanged."""
+
+    @property
+    def nodes(self) -> list[Node]:
+        """What lies between the term and what both programs have."""
+        return [self.lowered.nodes[place] for place in self.places]
+
+    @property
+    def places(self) -> list[int]:
+        """The positions of these nodes."""
+        return self.lowered.behind([self.term], known=self.common)
+
+    @property
+    def taken(self) -> list[Operator]:
+        """Operators there whose outcomes were taken as recorded."""
+        terms = {self.term, *(term for node in self.nodes for term in node.operands)}
+        values = (self.lowered.leaves.get(term) for term in sorted(terms - self.common))
+        found = []
+        for value in values:
+            if value is not None and value >= 0:
+                producer = self.side.program.values[value].producer
+                found += [] if producer is None else [self.side.program.operators[producer]]
+        return found
+
+    @property
+    def own(self) -> list[Operator]:
+        """The operators between the term and what both programs have."""
+        ids = {node.operator for node in self.nodes if node.primitive not in _CONSTANT}
+        ids.update(one.id for one in self.taken)
+        return [self.side.program.operators[one] for one in sorted(ids)]
+
+    @property
+    def around(self) -> list[Operator]:
+        """The operators that are meant: those between, or else what reads and makes the term."""
+        if self.own:
+            return self.own
+        place = self.lowered.producers.get(self.term)
+        ids = [min(self.readers)] if self.readers else []
+        if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT:
+            ids.append(self.lowered.nodes[place].operator)
+        return [self.side.program.operators[one] for one in ids]
+
+    @property
+    def inputs(self) -> list[int]:
+        """What is read of what both programs have."""
+        made = {term for node in self.nodes for term in node.outputs}
+        found = [term for node in self.nodes for term in node.operands if term not in made]
+        found += [self.lowered.terms[value] for one in self.taken for value in one.taken]
+        return found
+
+    @property
+    def place(self) -> Place | None:
+        """Where the last of the operators ran."""
+        around = self.around
+        if not around:
+            return None
+        last = around[-1] if self.own else around[0]
+        return place_of(self.side, last.id, len(self.own))
+
+    @property
+    def used(self) -> tuple[UsedOperator, ...]:
+        """The operators between, with their arguments that are no values."""
+        return tuple(
+            UsedOperator(
+                one.name,
+                tuple(
+                    value
+                    for _, value in self.side.table.distinct(one.name, one.positional, one.keywords)
+                    if not _has_values(value)
+                ),
+            )
+            for one in self.own
+        )
+
+    @property
+    def number(self) -> Argument:
+        """The number that the term is; None if it is none."""
+        place = self.lowered.producers.get(self.term)
+        if place is None or self.lowered.nodes[place].primitive != "full":
+            return None
+        found: Argument = dict(self.lowered.nodes[place].attributes)["value"]
+        return found
+
+    @property
+    def name(self) -> str:
+        """What the term is called: the name of a leaf, or what made it and where."""
+        place = self.lowered.producers.get(self.term)
+        if place is None:
+            return self.name_of(self.lowered.leaves[self.term])
+        return self._made_by(self.lowered.nodes[place].operator)
+
+    def name_of(self, value: int) -> str:
+        """Return what a value is called."""
+        if value < 0:
+            return "a repaired value"
+        one = self.side.program.values[value]
+        if one.name or one.producer is None:
+            return one.name or (one.kind.value if one.kind else "a value")
+        return self._made_by(one.producer)
+
+    def _made_by(self, operator: int) -> str:
+        one = self.side.program.operators[operator]
+        return f"{one.name} of {self.side.recorded.module_of(one)[0] or '(root)'}"
+
+    def values_of(self, operator: Operator) -> set[str]:
+        """Return the names of the arguments of an operator that are values."""
+        table = self.side.table
+        named = table.named(operator.name, operator.positional, operator.keywords)
+        return {name for name, value in named if isinstance(value, ValueRef)}
+
+    def arguments(self, operator: Operator) -> dict[str, Argument]:
+        """Return the arguments of an operator by name; a value by its name."""
+        table = self.side.table
+        named = table.named(operator.name, operator.positional, operator.keywords)
+        return {
+            name: self.name_of(value.id) if isinstance(value, ValueRef) else value
+            for name, value in named
+            if isinstance(value, ValueRef) or not _has_values(value)
+        }
+
+
+def _argument(known: _End, found: _End) -> Edit | None:
+    """Return an edit of arguments or of a number, if that is what differs."""
+    if max(len(known.own), len(found.own)) > 1:
+        return None
+    pairs = [(one, two) for one in known.around for two in found.around if one.name == two.name]
+    for one, two in pairs:
+        changes = _differences(known, found, one, two)
+        if changes:
+            edit = _edit(EditKind.ARGUMENT, changes, known, found, (one, two))
+            return edit if found.number is None else replace(edit, times=len(set(found.readers)))
+    if known.number is not None and found.number is not None:
+        numbers = known.number, found.number
+        names = [
+            name
+            for end, number in ((found, numbers[1]), (known, numbers[0]))
+            for operator in end.around
+            for name, value in end.arguments(operator).items()
+            if _is_equal(value, number)
+        ]
+        kind = EditKind.ARGUMENT if names else EditKind.CONSTANT
+        changes = (Change(names[0] if names else "", *numbers),)
+        edit = _edit(kind, changes, known, found, (known.around[0], found.around[0]))
+        return replace(edit, times=len(set(found.readers)) or 1)
+    forms = [[node for node in end.nodes if node.primitive not in LAYOUT] for end in (known, found)]
+    if len(forms[0]) == len(forms[1]) == 1 and forms[0][0].primitive == forms[1][0].primitive:
+        attributes = [dict(nodes[0].attributes) for nodes in forms]
+        changes = _changes(attributes[0], attributes[1])
+        if changes:
+            ends = known.around[0], found.around[0]
+            return _edit(EditKind.ARGUMENT, changes, known, found, ends)
+    return None
+
+
+def _edit(
+    kind: EditKind,
+    changes: tuple[Change, ...],
+    known: _End,
+    found: _End,
+    operators: tuple[Operator, Operator],
+) -> Edit:
+    return Edit(
+        kind=kind,
+        reference=place_of(known.side, operators[0].id, 1),
+        candidate=place_of(found.side, operators[1].id, 1),
+        changes=changes,
+    )
+
+
+def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tuple[Change, ...]:
+    """Return the arguments in which two operators of one name differ.
+
+    There are none where one of them is a value on either side, unless the other side leaves it
+    out: then another expression is meant.
+    """
+    if known.side.file.framework != found.side.file.framework:
+        return ()
+    both = known.values_of(one) & found.values_of(two)
+    either = known.values_of(one) | found.values_of(two)
+    changes = _changes(known.arguments(one), found.arguments(two))
+    changes = tuple(each for each in changes if each.name not in both)
+    is_other = any(each.name in either and None not in (each.known, each.found) for each in changes)
+    return () if is_other else changes
+
+
+def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tuple[Change, ...]:
+    return tuple(
+        Change(name, known[name], value)
+        for name, value in found.items()
+        if name in known and not _is_equal(known[name], value)
+    )
+
+
+def _kind(
+    known: _End, found: _End, numbers: tuple[int, int], inputs: tuple[set[int], set[int]]
+) -> EditKind:
+    """Return what kind of edit an exchange is that changes no argument."""
+    if not known.own and not found.own:
+        return EditKind.OPERAND
+    if not found.own and numbers[1] in inputs[0]:
+        return EditKind.MISSING
+    if not known.own and numbers[0] in inputs[1]:
+        return EditKind.EXTRA
+    if inputs[0] == inputs[1] and _forms(known) == _forms(found):
+        return EditKind.EXCHANGED
+    return EditKind.OTHER
+
+
+def _forms(end: _End) -> list[tuple[str, str]]:
+    return sorted((node.primitive, repr(node.attributes)) for node in end.nodes)
+
+
+def _is_equal(one: object, two: object) -> bool:
+    return type(one) is type(two) and repr(one) == repr(two)
+
+
+def _has_values(argument: Argument) -> bool:
+    return any(isinstance(part, ValueRef) for part in _parts(argument))
+
+
+def _parts(argument: Argument) -> Iterator[Argument]:
+    if isinstance(argument, tuple):
+        for part in argument:
+            yield from _parts(part)
+    else:
+        yield argument

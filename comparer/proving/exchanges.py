@@ -1,0 +1,198 @@
+"""Find a term of the candidate in whose place one of the reference does.
+
+An exchange puts a term of the reference in the place of one of the candidate's, wherever what is
+computed from that has no counterpart. If what reads it then is an expression of the reference, the
+two terms are where the programs part. The smallest exchange is looked for: the one with the fewest
+primitives between the two terms and what both programs have.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from .numbering import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.program import Lowered
+
+    from .numbering import Numbering
+
+__all__ = ["Exchange", "find_exchange"]
+
+_MOST_NODES = 400
+"""Primitives without a counterpart that are looked at, of each side, in order."""
+_MOST_BETWEEN = 64
+"""Primitives between an exchanged term and what both programs have; slices of real faults have 6
+to 7 operators in the median and 48 at most."""
+_MOST_TRIALS = 40_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A term of the reference in the place of one of the candidate's."""
+
+    reference: int
+    candidate: int
+    readers: tuple[tuple[int, int], ...]
+    """Positions of the candidate's nodes that read it instead, each with the position of the
+    reference's node that computes the same then."""
+    results: tuple[int, ...]
+    """Places among the results that it becomes."""
+    size: int
+    """Primitives between the two terms and what both programs have."""
+
+
+def find_exchange(
+    programs: tuple[Lowered, Lowered],
+    numbering: Numbering,
+    numbers: Sequence[int],
+    results: Sequence[tuple[int, int]],
+) -> Exchange | None:
+    """Return the smallest exchange after which more of the candidate is the reference's.
+
+    Args:
+        programs: The reference's, and the candidate's as it is after earlier exchanges.
+        numbering: Of both.
+        numbers: Those of the candidate's terms.
+        results: Terms of both that have to become equal.
+    """
+    search = _Search(programs, numbering, numbers, results)
+    tried = 0
+    for size, pairs in groupby(search.pairs(), key=lambda pair: pair[0]):
+        found: list[tuple[int, Exchange]] = []
+        for _, known, own in pairs:
+            tried += 1
+            gain, exchange = search.tried(known, own, size)
+            if gain:
+                found.append((gain, exchange))
+        if found:
+            return max(found, key=lambda one: one[0])[1]
+        if tried > _MOST_TRIALS:
+            return None
+    return None
+
+
+class _Region:
+    """The part of one program that the other does not have."""
+
+    def __init__(
+        self, lowered: Lowered, numbers: Sequence[int], others: set[int], results: Sequence[int]
+    ) -> None:
+        self.lowered = lowered
+        self.common = {term for term, number in enumerate(numbers) if number in others}
+        self.nodes = lowered.behind(results, known=self.common)[:_MOST_NODES]
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        for place in self.nodes:
+            for term in set(lowered.nodes[place].operands):
+                self.readers[term].append(place)
+        terms = {term for place in self.nodes for term in lowered.nodes[place].outputs}
+        self.sizes: dict[int, int] = {}
+        """Of terms that may be exchanged: primitives behind them that the other side lacks."""
+        for term in {*terms, *self.readers, *results}:
+            size = self._size(term)
+            if size <= _MOST_BETWEEN:
+                self.sizes[term] = size
+
+    def _size(self, term: int) -> int:
+        if term in self.common:
+            return 0
+        if term in self.lowered.leaves:
+            return 1
+        return len(self.lowered.behind([term], known=self.common))
+
+
+class _Search:
+    def __init__(
+        self,
+        programs: tuple[Lowered, Lowered],
+        numbering: Numbering,
+        numbers: Sequence[int],
+        results: Sequence[tuple[int, int]],
+    ) -> None:
+        self.numbering, self.results = numbering, results
+        self.numbers = numbering.reference, numbers
+        own = set(numbers)
+        known = set(numbering.reference)
+        self.reference = _Region(programs[0], numbering.reference, own, [one for one, _ in results])
+        self.candidate = _Region(programs[1], numbers, known, [one for _, one in results])
+        self.wanted = {
+            numbering.reference[term]: place
+            for place in self.reference.nodes
+            for term in programs[0].nodes[place].outputs
+        }
+        """What the candidate lacks, and where the reference makes it."""
+
+    def pairs(self) -> Iterator[tuple[int, int, int]]:
+        """Yield pairs of terms of one shape with their size, small ones first."""
+        by_spec: dict[object, list[tuple[int, int]]] = defaultdict(list)
+        for term, size in self.reference.sizes.items():
+            by_spec[self.reference.lowered.specs[term]].append((size, term))
+        found = [
+            (size + other, known, own)
+            for own, size in self.candidate.sizes.items()
+            for other, known in by_spec[self.candidate.lowered.specs[own]]
+            if self.numbers[0][known] != self.numbers[1][own]
+        ]
+        return iter(sorted(found))
+
+    def tried(self, known: int, own: int, size: int) -> tuple[int, Exchange]:
+        """Put a term of the reference in the place of the candidate's, and count what it gains."""
+        number = self.numbers[0][known]
+        changed: dict[int, int] = {}
+        readers: list[tuple[int, int]] = []
+        gain = 0
+        open_ = list(self.candidate.readers.get(own, ()))
+        heapq.heapify(open_)
+        seen: set[int] = set()
+        while open_:
+            place = heapq.heappop(open_)
+            if place in seen:
+                continue
+            seen.add(place)
+            partner = self._partner(place, changed, own, number)
+            if partner is None:
+                continue
+            node = self.candidate.lowered.nodes[place]
+            if own in node.operands:
+                readers.append((place, partner))
+            gain += node.primitive not in LAYOUT
+            for term in node.outputs:
+                for reader in self.candidate.readers.get(term, ()):
+                    heapq.heappush(open_, reader)
+        results = tuple(
+            place
+            for place, (one, two) in enumerate(self.results)
+            if two == own and self.numbers[0][one] == number
+        )
+        gain += len(results) + sum(
+            self.numbers[0][one] == changed.get(two) for one, two in self.results
+        )
+        exchange = Exchange(
+            reference=known,
+            candidate=own,
+            readers=tuple(readers),
+            results=results,
+            size=size,
+        )
+        return (gain if readers or results else 0), exchange
+
+    def _partner(self, place: int, changed: dict[int, int], own: int, number: int) -> int | None:
+        """Return the reference's node that computes what a node would, and note its outputs."""
+        node = self.candidate.lowered.nodes[place]
+        operands = [
+            number if term == own else changed.get(term, self.numbers[1][term])
+            for term in node.operands
+        ]
+        partner = None
+        for output, term in enumerate(node.outputs):
+            found = self.numbering.find(self.candidate.lowered, node, operands, output)
+            if found in self.wanted:
+                changed[term] = found
+                partner = self.wanted[found]
+        return partner

@@ -1,0 +1,169 @@
+"""Repair the candidate in memory until it computes what the reference computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .exchanges import find_exchange
+from .executed import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from padiff.program import Leaf, Lowered
+
+    from .alignment import Alignment, Likeness
+    from .exchanges import Exchange
+    from .executed import Sink
+    from .numbering import Numbering
+    from .side import Side
+
+__all__ = ["Made", "Repair"]
+
+_MOST_EXCHANGES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An exchange, and the candidate in which it was made."""
+
+    exchange: Exchange
+    lowered: Lowered
+    numbers: Sequence[int]
+    """Of its terms."""
+
+
+class Repair:
+    """The exchanges that were made, and the candidate's program with them."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        numbering: Numbering,
+        alignment: Alignment,
+        sinks: Sequence[Sink],
+    ) -> None:
+        """Begin with the candidate as it is.
+
+        Args:
+            sides: The reference and the candidate.
+            given: What their leaves hold.
+            numbering: Of their terms.
+            alignment: With the reference.
+            sinks: What has to become equal.
+        """
+        self._sides, self._given = sides, given
+        self._numbering, self._alignment, self._sinks = numbering, alignment, sinks
+        self.lowered: Lowered = sides[1].lowered
+        """The candidate's program as it is now."""
+        self.made: list[Made] = []
+        self._alike: dict[int, int] = {}
+        """Numbers of the candidate's terms that execution found."""
+        self._new: dict[int, int] = {}
+        """Numbers of its new leaves."""
+        self._taken: dict[int, int] = {}
+        """The reference's term that each new leaf of the candidate holds, by value id."""
+
+    def run(
+        self,
+        likeness: Likeness,
+        agree: Callable[[Runs, Sink], bool],
+    ) -> bool:
+        """Make exchanges until the results agree.
+
+        Args:
+            likeness: The reference's terms that the candidate's are like.
+            agree: Whether a result of two executed programs agrees.
+
+        Returns:
+            Whether the repaired candidate computes what the reference computes: its results are
+            the same expressions, or agree where it is executed.
+        """
+        self._note(likeness)
+        is_fresh = True
+        while len(self.made) < _MOST_EXCHANGES:
+            numbers = self._numbers()
+            results = [
+                (one, two)
+                for one, two in self._results()
+                if self._numbering.reference[one] != numbers[two]
+            ]
+            if not results:
+                return bool(self.made)
+            exchange = find_exchange(
+                (self._sides[0].lowered, self.lowered), self._numbering, numbers, results
+            )
+            if exchange is not None:
+                self.made.append(Made(exchange, self.lowered, numbers))
+                self._make(exchange, [two for _, two in results])
+                is_fresh = False
+            elif is_fresh:
+                break
+            else:
+                self._note(self._likeness())
+                is_fresh = True
+        return bool(self.made) and self._agrees(agree)
+
+    def _results(self) -> list[tuple[int, int]]:
+        reference = self._sides[0].lowered
+        return [
+            (reference.terms[sink.reference], self.lowered.terms[sink.candidate])
+            for sink in self._sinks
+        ]
+
+    def _numbers(self) -> list[int]:
+        return self._numbering.of_candidate(self.lowered, self._new, self._alike)
+
+    def _note(self, likeness: Likeness) -> None:
+        """Number terms that hold what a term of the reference holds by that."""
+        wanted = {self.lowered.terms[sink.candidate] for sink in self._sinks}
+        for term, other in likeness.same.items():
+            if term not in wanted:
+                self._alike[term] = self._numbering.reference[other]
+
+    def _likeness(self) -> Likeness:
+        wanted = [sink.candidate for sink in self._sinks]
+        return self._alignment.partners(self.lowered, self._leaves(), wanted)
+
+    def _make(self, exchange: Exchange, results: Sequence[int]) -> None:
+        """Give a new leaf to the nodes that read the exchanged term, and to the results."""
+        leaf, value = len(self.lowered.specs), -len(self.made)
+        nodes = list(self.lowered.nodes)
+        for place, _ in exchange.readers:
+            node = nodes[place]
+            operands = tuple(leaf if term == exchange.candidate else term for term in node.operands)
+            nodes[place] = replace(node, operands=operands)
+        becoming = {results[place] for place in exchange.results}
+        wanted = {sink.candidate for sink in self._sinks}
+        terms = {
+            id_: leaf if term in becoming and id_ in wanted else term
+            for id_, term in self.lowered.terms.items()
+        }
+        self.lowered = replace(
+            self.lowered,
+            nodes=tuple(nodes),
+            specs=(*self.lowered.specs, self.lowered.specs[exchange.candidate]),
+            terms={**terms, value: leaf},
+            leaves={**self.lowered.leaves, leaf: value},
+        )
+        self._new[leaf] = self._numbering.reference[exchange.reference]
+        self._taken[value] = exchange.reference
+
+    def _leaves(self) -> dict[int, Leaf]:
+        """Return what the leaves of the repaired candidate hold."""
+        reference = self._sides[0].lowered
+        inner = {term for term in self._taken.values() if term not in reference.leaves}
+        arrays = self._alignment.arrays(inner)
+        found = dict(self._given[1])
+        for value, term in self._taken.items():
+            leaf = reference.leaves.get(term)
+            found[value] = arrays[term] if leaf is None else self._given[0][leaf]
+        return found
+
+    def _agrees(self, agree: Callable[[Runs, Sink], bool]) -> bool:
+        """Execute the repaired candidate, and return whether all results agree."""
+        sides = self._sides[0], replace(self._sides[1], lowered=self.lowered)
+        runs = Runs(sides, (self._given[0], self._leaves()), self._sinks)
+        return all(agree(runs, sink) for sink in self._sinks)

@@ -1,0 +1,213 @@
+"""The edits that ``padiff compare --execute`` proves: what has to be changed in the candidate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import paddle
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import padiff
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.edit_words import worded_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from padiff.comparer.proving import FunctionComparison
+
+X = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0))
+
+
+class _Block(nn.Module):
+    """An attention and a residual, each step of which can be another."""
+
+    def __init__(self, **steps: Callable[..., Any]) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+        self.norm = nn.LayerNorm(16)
+        self.steps = steps
+
+    def step(self, name: str, plain: Callable[..., Any], *values: Any) -> Any:  # noqa: ANN401
+        return self.steps.get(name, plain)(*values)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.step("norm", self.norm, x)
+        q = self.step("q", self.q, h)
+        k, v = self.k(h), self.v(h)
+        scores = self.step("scores", lambda q, k: q @ k.mT, q, k)
+        scores = self.step("scale", lambda s: s * 0.25, scores)
+        mixed = self.step("softmax", lambda s: torch.softmax(s, -1), scores) @ v
+        mixed = self.step("act", functional.gelu, mixed)
+        result: torch.Tensor = self.step("residual", lambda x, y: x + y, x, mixed)
+        return result
+
+
+class _Net(nn.Module):
+    def __init__(self, **steps: Callable[..., Any]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.second, self.head = _Block(), _Block(**steps), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.head(self.second(self.first(x)))
+        return y
+
+
+def compared(folder: Path, reference: nn.Module, candidate: nn.Module) -> FunctionComparison:
+    paths = []
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with padiff.record(model, name=name, out=folder, phase="forward") as recorder:
+            model(X)
+        assert recorder.path is not None
+        paths.append(recorder.path)
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+    assert step.executed is not None
+    return step.executed.function
+
+
+EDITS: dict[str, tuple[dict[str, Callable[..., Any]], list[str]]] = {
+    "a number": (
+        {"scale": lambda s: s * 0.2500001},
+        ["other of mul: 0.2500001 where the reference has 0.25"],
+    ),
+    "an axis": (
+        {"softmax": lambda s: torch.softmax(s, -2)},
+        ["dim of softmax: -2 where the reference has -1"],
+    ),
+    "a word": (
+        {"act": lambda x: functional.gelu(x, approximate="tanh")},
+        ["approximate of gelu: tanh where the reference has none"],
+    ),
+    "an operator left out": ({"act": lambda x: x}, ["left out: gelu"]),
+    "an operator too much": (
+        {"q": lambda h: SECOND[0].q(h) * 1.001},
+        ["too much: mul, times 1.001"],
+    ),
+    "another operator": (
+        {"act": functional.silu},
+        ["silu where the reference has gelu"],
+    ),
+    "operands exchanged": (
+        {"scores": lambda q, k: k @ q.mT},
+        ["matmul reads its operands in another order"],
+    ),
+    "a residual left out": ({"residual": lambda _, y: y}, ["left out: add"]),
+    "a bias left out": (
+        {"q": lambda h: functional.linear(h, SECOND[0].q.weight)},
+        ["bias of linear left out: the reference has second.q.bias"],
+    ),
+    "two at once": (
+        {"scale": lambda s: s * 0.3, "residual": lambda _, y: y},
+        ["other of mul: 0.3 where the reference has 0.25", "left out: add"],
+    ),
+    "three at once": (
+        {
+            "q": lambda h: SECOND[0].q(h) * 1.001,
+            "scale": lambda s: s * 0.3,
+            "act": functional.relu,
+        },
+        [
+            "too much: mul, times 1.001",
+            "other of mul: 0.3 where the reference has 0.25",
+            "relu where the reference has gelu",
+        ],
+    ),
+}
+SECOND: list[_Block] = []
+"""The block whose steps are other ones, for steps that need its weights."""
+
+
+@pytest.mark.parametrize("fault", EDITS)
+def test_the_smallest_edit_is_named(fault: str, tmp_path: Path) -> None:
+    steps, words = EDITS[fault]
+    candidate = _Net(**steps)
+    SECOND[:] = [candidate.second]
+
+    found = compared(tmp_path, _Net(), candidate)
+
+    assert found.answer is Answer.DIFFERENT
+    assert sorted(map(worded_edit, found.edits)) == sorted(words)
+    for edit in found.edits:
+        places = [place for place in (edit.reference, edit.candidate) if place is not None]
+        assert places
+        assert all(place.site is not None and place.site.line for place in places)
+        assert {place.module for place in places} & {"second", "second.q", "head"}
+
+
+def test_an_edit_is_found_between_other_forms(tmp_path: Path) -> None:
+    """The reference is written out, the candidate calls a fused operator with another scale."""
+
+    class Fused(_Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = self.norm(x)
+            mixed = functional.scaled_dot_product_attention(
+                self.q(h), self.k(h), self.v(h), scale=0.3
+            )
+            return x + functional.gelu(mixed)
+
+    candidate = _Net()
+    fused = Fused()
+    fused.load_state_dict(candidate.second.state_dict())
+    candidate.second = fused
+
+    (edit,) = compared(tmp_path, _Net(), candidate).edits
+
+    expected = "scale of scaled_dot_product_attention: 0.3 where the reference has 0.25"
+    assert worded_edit(edit) == expected
+    assert edit.reference is not None
+    assert edit.reference.operator == "torch.Tensor.mul"
+
+
+def test_one_edit_in_many_places_is_told_once(tmp_path: Path) -> None:
+    def net(eps: float) -> nn.Sequential:
+        torch.manual_seed(0)
+        layers = [nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16, eps=eps)) for _ in range(4)]
+        return nn.Sequential(*layers)
+
+    (edit,) = compared(tmp_path, net(1e-5), net(1e-3)).edits
+
+    assert worded_edit(edit) == "eps of layer_norm: 0.001 where the reference has 1e-05"
+    assert edit.times == 4
+
+
+def test_an_edit_is_found_across_frameworks(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU())
+    candidate = paddle.nn.Sequential(
+        paddle.nn.Linear(16, 16), paddle.nn.LayerNorm(16, epsilon=1e-3), paddle.nn.GELU()
+    )
+    with padiff.record(reference, name="reference", out=tmp_path, phase="forward") as one:
+        reference(X)
+    padiff.assign_weight(reference, candidate)
+    with padiff.record(candidate, name="candidate", out=tmp_path, phase="forward") as two:
+        candidate(paddle.to_tensor(X.numpy()))
+    assert one.path is not None
+    assert two.path is not None
+
+    (step,) = padiff.compare(one.path, two.path, execute=True).steps
+
+    assert step.executed is not None
+    (edit,) = step.executed.function.edits
+    assert worded_edit(edit) == "epsilon of layer_norm: 0.001 where the reference has 1e-05"
+    assert edit.candidate is not None
+    assert edit.candidate.module == "1"
+
+
+def test_the_report_shows_the_proof(tmp_path: Path) -> None:
+    paths = []
+    for name, model in (("a", _Net()), ("b", _Net(act=functional.relu))):
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            model(X)
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    report = padiff.compare(paths[0], paths[1], execute=True).report()
+
+    assert "proved: without this the candidate computes what the reference computes" in report
+    assert "- relu where the reference has gelu" in report
+    assert report.count(f"{Path(__file__).name}:") >= 2
