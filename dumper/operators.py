@@ -34,10 +34,16 @@ class Operators(Protocol):
         """
 
     def unwatched(self) -> AbstractContextManager[object]:
-        """Return a context in which no call of this thread is passed on."""
+        """Return a context in which no call of the thread that entered it is passed on.
 
-    def version(self, tensor: Tensor) -> Hashable:
-        """Return something that is another after each change of the tensor in place."""
+        It can be entered again once it was left.
+        """
+
+    def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
+        """Return something that is another after each change of the tensor in place, and its shape.
+
+        The shape is a tuple, perhaps of a subclass.
+        """
 
     def memory(self, tensor: Tensor) -> Hashable:
         """Return what tells the memory that a tensor and its views share."""

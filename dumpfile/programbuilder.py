@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from types import EllipsisType
+from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -18,20 +18,29 @@ if TYPE_CHECKING:
 __all__ = ["ProgramBuilder"]
 
 _Item = TypeVar("_Item", bound=Hashable)
-Single = None | bool | complex | str | EllipsisType | ValueRef | Dtype | Opaque
+Single = None | bool | complex | str | EllipsisType | Dtype | Opaque
+Other = Single | Slice | tuple[Argument, ...] | Mapping[str, Argument]
+_CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
 _KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
+_VALUE = int(Form.VALUE)
+_WIDTH = 6
+"""Numbers of an operator; a value has 4, an argument 3, a border 2."""
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class _Table(dict[_Item, int]):
-    """Distinct things, each with its position."""
+    """Distinct things, each with its position; what is asked for is in it."""
 
-    def position(self, item: _Item) -> int:
-        return self.setdefault(item, len(self))
+    def __missing__(self, item: _Item) -> int:
+        position = self[item] = len(self)
+        return position
 
 
 class ProgramBuilder:
-    """A program that grows by one value or operator at a time. Not thread-safe."""
+    """A program that grows by one value or operator at a time. Not thread-safe.
+
+    Rows lie one behind the other in flat lists of numbers, which no garbage collection looks into.
+    """
 
     def __init__(self) -> None:
         """Begin without any value."""
@@ -39,23 +48,23 @@ class ProgramBuilder:
         self._shapes: _Table[tuple[int, ...]] = _Table()
         self._sites: _Table[tuple[int, int, int]] = _Table()
         self._floats: list[float] = []
-        self._values: list[list[int]] = []
+        self._values: list[int] = []
         self._contents: list[Stored | None] = []
         self._gradients: dict[int, Stored] = {}
-        self._operators: list[tuple[int, int, int, int, int, int]] = []
-        self._arguments: list[tuple[int, int, int]] = []
+        self._operators: list[int] = []
+        self._arguments: list[int] = []
         self._outputs: list[int] = []
-        self._borders: list[tuple[int, int]] = []
+        self._borders: list[int] = []
 
     @property
     def values(self) -> int:
         """Count the values so far."""
-        return len(self._values)
+        return len(self._contents)
 
     @property
     def operators(self) -> int:
         """Count the operators so far."""
-        return len(self._operators)
+        return len(self._operators) // _WIDTH
 
     def add_value(
         self,
@@ -78,20 +87,14 @@ class ProgramBuilder:
         Returns:
             Its id.
         """
-        self._values.append(
-            [
-                self._strings.position(dtype),
-                self._shapes.position(shape),
-                _KINDS[kind],
-                self._strings.position(name),
-            ]
-        )
+        texts = self._strings
+        self._values += (texts[dtype], self._shapes[shape], _KINDS[kind], texts[name])
         self._contents.append(content)
-        return len(self._values) - 1
+        return len(self._contents) - 1
 
     def set_kind(self, value: int, kind: LeafKind) -> None:
         """State that a value is a leaf of another kind than was thought."""
-        self._values[value][2] = _KINDS[kind]
+        self._values[4 * value + 2] = _KINDS[kind]
 
     def add_gradient(self, value: int, content: Stored) -> None:
         """State the gradient of a value; the first one counts."""
@@ -122,33 +125,31 @@ class ProgramBuilder:
         """
         before = len(self._arguments)
         for key, argument in arguments:
-            self._add_argument(-1 if key is None else self._strings.position(key), argument)
-        self._outputs.extend(outputs)
-        self._operators.append(
-            (
-                self._strings.position(name),
-                -1 if call is None else call,
-                mode,
-                -1 if site is None else self._site(site),
-                len(self._arguments) - before,
-                len(outputs),
-            )
+            self._add_argument(-1 if key is None else self._strings[key], argument)
+        self._outputs += outputs
+        self._operators += (
+            self._strings[name],
+            -1 if call is None else call,
+            mode,
+            -1 if site is None else self._site(site),
+            (len(self._arguments) - before) // 3,
+            len(outputs),
         )
-        return len(self._operators) - 1
+        return len(self._operators) // _WIDTH - 1
 
     def add_border(self, record: int, value: int) -> None:
         """State that a record holds a value of the program."""
-        self._borders.append((record, value))
+        self._borders += (record, value)
 
     def columns(self) -> ProgramColumns:
         """Return the program; what was stored must be known by value by then."""
         values = np.array(self._values, np.int64).reshape(-1, 4)
-        operators = np.array(self._operators, np.int64).reshape(-1, 6)
+        operators = np.array(self._operators, np.int64).reshape(-1, _WIDTH)
         arguments = np.array(self._arguments, np.int64).reshape(-1, 3)
         borders = np.array(self._borders, np.int64).reshape(-1, 2)
         sites = np.array(list(self._sites), np.int64).reshape(-1, 3)
         shapes = list(self._shapes)
-        gradients = [self._gradients.get(value) for value in range(len(self._values))]
+        gradients = [self._gradients.get(value) for value in range(self.values)]
         return ProgramColumns(
             strings=tuple(self._strings),
             floats=np.array(self._floats, np.float64),
@@ -178,22 +179,25 @@ class ProgramBuilder:
         )
 
     def _site(self, site: SourceLine) -> int:
-        text = self._strings.position
-        return self._sites.position((text(site.file), site.line, text(site.function)))
+        texts = self._strings
+        return self._sites[texts[site.file], site.line, texts[site.function]]
 
     def _add_argument(self, key: int, argument: Argument) -> None:
+        if isinstance(argument, ValueRef):  # most of them
+            self._arguments += (key, _VALUE, argument.id)
+            return
         form, number, parts = self._form(argument)
-        self._arguments.append((key, form, number))
+        self._arguments += (key, int(form), number)
         for part_key, part in parts:
             self._add_argument(part_key, part)
 
-    def _form(self, argument: Argument) -> tuple[Form, int, Sequence[tuple[int, Argument]]]:
+    def _form(self, argument: Other) -> tuple[Form, int, Sequence[tuple[int, Argument]]]:
         """Return what a row says of an argument, and the parts that follow it."""
         if isinstance(argument, Slice):
             parts = (argument.start, argument.stop, argument.step)
             return Form.SLICE, 0, [(-1, part) for part in parts]
         if isinstance(argument, Mapping):
-            rows = [(self._strings.position(key), part) for key, part in argument.items()]
+            rows = [(self._strings[key], part) for key, part in argument.items()]
             return Form.MAPPING, len(rows), rows
         if isinstance(argument, tuple):
             return Form.TUPLE, len(argument), [(-1, part) for part in argument]
@@ -201,28 +205,24 @@ class ProgramBuilder:
 
     def _single(self, argument: Single) -> tuple[Form, int]:
         """Return what a row says of an argument without parts."""
-        if isinstance(argument, ValueRef):
-            return Form.VALUE, argument.id
-        if isinstance(argument, bool | None | EllipsisType):
+        if isinstance(argument, _CONSTANT):
             return _CONSTANTS[argument], 0
-        if isinstance(argument, int | float | complex):
+        if isinstance(argument, _NUMBER):
             return self._number(argument)
         return self._text(argument)
 
     def _text(self, argument: str | Dtype | Opaque) -> tuple[Form, int]:
         if isinstance(argument, str):
-            return Form.STRING, self._strings.position(argument)
+            return Form.STRING, self._strings[argument]
         if isinstance(argument, Dtype):
-            return Form.DTYPE, self._strings.position(argument.name)
-        return Form.OPAQUE, self._strings.position(argument.text)
+            return Form.DTYPE, self._strings[argument.name]
+        return Form.OPAQUE, self._strings[argument.text]
 
     def _number(self, argument: complex) -> tuple[Form, int]:
         if isinstance(argument, int):
             if argument in _INT64:
                 return Form.INT, argument
-            return Form.OPAQUE, self._strings.position(
-                f"an integer of {argument.bit_length()} bits"
-            )
+            return Form.OPAQUE, self._strings[f"an integer of {argument.bit_length()} bits"]
         self._floats.append(argument.real)
         if isinstance(argument, float):
             return Form.FLOAT, len(self._floats) - 1

@@ -39,13 +39,9 @@ class Content(StrEnum):
     FULL = "full"
     """Digest, statistics and every element."""
 
-    @property
-    def rank(self) -> int:
-        """Give how much there is of a value, in order."""
-        return _RANKS[self]
-
-
-_RANKS = {content: rank for rank, content in enumerate(Content)}
+    def __init__(self, _: str) -> None:
+        """Note how much there is of a value, in order; asked for each value of a step."""
+        self.rank = len(type(self).__members__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

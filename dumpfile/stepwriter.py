@@ -162,7 +162,8 @@ class StepWriter:
             RecordError: Dumps cannot hold the dtype.
         """
         stored = self._store.store(array, content, arrival)
-        self._raise_error()
+        if self._store.error is not None:
+            self._raise_error()
         return stored
 
     def deepen(self, stored: Stored, content: Content) -> bool:

@@ -283,9 +283,9 @@ class PaddleOperators:
         """Return what makes this thread busy, so that operators are called directly."""
         return _Busy()
 
-    def version(self, tensor: paddle.Tensor) -> Hashable:
-        """Return the in-place counter."""
-        return int(tensor.inplace_version)
+    def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, tuple[int, ...]]:
+        """Return the in-place counter and the shape."""
+        return tensor.inplace_version, tuple(tensor.shape)
 
     def memory(self, tensor: paddle.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""

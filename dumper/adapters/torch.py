@@ -154,7 +154,7 @@ class TorchAdapter:
             tensor.shape,
             tensor.stride(),
             tensor.dtype,
-            tensor.device.index,
+            tensor.get_device(),
             tensor.is_conj() or tensor.is_neg(),
         )
 

@@ -49,6 +49,11 @@ _DRAWING = frozenset({
 
 
 @cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@cache
 def _name(function: Callable[..., Any]) -> str:
     """Return the public name of a function, ``""`` for one that makes no value."""
     name = (resolve_name(function) or "").replace("torch.functional.", "torch.")
@@ -59,6 +64,11 @@ def _name(function: Callable[..., Any]) -> str:
     if name.endswith(".__set__") or short in _SILENT or "grad_enabled" in short:
         return ""
     return name or f"torch.{short}"
+
+
+@cache
+def _may_draw(name: str) -> bool:
+    return name.rpartition(".")[2] in _DRAWING
 
 
 class _Mode(TorchFunctionMode):
@@ -93,9 +103,12 @@ class TorchOperators:
         context: AbstractContextManager[object] = torch._C.DisableTorchFunction()
         return context
 
-    def version(self, tensor: torch.Tensor) -> Hashable:
-        """Return the in-place counter, which inference tensors lack."""
-        return 0 if tensor.is_inference() else tensor._version
+    def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, tuple[int, ...]]:
+        """Return the in-place counter, which inference tensors lack, and the shape."""
+        try:
+            return tensor._version, tensor.shape
+        except RuntimeError:
+            return 0, tensor.shape
 
     def memory(self, tensor: torch.Tensor) -> Hashable:
         """Return the address of the storage."""
@@ -103,11 +116,11 @@ class TorchOperators:
 
     def dtype(self, tensor: torch.Tensor) -> str:
         """Return the dtype's name without ``torch.``."""
-        return str(tensor.dtype).removeprefix("torch.")
+        return _dtype_name(tensor.dtype)
 
     def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
-        """Return the shape as a plain tuple."""
-        return tuple(tensor.shape)
+        """Return the shape, which is a tuple."""
+        return tensor.shape
 
     def is_recordable(self, tensor: torch.Tensor) -> bool:
         """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
@@ -121,7 +134,7 @@ class TorchOperators:
     def argument(self, thing: object) -> Argument:
         """Return dtypes as such, sizes as tuples, and a name for everything else."""
         if isinstance(thing, torch.dtype):
-            return Dtype(str(thing).removeprefix("torch."))
+            return Dtype(_dtype_name(thing))
         if isinstance(thing, torch.Size):
             return tuple(int(size) for size in thing)
         if isinstance(thing, torch.SymInt | torch.SymFloat | torch.SymBool):
@@ -138,13 +151,18 @@ class TorchOperators:
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up."""
-        return name.rpartition(".")[2] in _DRAWING
+        return _may_draw(name)
 
     def mode(self) -> int:
         """Ask torch for the CPU's and the GPU's autocast, and for its grad mode."""
-        mode = 0 if torch.is_grad_enabled() else Mode.NO_GRAD
+        mode = 0 if torch.is_grad_enabled() else _NO_GRAD
+        if not torch._C._is_any_autocast_enabled():
+            return mode
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
                 is_half = torch.get_autocast_dtype(device) is torch.float16
                 mode |= Mode.FLOAT16 if is_half else Mode.BFLOAT16
         return int(mode)
+
+
+_NO_GRAD = int(Mode.NO_GRAD)

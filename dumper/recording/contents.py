@@ -28,10 +28,10 @@ class Content:
     stored: Stored
     shape: tuple[int, ...]
     size_bytes: int
-    tensors: list[Any]
-    """Every tensor object met with this content, alive so that none's identity is reused."""
-    watched: dict[Hashable, Watched] = field(default_factory=dict)
-    """The gradient expected by each of these objects."""
+    tensor: Any
+    """A tensor with this content."""
+    watched: dict[Hashable, tuple[Any, Watched]] = field(default_factory=dict)
+    """Tensor objects with this content and the gradient expected by each, by identity."""
 
 
 class Contents:
@@ -56,17 +56,16 @@ class Contents:
             kept: How much of it to write at most; None as the writer does.
         """
         key = self._adapter.content_key(tensor)
-        known = self._known(key, tensor)
         kept = self._writer.at_most(kept)
-        if known is not None:
+        known = None if key is None else self._kept.get(key)
+        if known is not None and self._is_true(known, key, tensor):
+            self._kept.move_to_end(key)
             is_enough = known.stored.content.rank >= kept.rank
             if not is_enough and not self._writer.deepen(known.stored, kept):
                 known.stored = store(self._adapter, self._writer, tensor, kept).stored
             return known
         taken = store(self._adapter, self._writer, tensor, kept)
-        content = Content(
-            shape=taken.shape, size_bytes=taken.size_bytes, stored=taken.stored, tensors=[tensor]
-        )
+        content = Content(taken.stored, taken.shape, taken.size_bytes, tensor)
         if key is not None:
             self._kept[key] = content
             self._kept_bytes += content.size_bytes
@@ -75,21 +74,16 @@ class Contents:
                 self._kept_bytes -= oldest.size_bytes
         return content
 
-    def _known(self, key: Hashable | None, tensor: Tensor) -> Content | None:
-        """Look a key up; what no longer holds under it is dropped.
+    def _is_true(self, known: Content, key: Hashable, tensor: Tensor) -> bool:
+        """Return whether a content still holds under its key; it is dropped if not.
 
         The tensor that was kept may have been given another storage (``x.data = y``): its old
         memory is then free to be used again under the very same key.
         """
-        known = None if key is None else self._kept.get(key)
-        if known is None:
-            return None
-        first = known.tensors[0]
-        if first is not tensor and self._adapter.content_key(first) != key:
-            self._kept_bytes -= self._kept.pop(key).size_bytes
-            return None
-        self._kept.move_to_end(key)
-        return known
+        if known.tensor is tensor or self._adapter.content_key(known.tensor) == key:
+            return True
+        self._kept_bytes -= self._kept.pop(key).size_bytes
+        return False
 
     def forget(self, tensor: Tensor) -> None:
         """Store a tensor anew next time, although its key may be what it was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role, StepWriter, Stored
 
@@ -74,22 +74,20 @@ class Gradients:
         return any(item.arrivals for item in self._watched)
 
     def watch(
-        self, tensor: Tensor, known: dict[Hashable, Watched], keep: list[Any], target: Target
+        self, tensor: Tensor, known: dict[Hashable, tuple[Tensor, Watched]], target: Target
     ) -> None:
         """Wait for a tensor's gradient; a tensor met again waits by the hook it has.
 
         Args:
             tensor: Requires a gradient.
-            known: What was watched of tensors that still live, by identity.
-            keep: Keeps the tensor alive as long as ``known`` is used.
+            known: The tensors that are watched, alive so that no identity is used again, by that.
             target: Where its gradient goes.
         """
         identity = self._adapter.identity(tensor)
-        watched = known.get(identity)
+        _, watched = known.get(identity, (None, None))
         if watched is None or watched.arrivals:
             watched = Watched()
-            known[identity] = watched
-            keep.append(tensor)
+            known[identity] = tensor, watched
             self._watched.append(watched)
             arrived = partial(self._arrived, watched)
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))

@@ -27,10 +27,10 @@ class OwnWork:
         """Have no holder yet.
 
         Args:
-            unwatched: Returns the context of the work: the framework passes no operator on in it,
-                which is faster than to ignore them one by one.
+            unwatched: Returns the context of the work, entered many times but never twice at once:
+                the framework passes no operator on in it, which is faster than to ignore them one
+                by one.
         """
-        self._unwatched = unwatched
         self._context = unwatched()
         self._lock = threading.RLock()
         self._owner = 0
@@ -41,7 +41,6 @@ class OwnWork:
         self._lock.acquire()
         if not self._depth:
             self._owner = threading.get_ident()
-            self._context = self._unwatched()
             self._context.__enter__()
         self._depth += 1
 

@@ -58,7 +58,7 @@ class _View:
     source_value: int
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _Live:
     """A tensor object that is a value of the program, as long as neither is another."""
 
@@ -66,6 +66,8 @@ class _Live:
     stamp: tuple[Hashable, tuple[int, ...]]
     """Version and shape that it had."""
     value: int
+    argument: ValueRef
+    """The same, as an argument."""
     digest: str
     """Of its elements; empty if they are still on their way."""
     view: _View | None = None
@@ -99,6 +101,8 @@ class ProgramRecorder:
             backward: Whether the gradients of all values are wanted.
         """
         self._adapter, self._operators = adapter, operators
+        self.stamp = operators.stamp
+        """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
         self._current_call, self._backward = current_call, backward
         self._builder = ProgramBuilder()
@@ -132,7 +136,7 @@ class ProgramRecorder:
         self._by_content.clear()
 
     def border(self, record: int, tensor: Tensor, kind: LeafKind | None = None) -> None:
-        """State that a record holds what a tensor holds now.
+        """State that a record holds what a tensor holds now. Called under the lock.
 
         Args:
             record: Its id.
@@ -140,10 +144,8 @@ class ProgramRecorder:
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
         """
-        with self._lock:
-            if not self._is_recordable(tensor):
-                return
-            self._builder.add_border(record, self._value(tensor, kind))
+        if self._is_recordable(tensor):
+            self._builder.add_border(record, self._value(tensor, kind).value)
 
     def run(
         self,
@@ -203,33 +205,27 @@ class ProgramRecorder:
     def _add(
         self, name: str, taken: _Taken, result: object, mode: int, site: SourceLine | None
     ) -> None:
-        changed = [*taken.changed(), *self._written_unseen(taken)]
         made = _tensors_in(result, self._adapter.is_tensor)
-        made = [one for one in made if self._is_recordable(one)]
-        if not made and not changed:
-            if not taken.tensors or result is None:
+        results = made = [one for one in made if self._is_recordable(one)]
+        changed = taken.changed()
+        if taken.exposed:
+            changed += self._written_unseen(taken)
+        if changed:
+            mode |= Mode.IN_PLACE
+            known = {id(one) for one in made}
+            fresh = [one for one in changed if id(one) not in known]
+            results = made + [one for one in fresh if not self._follows(one, changed)]
+        elif not made:
+            if not taken.refs or result is None:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
-        known = {id(one) for one in made}
-        results = [
-            *made,
-            *(one for one in changed if id(one) not in known and not self._follows(one, changed)),
-        ]
         written = {id(one) for one in changed}
-        outputs = [
-            self._output(
-                one, taken, mode, view=None if id(one) in written else taken.view_of(name, one)
-            )
-            for one in results
-        ]
-        self._builder.add_operator(
-            name,
-            taken.arguments,
-            outputs,
-            call=self._current_call(),
-            mode=mode | (Mode.IN_PLACE if changed else 0),
-            site=site,
-        )
+        outputs = []
+        for tensor in results:
+            view = None if id(tensor) in written else taken.view_of(name, tensor)
+            outputs.append(self._output(tensor, taken, mode, view=view))
+        call = self._current_call()
+        self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
         for tensor in (one for one in results if id(one) in written):
             self._written[self._operators.memory(tensor)] = self._live[id(tensor)].value
 
@@ -262,7 +258,7 @@ class ProgramRecorder:
         if entry is not None and entry.reference() is tensor and entry.stamp == stamp:
             return entry.value
         is_random = bool(mode & Mode.RANDOM)
-        is_data = not taken.tensors
+        is_data = not taken.refs
         stored = self._store(tensor, None if is_random or is_data else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
@@ -276,7 +272,9 @@ class ProgramRecorder:
 
     def _watch_gradient(self, value: int, tensor: Tensor) -> None:
         """Wait for the gradient of a value, once it is known that there will be one."""
-        if self._backward and value not in self._watched and self._adapter.requires_grad(tensor):
+        if value in self._watched or not self._backward:
+            return
+        if self._adapter.requires_grad(tensor):
             self._watched.add(value)
             arrived = partial(self._arrived, value)
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))
@@ -296,15 +294,7 @@ class ProgramRecorder:
         is_known = entry is not None and entry.reference() is tensor
         return is_known or self._operators.is_recordable(tensor)
 
-    def stamp_of(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
-        """Return the stamp that a tensor had when its value was last asked for."""
-        return self._live[id(tensor)].stamp
-
-    def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
-        """Return what tells whether a tensor was changed in place."""
-        return self._operators.version(tensor), self._operators.shape(tensor)
-
-    def _value(self, tensor: Tensor, kind: LeafKind | None = None) -> int:
+    def _value(self, tensor: Tensor, kind: LeafKind | None = None) -> _Live:
         """Return the value that a tensor holds now; what nothing made is a leaf from now on."""
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
@@ -312,7 +302,7 @@ class ProgramRecorder:
             if entry.stamp != stamp:
                 return self._refreshed(entry, tensor, stamp)
             self._watch_gradient(entry.value, tensor)
-            return entry.value
+            return entry
         stored = self._store(tensor, None)
         key = _content_key(stored, stamp[1])
         found = None if key is None or kind is not None else self._by_content.get(key)
@@ -325,9 +315,8 @@ class ProgramRecorder:
                 content=stored,
                 kind=kind,
             )
-        self._keep(tensor, found, stamp, stored, None)
         self._watch_gradient(found, tensor)
-        return found
+        return self._keep(tensor, found, stamp, stored, None)
 
     def _leaf_kind(self, tensor: Tensor) -> LeafKind:
         """Return what a tensor is that no operator of this step made."""
@@ -337,14 +326,14 @@ class ProgramRecorder:
 
     def _refreshed(
         self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]
-    ) -> int:
+    ) -> _Live:
         """Return the new value of a tensor whose memory was changed through another one."""
         name = OVERWRITE
-        arguments: tuple[tuple[str | None, Argument], ...] = ((None, ValueRef(entry.value)),)
+        arguments: tuple[tuple[str | None, Argument], ...] = ((None, entry.argument),)
         view, source = entry.view, None if entry.view is None else entry.view.source()
         content: Content | None = None
         if view is not None and source is not None:
-            now = self._value(source)
+            now = self._value(source).value
             if now != view.source_value:
                 name, content = view.name, self._inner
                 arguments = _replaced(view.arguments, view.source_value, now)
@@ -358,9 +347,8 @@ class ProgramRecorder:
             dtype=self._operators.dtype(tensor), shape=stamp[1], content=stored
         )
         self._builder.add_operator(name, arguments, [value], call=self._current_call())
-        self._keep(tensor, value, stamp, stored, view)
         self._watch_gradient(value, tensor)
-        return value
+        return self._keep(tensor, value, stamp, stored, view)
 
     def _keep(
         self,
@@ -369,24 +357,21 @@ class ProgramRecorder:
         stamp: tuple[Hashable, tuple[int, ...]],
         stored: Stored | None,
         view: _View | None,
-    ) -> None:
-        self._live[id(tensor)] = _Live(
-            reference=weakref.ref(tensor),
-            stamp=stamp,
-            value=value,
-            digest="" if stored is None else stored.digest,
-            view=view,
-        )
+    ) -> _Live:
+        digest = "" if stored is None else stored.digest
+        entry = _Live(weakref.ref(tensor), stamp, value, ValueRef(value), digest, view)
+        self._live[id(tensor)] = entry
         key = _content_key(stored, stamp[1])
         if key is not None:
             self._by_content[key] = value
+        return entry
 
     def _store(self, tensor: Tensor, content: Content | None) -> Stored:
         return self._contents.store(tensor, content).stored
 
     # -- arguments
 
-    def argument(self, thing: object, refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
+    def argument(self, thing: object, refs: dict[int, tuple[Any, _Live]]) -> Argument:
         """Return an argument as a program holds it.
 
         Args:
@@ -396,7 +381,9 @@ class ProgramRecorder:
         if type(thing) in _PLAINEST:
             plain: Argument = thing  # type: ignore[assignment]
             return plain
-        if self._adapter.is_tensor(thing):
+        entry = self._live.get(id(thing))
+        is_known = entry is not None and entry.reference() is thing
+        if is_known or self._adapter.is_tensor(thing):
             return self._reference(thing, refs)
         if isinstance(thing, (tuple, list)):
             return self._sequence(thing, refs)
@@ -407,15 +394,15 @@ class ProgramRecorder:
             return Slice(*(self.argument(part, refs) for part in parts))
         return _plain(thing) if isinstance(thing, _PLAIN) else self._operators.argument(thing)
 
-    def _reference(self, tensor: Tensor, refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
+    def _reference(self, tensor: Tensor, refs: dict[int, tuple[Any, _Live]]) -> Argument:
         found = refs.get(id(tensor))
         if found is None:
             if not self._is_recordable(tensor):
                 return Opaque("<a tensor without elements of its own>")
-            found = refs[id(tensor)] = tensor, ValueRef(self._value(tensor))
-        return found[1]
+            found = refs[id(tensor)] = tensor, self._value(tensor)
+        return found[1].argument
 
-    def _sequence(self, thing: Sequence[object], refs: dict[int, tuple[Any, ValueRef]]) -> Argument:
+    def _sequence(self, thing: Sequence[object], refs: dict[int, tuple[Any, _Live]]) -> Argument:
         if len(thing) > MOST_PARTS:
             return Opaque(f"<{len(thing)} parts>")
         return tuple(self.argument(part, refs) for part in thing)
@@ -427,33 +414,33 @@ class _Taken:
     def __init__(
         self, recorder: ProgramRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self._recorder = recorder
-        self._refs: dict[int, tuple[Any, ValueRef]] = {}
-        self.arguments: list[tuple[str | None, Argument]] = [
-            *((None, recorder.argument(thing, self._refs)) for thing in args),
-            *((key, recorder.argument(thing, self._refs)) for key, thing in kwargs.items()),
-        ]
-        self.tensors = [one for one, _ in self._refs.values()]
-        self._stamps = [recorder.stamp_of(one) for one in self.tensors]
+        self._stamp, self._memory = recorder.stamp, recorder._operators.memory
+        refs: dict[int, tuple[Any, _Live]] = {}
+        argument = recorder.argument
+        self.arguments: list[tuple[str | None, Argument]]
+        self.arguments = [(None, argument(thing, refs)) for thing in args]
+        """Each with its keyword."""
+        for key, thing in kwargs.items():
+            self.arguments.append((key, argument(thing, refs)))
+        self.refs = refs.values()
+        """Tensors with what they were."""
         self.exposed: Sequence[Any] = ()
         """Tensors that may be written while their version stays."""
 
     def changed(self) -> list[Any]:
         """Return the tensors that are not what they were."""
-        pairs = zip(self.tensors, self._stamps, strict=True)
-        return [one for one, stamp in pairs if self._recorder.stamp(one) != stamp]
+        return [one for one, entry in self.refs if self._stamp(one) != entry.stamp]
 
     def view_of(self, name: str, tensor: Tensor) -> _View | None:
         """Return how a tensor is a view of one that was taken; None where it is none."""
-        operators = self._recorder._operators
-        memory = operators.memory(tensor)
-        for source in self.tensors:
-            if source is not tensor and operators.memory(source) == memory:
+        place = self._memory(tensor) if self.refs else None
+        for source, entry in self.refs:
+            if source is not tensor and self._memory(source) == place:
                 return _View(
                     name=name,
                     arguments=tuple(self.arguments),
-                    source=weakref.ref(source),
-                    source_value=self._refs[id(source)][1].id,
+                    source=entry.reference,
+                    source_value=entry.value,
                 )
         return None
 
@@ -472,7 +459,7 @@ def _plain(thing: Any) -> Argument:  # noqa: ANN401 - one of _PLAIN
         return _nested(thing.tolist())
     if isinstance(thing, np.generic):
         return _plain(thing.item()) if isinstance(thing.item(), _PLAIN[:5]) else Opaque(str(thing))
-    if isinstance(thing, str | bytes):
+    if isinstance(thing, (str, bytes)):
         return str(thing)[:MOST_TEXT]
     number = next((kind for kind in _NUMBERS if isinstance(thing, kind)), None)
     plain: Argument = thing if number is None else number(thing)
@@ -493,7 +480,7 @@ def _tensors_in(thing: object, is_tensor: Callable[[object], bool]) -> list[Any]
         part = rest.pop()
         if is_tensor(part):
             found.setdefault(id(part), part)
-        elif isinstance(part, tuple | list):
+        elif isinstance(part, (tuple, list)):
             rest.extend(reversed(part))
         elif isinstance(part, Mapping):
             rest.extend(reversed(list(part.values())))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role, digest_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from types import FrameType
 
-    from padiff.dumper.adapter import Adapter
+    from padiff.dumper.adapter import Adapter, Tensor
     from padiff.dumpfile import StepWriter, Stored
 
     from .contents import Content
@@ -36,10 +36,9 @@ _PARTNERS = {Role.INPUT: Role.GRAD_INPUT, Role.OUTPUT: Role.GRAD_OUTPUT}
 class _Run(threading.local):
     """The repetition that is running in a thread."""
 
-    known: dict[Hashable, Watched] = field(default_factory=dict)
+    known: dict[Hashable, tuple[Tensor, Watched]] = field(default_factory=dict)
     ended: OpenCall | None = None
     """The call whose repetition was the last to return."""
-    tensors: list[Any] = field(default_factory=list)
 
 
 class Recomputed:
@@ -102,7 +101,6 @@ class Recomputed:
         if around is None:
             self.outermost.setdefault(module)
             self._run.known.clear()
-            self._run.tensors.clear()
             choice = _fresh(self._of_module[module])
             call = self._alike(choice, flat) if len(choice) > 1 else next(iter(choice), None)
         else:
@@ -134,7 +132,7 @@ class Recomputed:
             target = Target(
                 module=call.module, call=call.id, role=_PARTNERS[role], slot=slot, shape=shape
             )
-            self._gradients.watch(tensor, self._run.known, self._run.tensors, target)
+            self._gradients.watch(tensor, self._run.known, target)
 
     def clear(self) -> None:
         """Let go of every tensor and frame."""

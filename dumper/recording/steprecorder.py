@@ -370,7 +370,7 @@ class StepRecorder:
                     slot=slot,
                     shape=content.shape,
                 )
-                self._gradients.watch(tensor, content.watched, content.tensors, target)
+                self._gradients.watch(tensor, content.watched, target)
             if self._backward and self._adapter.is_floating(tensor):
                 self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
 
