@@ -13,7 +13,7 @@ from .case import CauseRank, OriginRank, VerdictRank
 
 if TYPE_CHECKING:
     from padiff.comparer import Comparison, Divergence
-    from padiff.comparer.proving import Place
+    from padiff.comparer.proving import Execution
 
     from .case import Case, Expected
 
@@ -71,33 +71,44 @@ def rank_executed(case: Case, found: Comparison) -> Ranks:
 def _executed_places(found: Comparison) -> tuple[list[str], str, str]:
     """Return the modules that the first step that differs names, what is proved, and the rest."""
     for step in found.steps:
-        one = step.executed
-        if one is None or one.answer is Answer.SAME:
-            continue
-        function = one.function
-        if function.edits:
-            words = "; ".join(map(worded_edit, function.edits))
-            return _modules(function.edits[0].reference, function.edits[0].candidate), words, words
-        if function.reference or function.candidate:
-            places = [place for place in (function.reference, function.candidate) if place]
-            operators = " / ".join(place.operator for place in places)
-            return _modules(*places), "", f"function: {operators}"
-        if function.differences:
-            first = function.differences[0]
-            paths = [first.reference, first.candidate]
-            words = f"{first.kind} {first.candidate}"
-            return [path.rpartition(".")[0] for path in paths], words, words
-        unsound = [value for value in one.unsound if value is not None]
-        if unsound:
-            words = f"{unsound[0].operator}: {unsound[0].reason}"
-            return [unsound[0].module], words, f"unsound: {words}"
-        said = f"{function.unknown} {function.detail}".strip() or "not audited"
-        return [], "", said
+        if step.executed is not None and step.executed.answer is not Answer.SAME:
+            return _places_of_step(step.executed)
     return [], "", "same"
 
 
-def _modules(*places: Place | None) -> list[str]:
-    return [place.module for place in places if place is not None]
+def _places_of_step(one: Execution) -> tuple[list[str], str, str]:
+    function = one.function
+    words, places = "", [function.reference, function.candidate]
+    if function.edits:
+        words = "; ".join(map(worded_edit, function.edits))
+        places = [function.edits[0].reference, function.edits[0].candidate]
+    elif not any(places):
+        return _leaf_or_execution(one)
+    modules = [place.module for place in places if place is not None]
+    operators = " / ".join(place.operator for place in places if place is not None)
+    return modules, words, words or f"function: {operators}"
+
+
+def _leaf_or_execution(one: Execution) -> tuple[list[str], str, str]:
+    """Return what is said of a step whose functions are the same."""
+    function = one.function
+    unsound = next((value for value in one.unsound if value is not None), None)
+    modules: list[str] = []
+    words = ""
+    if function.differences:
+        first = function.differences[0]
+        words = f"{first.kind} {first.candidate}"
+        modules = [path.rpartition(".")[0] for path in (first.reference, first.candidate)]
+        if first.place is not None:
+            modules, words = [first.place.module], f"{words}: detached"
+    elif function.coarser is not None:
+        modules, words = [function.coarser.place.module], f"precision: {function.coarser.candidate}"
+    elif unsound is not None:
+        readers = {reader.module for reader in unsound.readers}
+        modules = list(readers) if len(readers) == 1 else [unsound.module]
+        words = f"{unsound.operator}: {unsound.reason}"
+    said = words or f"{function.unknown} {function.detail}".strip() or "not audited"
+    return modules, words, said
 
 
 def _verdict(expected: Expected, found: Comparison) -> VerdictRank:

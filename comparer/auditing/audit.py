@@ -10,7 +10,7 @@ from padiff.program import TABLES, lower, read_program
 
 from .backward import Readers, measure_gradient
 from .forward import Measured, measure_value
-from .result import Audit, AuditedValue, Check, Reason, Soundness
+from .result import Audit, AuditedValue, Check, Reader, Reason, Soundness
 from .slices import KnownProgram
 
 if TYPE_CHECKING:
@@ -166,4 +166,13 @@ def _answer(
         largest=None if measured is None else measured.largest,
         reason=reason,
         factor=None if measured is None else measured.factor,
+        readers=_readers(known, value) if check is Check.GRADIENT else (),
+    )
+
+
+def _readers(known: KnownProgram, value: Value) -> tuple[Reader, ...]:
+    """Return the operators of the forward pass that read a value, in their order."""
+    return tuple(
+        Reader(operator=one.name, module=known.recorded.module_of(one)[0], site=one.site)
+        for one in known.readers.get(value.id, ())
     )

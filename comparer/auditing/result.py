@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON
     from padiff.program import Site
 
-__all__ = ["Audit", "AuditedValue", "Check", "Reason", "Soundness", "to_json", "value_to_json"]
+__all__ = [
+    "Audit",
+    "AuditedValue",
+    "Check",
+    "Reader",
+    "Reason",
+    "Soundness",
+    "to_json",
+    "value_to_json",
+]
 
 
 class Check(StrEnum):
@@ -50,6 +59,16 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """An operator that reads a value."""
+
+    operator: str
+    module: str
+    """Path of the module in whose call it ran."""
+    site: Site | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedValue:
     """The answer for one value."""
 
@@ -75,6 +94,8 @@ class AuditedValue:
     reason: Reason = Reason.NONE
     factor: float | None = None
     """Of ``Reason.SCALED``: the constant."""
+    readers: tuple[Reader, ...] = ()
+    """Of a gradient: the operators that read the value; the backward pass of one is at fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +154,14 @@ def value_to_json(one: AuditedValue) -> dict[str, JSON]:
         "largest": _number(one.largest),
         "reason": one.reason.name.lower(),
         "factor": _number(one.factor),
+        "readers": [
+            {
+                "operator": reader.operator,
+                "module": reader.module,
+                "site": None if reader.site is None else f"{reader.site.file}:{reader.site.line}",
+            }
+            for reader in one.readers
+        ],
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import LeafKind
+from padiff.dumpfile import LeafKind, Phase
 from padiff.program import UNIT_ROUNDOFF, Rounding, execute
 
 if TYPE_CHECKING:
@@ -49,6 +49,16 @@ class KnownProgram:
     def units(self) -> dict[int, float]:
         """The unit roundoff of each operator: that of the coarsest dtype that it makes or takes."""
         return {one.id: self._unit(one) for one in self.program.operators}
+
+    @cached_property
+    def readers(self) -> dict[int, list[Operator]]:
+        """The operators of the forward pass and the loss that read each value."""
+        found: dict[int, list[Operator]] = {}
+        for operator in self.program.operators:
+            if operator.phase is not Phase.UPDATE and operator.outputs:
+                for value in dict.fromkeys(operator.taken):
+                    found.setdefault(value, []).append(operator)
+        return found
 
     def elements(self, value: int) -> Array:
         """Return recorded elements in float64, or as they are if they are no real numbers."""

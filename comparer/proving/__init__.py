@@ -6,6 +6,7 @@ from .questions import ask_all
 from .result import (
     Answer,
     Change,
+    CoarserValue,
     Edit,
     EditKind,
     Execution,
@@ -19,6 +20,7 @@ from .result import (
 __all__ = [
     "Answer",
     "Change",
+    "CoarserValue",
     "Edit",
     "EditKind",
     "Execution",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF
 
+from .parting import place_of
 from .result import LeafDifference
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def find_detached(
     cut = [
         _cut(side, each, those) for side, each, those in zip(sides, numbers, results, strict=True)
     ]
-    for number in sorted(cut[0] ^ cut[1]):
+    for number in sorted(cut[0].keys() ^ cut[1].keys()):
         ends = [_values(side, each, number) for side, each in zip(sides, numbers, strict=True)]
         if not all(ends):
             continue  # another form: nothing is the same value there
@@ -53,27 +54,34 @@ def find_detached(
         if not _is_near(one, two, ends[1][0].dtype):
             known, found = (_name(side, those[0]) for side, those in zip(sides, ends, strict=True))
             count = math.prod(ends[1][0].shape)
+            which = int(number in cut[1])
             yield LeafDifference(
                 reference=known, candidate=found, kind="gradient",
                 elements=count, of=count, largest=None,
+                place=place_of(sides[which], cut[which][number], 1),
             )  # fmt: skip
 
 
-def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> set[int]:
-    """Return the numbers of values that learn, that results need, and that are detached."""
+def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> dict[int, int]:
+    """Return the numbers of values that learn, that results need, and that are detached.
+
+    Each with the id of the operator that detaches it.
+    """
     learning = {one.id for one in side.program.values if one.kind is LeafKind.PARAMETER}
     for operator in side.program.operators:
         if not learning.isdisjoint(operator.taken):
             learning.update(operator.outputs)
     needed = set(results)
-    found: set[int] = set()
+    found: dict[int, int] = {}
     for operator in reversed(side.program.operators):
         if needed.isdisjoint(operator.outputs):
             continue
         taken = operator.taken
         needed.update(taken)
         if operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad:
-            found.update(numbers[side.lowered.terms[one]] for one in taken if one in learning)
+            for one in taken:
+                if one in learning:
+                    found[numbers[side.lowered.terms[one]]] = operator.id
     return found
 
 

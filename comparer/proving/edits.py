@@ -12,7 +12,7 @@ from .parting import place_of
 from .result import Change, Edit, EditKind, UsedOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.program import Argument, Lowered, Node, Operator
 
@@ -45,7 +45,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
         )
     ]
     known, found = (
-        _End(side, lowered, term, {t for t, n in enumerate(numbers) if n in common}, those)
+        _End(side, lowered, term, numbers, {t for t, n in enumerate(numbers) if n in common}, those)
         for side, lowered, term, numbers, those in (
             (sides[0], sides[0].lowered, exchange.reference, numbering.reference, readers[0]),
             (sides[1], made.lowered, exchange.candidate, made.numbers, readers[1]),
@@ -76,6 +76,8 @@ class _End:
     side: Side
     lowered: Lowered
     term: int
+    numbers: Sequence[int]
+    """Of its terms."""
     common: set[int]
     """Terms of the side that both programs have."""
     readers: list[int]
@@ -183,11 +185,15 @@ class _End:
         one = self.side.program.operators[operator]
         return f"{one.name} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
-    def values_of(self, operator: Operator) -> set[str]:
-        """Return the names of the arguments of an operator that are values."""
+    def values_of(self, operator: Operator) -> dict[str, int]:
+        """Return the arguments of an operator that are values by name, as numbers of terms."""
         table = self.side.table
         named = table.named(operator.name, operator.positional, operator.keywords)
-        return {name for name, value in named if isinstance(value, ValueRef)}
+        return {
+            name: self.numbers[self.lowered.terms[value.id]]
+            for name, value in named
+            if isinstance(value, ValueRef)
+        }
 
     def arguments(self, operator: Operator) -> dict[str, Argument]:
         """Return the arguments of an operator by name; a value by its name."""
@@ -251,17 +257,25 @@ def _edit(
 def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tuple[Change, ...]:
     """Return the arguments in which two operators of one name differ.
 
-    There are none where one of them is a value on either side, unless the other side leaves it
-    out: then another expression is meant.
+    There are none where the operators read different values, or a value where the other side has
+    a number: then another expression is meant.
     """
     if known.side.file.framework != found.side.file.framework:
         return ()
-    both = known.values_of(one) & found.values_of(two)
-    either = known.values_of(one) | found.values_of(two)
-    changes = _changes(known.arguments(one), found.arguments(two))
-    changes = tuple(each for each in changes if each.name not in both)
-    is_other = any(each.name in either and None not in (each.known, each.found) for each in changes)
-    return () if is_other else changes
+    values = known.values_of(one), found.values_of(two)
+    both = values[0].keys() & values[1].keys()
+    if any(values[0][name] != values[1][name] for name in both):
+        return ()
+    changes = [
+        each
+        for each in _changes(known.arguments(one), found.arguments(two))
+        if each.name not in both
+    ]
+    is_other = any(
+        each.name in values[0].keys() | values[1].keys() and None not in (each.known, each.found)
+        for each in changes
+    )
+    return () if is_other else tuple(changes)
 
 
 def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tuple[Change, ...]:

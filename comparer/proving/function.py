@@ -14,6 +14,7 @@ from .detached import find_detached
 from .executed import Runs, Sink
 from .leaves import pair_leaves
 from .numbering import Numbering
+from .precision import find_coarser
 from .result import Answer, FunctionComparison, Unknown
 from .side import read_side
 
@@ -66,7 +67,6 @@ class _Comparison:
         try:
             differences = (
                 *find_differences(self.leaves, *self.sides),
-                *find_lost_gradients(self.leaves, *self.sides),
                 *find_detached(
                     self.sides,
                     self.numbers,
@@ -75,6 +75,7 @@ class _Comparison:
                         [sink.candidate for sink in self.results],
                     ),
                 ),
+                *find_lost_gradients(self.leaves, *self.sides),
             )
         except (ProgramError, DumpFormatError) as error:
             differences = ()
@@ -85,6 +86,9 @@ class _Comparison:
             leaves=len(self.leaves.pairs),
             lone=(len(self.leaves.lone[0]), len(self.leaves.lone[1])),
             differences=differences,
+            coarser=find_coarser(
+                self.sides, self.numbers, self.leaves, [sink.candidate for sink in self.results]
+            ),
         )
 
     def _functions(self) -> FunctionComparison:

@@ -92,18 +92,18 @@ class Repair:
             ]
             if not results:
                 return bool(self.made)
+            if not is_fresh:
+                self._note(self._likeness())
+                is_fresh = True
+                continue
             exchange = find_exchange(
                 (self._sides[0].lowered, self.lowered), self._numbering, numbers, results
             )
-            if exchange is not None:
-                self.made.append(Made(exchange, self.lowered, numbers))
-                self._make(exchange, [two for _, two in results])
-                is_fresh = False
-            elif is_fresh:
+            if exchange is None:
                 break
-            else:
-                self._note(self._likeness())
-                is_fresh = True
+            self.made.append(Made(exchange, self.lowered, numbers))
+            self._make(exchange, [two for _, two in results])
+            is_fresh = False
         return bool(self.made) and self._agrees(agree)
 
     def _results(self) -> list[tuple[int, int]]:

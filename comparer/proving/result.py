@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Change",
+    "CoarserValue",
     "Edit",
     "EditKind",
     "Execution",
@@ -131,6 +132,19 @@ class LeafDifference:
     largest: float | None
     """The largest error over the root mean square of the reference's elements; None of a gradient
     that is not there."""
+    place: Place | None = None
+    """The operator that cuts a gradient off, on the side that has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoarserValue:
+    """A value that the candidate computes in a coarser dtype than the reference."""
+
+    place: Place
+    """What makes it in the candidate."""
+    reference: str
+    """Its dtype there."""
+    candidate: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +178,8 @@ class FunctionComparison:
     """Floating-point leaves without one, of the reference and of the candidate."""
     differences: tuple[LeafDifference, ...] = ()
     """The leaves that are no copies."""
+    coarser: CoarserValue | None = None
+    """The first value that lost precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +200,7 @@ class Execution:
         if (
             function.answer is Answer.DIFFERENT
             or function.differences
+            or function.coarser is not None
             or Soundness.UNSOUND in self.soundness
         ):
             return Answer.DIFFERENT

@@ -68,6 +68,9 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
         ("error", _error(first)),
         ("looks like", _reason(first)),
     ]
+    if first.readers:
+        readers = (f"{one.operator} of {one.module or '(root)'}" for one in first.readers)
+        facts.append(("made by", canvas.safe(f"the backward pass of {'; or '.join(readers)}")))
     if first.operators > 1:
         facts.append(("slice", f"{first.operators} operators from the last recorded elements"))
     canvas.facts([(label, text) for label, text in facts])

@@ -124,7 +124,8 @@ def _leaves(found: FunctionComparison) -> Iterator[str]:
 def _leaf(one: LeafDifference) -> str:
     name = one.candidate or one.reference
     if one.largest is None:
-        return f"{one.kind} of {name}: on one side only"
+        place = "" if one.place is None else f", cut off by {_place(one.place)}"
+        return f"{one.kind} of {name}: on one side only{place}"
     return (
         f"{one.kind} {name}: {count(one.elements)} of {count(one.of)} elements, "
         f"by up to {number(one.largest)} of its size"
@@ -136,6 +137,10 @@ def _soundness(executed: Execution) -> Iterator[str]:
     sides = ("reference", "candidate")
     each = [f"{said[one]} ({side})" for one, side in zip(executed.soundness, sides, strict=True)]
     yield f"sound execution?  {', '.join(each)}"
+    coarser = executed.function.coarser
+    if coarser is not None:
+        what = f"{coarser.candidate} where the reference has {coarser.reference}"
+        yield f"  lost precision: {what}, at {_place(coarser.place)}"
     for side, one in zip(sides, executed.unsound, strict=True):
         if one is not None:
             what = f"{one.check} of {one.operator}" if one.check == "gradient" else one.operator

@@ -51,6 +51,13 @@ def _function_to_json(found: FunctionComparison) -> JSON:
         "leaves": found.leaves,
         "lone": list(found.lone),
         "differences": [_difference_to_json(one) for one in found.differences],
+        "coarser": None
+        if found.coarser is None
+        else {
+            "place": _place_to_json(found.coarser.place),
+            "reference": found.coarser.reference,
+            "candidate": found.coarser.candidate,
+        },
     }
 
 
@@ -81,6 +88,7 @@ def _difference_to_json(found: LeafDifference) -> JSON:
         "elements": found.elements,
         "of": found.of,
         "largest": found.largest,
+        "place": _place_to_json(found.place),
     }
 
 

@@ -46,6 +46,8 @@ _DRAWING = frozenset({
     "feature_dropout_", "feature_alpha_dropout_", "stft",
 })  # fmt: skip
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
+_WRITING = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
+"""Where arguments stand that a function writes while torch counts no change: running statistics."""
 
 
 @cache
@@ -146,8 +148,10 @@ class TorchOperators:
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
 
     def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[torch.Tensor]:
-        """Return nothing: torch counts every change."""
-        return ()
+        """Return running statistics: torch counts every change but those."""
+        places = _WRITING.get(name.rpartition(".")[2], ())
+        found = [args[place] for place in places if place < len(args)]
+        return [one for one in found if isinstance(one, torch.Tensor)]
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up."""

@@ -128,8 +128,9 @@ class Table:
         signature = self._signature(entry)
         if self.has_names and _ends_with_name(positional, signature):
             positional = positional[:-1]
+        positional, keywords = _spread(positional, self._renamed(keywords, signature), signature)
         try:
-            bound = signature.bind(*positional, **self._renamed(keywords, signature))
+            bound = signature.bind(*positional, **keywords)
         except TypeError as error:
             raise NotLoweredError(f"arguments beside its signature: {error}") from None
         bound.apply_defaults()
@@ -174,7 +175,8 @@ class Table:
             renamed = self._renamed(keywords, signature)
             if self.has_names and _ends_with_name(positional, signature):
                 positional = positional[:-1]
-            bound = signature.bind(*positional, **renamed)
+            positional, spread = _spread(positional, renamed, signature)
+            bound = signature.bind(*positional, **spread)
         except (KeyError, TypeError):
             return [*((None, value) for value in positional), *keywords.items()]
         found: list[tuple[str | None, Any]] = []
@@ -203,6 +205,23 @@ class Table:
             else:
                 result[known[0]] = value
         return result
+
+
+def _spread(
+    positional: Sequence[Any], keywords: Mapping[str, Any], signature: Signature
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return arguments in which sizes that were given by name stand by position.
+
+    ``zeros(size=(2, 3))`` is ``zeros(2, 3)``.
+    """
+    for place, (name, parameter) in enumerate(signature.parameters.items()):
+        is_named = parameter.kind is Parameter.VAR_POSITIONAL and name in keywords
+        if is_named and len(positional) <= place:
+            before = list(signature.parameters)[len(positional) : place]
+            if all(one in keywords for one in before):
+                rest = {key: each for key, each in keywords.items() if key not in {name, *before}}
+                return (*positional, *(keywords[one] for one in before), keywords[name]), rest
+    return positional, keywords
 
 
 def _is_default(value: object, default: object) -> bool:

@@ -153,6 +153,7 @@ def test_a_wrong_backward_of_a_function_is_found(
     assert {one.check for one in found.unsound} == {Check.GRADIENT}
     assert found.unsound[0].module == "norm"
     assert found.unsound[0].reason is reason
+    assert [reader.module for reader in found.unsound[0].readers] == [""]
 
 
 def test_a_right_backward_of_a_function_is_sound(tmp_path: Path) -> None:
@@ -348,3 +349,11 @@ def test_content_operators_audits_each_operator_by_itself(tmp_path: Path) -> Non
 def test_a_dump_without_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompareError, match="no program"):
         audited(_Net(), tmp_path, program=False)
+
+
+def test_running_statistics_are_results_of_a_batch_norm(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    found = audited(model, tmp_path, {"input": torch.randn(5, 8)}, content="operators")
+
+    made = [one for one in found.values if one.operator.endswith("batch_norm")]
+    assert [one.soundness for one in made if one.check is Check.FORWARD] == [Soundness.SOUND] * 3

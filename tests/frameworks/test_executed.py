@@ -238,6 +238,32 @@ def test_a_branch_that_is_detached_is_a_difference(tmp_path: Path) -> None:
     assert function.answer is Answer.SAME
     (one,) = function.differences
     assert (one.kind, one.candidate) == ("gradient", "torch.nn.functional.linear of one")
+    assert one.place is not None
+    assert (one.place.operator, one.place.module) == ("torch.Tensor.detach", "")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_part_in_a_coarser_dtype_is_lost_precision(dtype: torch.dtype, tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(), _Net(between=lambda x: x.to(dtype).float()))
+
+    assert found.function.answer is Answer.SAME
+    assert found.answer is Answer.DIFFERENT
+    coarser = found.function.coarser
+    assert coarser is not None
+    assert (coarser.reference, f"torch.{coarser.candidate}") == ("float32", str(dtype))
+    assert (coarser.place.operator, coarser.place.module) == ("torch.Tensor.to", "")
+
+
+def test_a_model_in_another_dtype_has_lost_nothing(tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(), _Net().to(torch.bfloat16))
+
+    assert found.function.coarser is None
+
+
+def test_more_precision_than_the_reference_is_no_loss(tmp_path: Path) -> None:
+    found = executed(tmp_path, _Net(between=lambda x: x.bfloat16().float()), _Net())
+
+    assert found.function.coarser is None
 
 
 def test_what_may_be_detached_is_no_difference(tmp_path: Path) -> None:

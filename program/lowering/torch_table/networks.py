@@ -6,7 +6,7 @@ from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites.attention import attention
 from padiff.program.lowering.composites.shaping import reshape, swap
-from padiff.program.lowering.rules import Arguments, Row, row
+from padiff.program.lowering.rules import Arguments, Result, Row, row
 
 __all__ = ["ROWS"]
 
@@ -33,16 +33,33 @@ def _rms_norm(b: Builder, a: Arguments) -> Term:
     return norms.rms_norm(b, a.input, len(a.normalized_shape), (a.weight, None), a.eps)
 
 
-def _batch_norm(b: Builder, a: Arguments) -> Term:
+def _batch_norm(b: Builder, a: Arguments) -> Result:
+    """Normalise each channel; running statistics that were written are results, too."""
     statistics = None if a.training else (a.running_mean, a.running_var)
-    return norms.batch_norm(b, a.input, statistics, (a.weight, a.bias), a.eps)
+    result = norms.batch_norm(b, a.input, statistics, (a.weight, a.bias), a.eps)
+    if len(b.expected) == 1 or not a.training:
+        return result
+    return (result, *_running(b, a, *norms.channel_moments(b, a.input)))
 
 
-def _instance_norm(b: Builder, a: Arguments) -> Term:
+def _running(b: Builder, a: Arguments, mean: Term, variance: Term) -> tuple[Term, Term]:
+    """Return running statistics after a batch; the variance that goes in is the unbiased one."""
+    count = a.input.spec.count // a.input.shape[1]
+    share = float(a.momentum)
+    unbiased = variance * (count / (count - 1))
+    return (
+        mean * share + a.running_mean * (1 - share),
+        unbiased * share + a.running_var * (1 - share),
+    )
+
+
+def _instance_norm(b: Builder, a: Arguments) -> Result:
     x, affine = a.input, (a.weight, a.bias)
     if not a.use_input_stats:
         return norms.batch_norm(b, x, (a.running_mean, a.running_var), affine, a.eps)
-    return norms.group_norm(b, x, x.shape[1], affine, a.eps)
+    result = norms.group_norm(b, x, x.shape[1], affine, a.eps)
+    extra: list[Term | None] = [None] * (len(b.expected) - 1)
+    return [result, *extra]
 
 
 def _attention(b: Builder, a: Arguments) -> Term:
