@@ -38,14 +38,10 @@ class ByteQueue(Generic[Item]):
         self._waiting_bytes = 0
         self._is_busy = False
         self._is_closed = False
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """The error that ended the thread's work, None while there is none."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-
-    @property
-    def error(self) -> BaseException | None:
-        """Give the error that ended the thread's work, None while there is none."""
-        return self._error
 
     def put(self, item: Item, size_bytes: int) -> None:
         """Hand over one item; waits for room.
@@ -54,7 +50,7 @@ class ByteQueue(Generic[Item]):
         """
         with self._changed:
             while self._waiting_bytes and self._waiting_bytes + size_bytes > self._limit:
-                if self._error is not None:
+                if self.error is not None:
                     return
                 self._changed.notify_all()
                 self._changed.wait()
@@ -67,7 +63,7 @@ class ByteQueue(Generic[Item]):
         """Wait until all items are worked off, or the thread has failed."""
         with self._changed:
             self._changed.notify_all()
-            while (self._items or self._is_busy) and self._error is None:
+            while (self._items or self._is_busy) and self.error is None:
                 self._changed.wait()
 
     def close(self, *, discard: bool = False) -> None:
@@ -109,7 +105,7 @@ class ByteQueue(Generic[Item]):
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            self._error = error
+            self.error = error
             self._items.clear()
             self._changed.notify_all()
 

@@ -21,6 +21,7 @@ _Item = TypeVar("_Item", bound=Hashable)
 Single = None | bool | complex | str | EllipsisType | Dtype | Opaque
 Other = Single | Slice | tuple[Argument, ...] | Mapping[str, Argument]
 _CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
+_SINGLE = (*_CONSTANT, *_NUMBER, str, Dtype, Opaque)
 _KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
 _VALUE = int(Form.VALUE)
 _WIDTH = 6
@@ -193,15 +194,15 @@ class ProgramBuilder:
 
     def _form(self, argument: Other) -> tuple[Form, int, Sequence[tuple[int, Argument]]]:
         """Return what a row says of an argument, and the parts that follow it."""
+        if isinstance(argument, tuple):
+            return Form.TUPLE, len(argument), [(-1, part) for part in argument]
         if isinstance(argument, Slice):
             parts = (argument.start, argument.stop, argument.step)
             return Form.SLICE, 0, [(-1, part) for part in parts]
-        if isinstance(argument, Mapping):
-            rows = [(self._strings[key], part) for key, part in argument.items()]
-            return Form.MAPPING, len(rows), rows
-        if isinstance(argument, tuple):
-            return Form.TUPLE, len(argument), [(-1, part) for part in argument]
-        return (*self._single(argument), ())
+        if isinstance(argument, _SINGLE):
+            return (*self._single(argument), ())
+        rows = [(self._strings[key], part) for key, part in argument.items()]
+        return Form.MAPPING, len(rows), rows
 
     def _single(self, argument: Single) -> tuple[Form, int]:
         """Return what a row says of an argument without parts."""

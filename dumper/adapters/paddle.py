@@ -189,7 +189,7 @@ class PaddleAdapter:
         if 0 in shape:
             return None
         place, strides = tensor.data_ptr(), tuple(tensor.strides)
-        return place, shape, strides, tensor.dtype, tensor.inplace_version
+        return place, shape, strides, dtype_name(tensor), tensor._inplace_version()
 
     def identity(self, tensor: Tensor) -> Hashable:
         """Give a key that is equal for the same tensor object."""

@@ -12,7 +12,7 @@ import threading
 import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +69,19 @@ _WRITING: Final = {
 
 Of those in place (``full_``, ``exponential_``) some raise it and some do not.
 """
+
+
+@cache
+def _places(name: str) -> tuple[int, ...]:
+    """Return which positional arguments an operator may write into."""
+    short = name.rpartition(".")[2]
+    is_in_place = short.endswith("_") and not short.endswith("__")
+    return _WRITING.get(short, (0,) if is_in_place else ())
+
+
+@cache
+def _may_draw(name: str) -> bool:
+    return name.rpartition(".")[2].rstrip("_") in _DRAWING
 
 
 class _Thread(threading.local):
@@ -285,7 +298,7 @@ class PaddleOperators:
 
     def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter and the shape."""
-        return tensor.inplace_version, tuple(tensor.shape)
+        return tensor._inplace_version(), tuple(tensor.shape)
 
     def memory(self, tensor: paddle.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""
@@ -315,15 +328,12 @@ class PaddleOperators:
 
     def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[paddle.Tensor]:
         """Return what stands where an operator of this name may write."""
-        short = name.rpartition(".")[2]
-        is_in_place = short.endswith("_") and not short.endswith("__")
-        places = _WRITING.get(short, (0,) if is_in_place else ())
-        found = [args[place] for place in places if place < len(args)]
+        found = [args[place] for place in _places(name) if place < len(args)]
         return [one for one in found if isinstance(one, paddle.Tensor)]
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up, of operators in place and others alike."""
-        return name.rpartition(".")[2].rstrip("_") in _DRAWING
+        return _may_draw(name)
 
     def mode(self) -> int:
         """Ask Paddle's tracer for autocast and for its grad mode."""

@@ -26,10 +26,10 @@ BITS: Final = {
 }
 """Dtypes whose bits ``Tensor.numpy()`` hands out under an integer name."""
 
-FLOATING: Final = frozenset({
-    paddle.float16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128, *BITS,
-})  # fmt: skip
-"""Real and complex floating-point dtypes."""
+FLOATING: Final = (
+    paddle.float32, paddle.float16, paddle.float64, paddle.complex64, paddle.complex128, *BITS,
+)  # fmt: skip
+"""Real and complex floating-point dtypes. A tuple: to hash one takes 1 µs."""
 
 _SHARED_FROM: Final = 1 << 13
 """Elements from which on sharing memory is cheaper than a copy."""

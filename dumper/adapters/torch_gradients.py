@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,30 +29,79 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         tensor: Requires a gradient.
         callback: Gets a gradient of the tensor's shape, at most once a backward pass.
     """
-    base, arrivals = tensor._base, 0
+    base = tensor._base
     if base is None or not _lies_in(tensor, base):
-        alone: Handle = tensor.register_hook(callback)  # type: ignore[no-untyped-call]
-        return alone
+        return _Waiting(tensor, callback)
+    view = _View(tensor, base, callback)
+    return Handles(_Waiting(tensor, view.arrived), _Waiting(base, view.arrived_behind))
 
-    def arrived(gradient: torch.Tensor) -> None:
-        nonlocal arrivals
-        arrivals += 1
-        callback(gradient)
 
-    own: Handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
-    version, alive = tensor._version, (weakref.ref(tensor), weakref.ref(base))
-    size, stride = tensor.size(), tensor.stride()
-    offset = int(tensor.storage_offset()) - int(base.storage_offset())
-    layout = (base.size(), base.stride())
+class _Hook:
+    """What torch calls for all who wait for the gradient of one tensor."""
 
-    def arrived_behind(gradient: torch.Tensor) -> None:
-        known = [one for one in (reference() for reference in alive) if one is not None]
-        if arrivals or any(one._version == version for one in known):
+    __slots__ = ("callbacks", "handle", "version")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.version = tensor._version
+        self.callbacks: list[Callable[[torch.Tensor], None]] = []
+        self.handle: Handle = tensor.register_hook(self)  # type: ignore[no-untyped-call]
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        for callback in tuple(self.callbacks):
+            callback(gradient)
+
+
+class _Waiting:
+    """One who waits: by the hook that is there, unless the user set one behind it.
+
+    To set a hook, to be called by it and to take it off again costs more than what is done with
+    a small gradient.
+    """
+
+    __slots__ = ("_callback", "_hook")
+
+    def __init__(self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
+        hooks = tensor._backward_hooks
+        last: Any = next(reversed(hooks.values()), None) if hooks else None
+        is_ours = type(last) is _Hook and last.version == tensor._version
+        hook: _Hook = last if is_ours else _Hook(tensor)
+        hook.callbacks.append(callback)
+        self._hook = hook
+        self._callback: Callable[[torch.Tensor], None] | None = callback
+
+    def remove(self) -> None:
+        """Wait no longer, and keep nothing of who waited."""
+        if self._callback is not None:
+            self._hook.callbacks.remove(self._callback)
+            self._callback = None
+        if not self._hook.callbacks:
+            self._hook.handle.remove()
+
+
+class _View:
+    """A view whose gradient may arrive at the tensor behind it."""
+
+    __slots__ = ("_alive", "_arrivals", "_callback", "_layout", "_part", "_version")
+
+    def __init__(
+        self, tensor: torch.Tensor, base: torch.Tensor, callback: Callable[[torch.Tensor], None]
+    ) -> None:
+        self._callback, self._arrivals = callback, 0
+        self._version, self._alive = tensor._version, (weakref.ref(tensor), weakref.ref(base))
+        offset = int(tensor.storage_offset()) - int(base.storage_offset())
+        self._part = tensor.size(), tensor.stride(), offset
+        self._layout = base.size(), base.stride()
+
+    def arrived(self, gradient: torch.Tensor) -> None:
+        self._arrivals += 1
+        self._callback(gradient)
+
+    def arrived_behind(self, gradient: torch.Tensor) -> None:
+        known = [one for one in (reference() for reference in self._alive) if one is not None]
+        if self._arrivals or any(one._version == self._version for one in known):
             return  # the gradient came by itself, or there is none: nothing was changed in place
-        memory = gradient.new_empty_strided(*layout).copy_(gradient)
-        arrived(memory.as_strided(size, stride, offset))
-
-    return Handles(own, base.register_hook(arrived_behind))  # type: ignore[no-untyped-call]
+        memory = gradient.new_empty_strided(*self._layout).copy_(gradient)
+        self.arrived(memory.as_strided(*self._part))
 
 
 def _lies_in(view: torch.Tensor, base: torch.Tensor) -> bool:
@@ -64,5 +113,10 @@ def _lies_in(view: torch.Tensor, base: torch.Tensor) -> bool:
         and (
             base.is_contiguous() or torch.empty_like(base, device="meta").stride() == base.stride()
         )
-        and all(stride for stride, size in zip(view.stride(), view.shape, strict=True) if size > 1)
+        and (
+            0 not in view.stride()
+            or all(
+                stride for stride, size in zip(view.stride(), view.shape, strict=True) if size > 1
+            )
+        )
     )

@@ -50,6 +50,9 @@ _WRITING = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
 """Where arguments stand that a function writes while torch counts no change: running statistics."""
 
 
+_is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+
+
 @cache
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
@@ -127,7 +130,7 @@ class TorchOperators:
     def is_recordable(self, tensor: torch.Tensor) -> bool:
         """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
         return (
-            not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            not _is_wrapped(tensor)
             and tensor.layout is torch.strided
             and not tensor.is_meta
             and not tensor.is_quantized

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class OwnWork:
                 the framework passes no operator on in it, which is faster than to ignore them one
                 by one.
         """
-        self._context = unwatched()
+        context = unwatched()
+        self._enter, self._leave = context.__enter__, context.__exit__
         self._lock = threading.RLock()
         self._owner = 0
         self._depth = 0
@@ -40,8 +42,8 @@ class OwnWork:
         """Take the lock, or take it once more."""
         self._lock.acquire()
         if not self._depth:
-            self._owner = threading.get_ident()
-            self._context.__enter__()
+            self._owner = get_ident()
+            self._enter()
         self._depth += 1
 
     def __exit__(
@@ -53,10 +55,10 @@ class OwnWork:
         """Let go of what was taken last."""
         self._depth -= 1
         if not self._depth:
-            self._context.__exit__(kind, error, trace)
+            self._leave(kind, error, trace)
             self._owner = 0
         self._lock.release()
 
     def is_going_on(self) -> bool:
         """Return whether this thread holds the lock."""
-        return self._owner == threading.get_ident()
+        return self._owner == get_ident()

@@ -44,6 +44,8 @@ MOST_PARTS = 4096
 """Most parts kept of one argument without tensors; a longer list is data, not an argument."""
 OVERWRITE = "padiff.overwrite"
 """Operator that stands for a change of a tensor through memory that it shares with another."""
+_TELLING = 2
+"""Elements from which on an equal content is no accident."""
 RESULT = "->"
 """Keyword under which a number that was read out of a tensor is kept."""
 
@@ -108,7 +110,7 @@ class ProgramRecorder:
         self._builder = ProgramBuilder()
         self._inner = writer.inner_content
         self._live: dict[int, _Live] = {}
-        self._by_content: dict[Hashable, int] = {}
+        self._by_content: dict[tuple[str, tuple[int, ...]], int] = {}
         self._written: dict[Hashable, int] = {}
         self._handles: list[Handle] = []
         self._watched: set[int] = set()
@@ -135,17 +137,21 @@ class ProgramRecorder:
         self._live.clear()
         self._by_content.clear()
 
-    def border(self, record: int, tensor: Tensor, kind: LeafKind | None = None) -> None:
+    def border(
+        self, record: int, tensor: Tensor, stored: Stored, kind: LeafKind | None = None
+    ) -> None:
         """State that a record holds what a tensor holds now. Called under the lock.
 
         Args:
             record: Its id.
             tensor: A value of the program, or a leaf from now on.
+            stored: The record's elements.
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
         """
-        if self._is_recordable(tensor):
-            self._builder.add_border(record, self._value(tensor, kind).value)
+        entry = self._value(tensor, kind, stored)
+        if entry is not None:
+            self._builder.add_border(record, entry.value)
 
     def run(
         self,
@@ -288,14 +294,22 @@ class ProgramRecorder:
 
     # -- values
 
+    def _is_known(self, thing: object) -> bool:
+        """Return whether this is a tensor that is a value already, or was before a change."""
+        entry = self._live.get(id(thing))
+        return entry is not None and entry.reference() is thing
+
     def _is_recordable(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a value already, or could be one."""
-        entry = self._live.get(id(tensor))
-        is_known = entry is not None and entry.reference() is tensor
-        return is_known or self._operators.is_recordable(tensor)
+        return self._is_known(tensor) or self._operators.is_recordable(tensor)
 
-    def _value(self, tensor: Tensor, kind: LeafKind | None = None) -> _Live:
-        """Return the value that a tensor holds now; what nothing made is a leaf from now on."""
+    def _value(
+        self, tensor: Tensor, kind: LeafKind | None = None, stored: Stored | None = None
+    ) -> _Live | None:
+        """Return the value that a tensor holds now; what nothing made is a leaf from now on.
+
+        None for a tensor without elements of its own.
+        """
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
         if entry is not None and entry.reference() is tensor:
@@ -303,9 +317,11 @@ class ProgramRecorder:
                 return self._refreshed(entry, tensor, stamp)
             self._watch_gradient(entry.value, tensor)
             return entry
-        stored = self._store(tensor, None)
-        key = _content_key(stored, stamp[1])
-        found = None if key is None or kind is not None else self._by_content.get(key)
+        if not self._operators.is_recordable(tensor):
+            return None
+        stored = stored or self._store(tensor, None)
+        key = stored.digest, stamp[1]
+        found = None if kind is not None else self._by_content.get(key)
         if found is None:
             kind = kind or self._leaf_kind(tensor)
             self.holes += kind is LeafKind.HOLE
@@ -333,11 +349,11 @@ class ProgramRecorder:
         view, source = entry.view, None if entry.view is None else entry.view.source()
         content: Content | None = None
         if view is not None and source is not None:
-            now = self._value(source).value
-            if now != view.source_value:
+            now = self._value(source)
+            if now is not None and now.value != view.source_value:
                 name, content = view.name, self._inner
-                arguments = _replaced(view.arguments, view.source_value, now)
-                view = replace(view, arguments=arguments, source_value=now)
+                arguments = _replaced(view.arguments, view.source_value, now.value)
+                view = replace(view, arguments=arguments, source_value=now.value)
         if name == OVERWRITE:
             written = self._written.get(self._operators.memory(tensor))
             if written is not None:
@@ -361,9 +377,8 @@ class ProgramRecorder:
         digest = "" if stored is None else stored.digest
         entry = _Live(weakref.ref(tensor), stamp, value, ValueRef(value), digest, view)
         self._live[id(tensor)] = entry
-        key = _content_key(stored, stamp[1])
-        if key is not None:
-            self._by_content[key] = value
+        if digest and math.prod(stamp[1]) >= _TELLING:
+            self._by_content[digest, stamp[1]] = value
         return entry
 
     def _store(self, tensor: Tensor, content: Content | None) -> Stored:
@@ -381,25 +396,29 @@ class ProgramRecorder:
         if type(thing) in _PLAINEST:
             plain: Argument = thing  # type: ignore[assignment]
             return plain
-        entry = self._live.get(id(thing))
-        is_known = entry is not None and entry.reference() is thing
-        if is_known or self._adapter.is_tensor(thing):
+        if id(thing) in refs or self._is_known(thing) or self._adapter.is_tensor(thing):
             return self._reference(thing, refs)
         if isinstance(thing, (tuple, list)):
             return self._sequence(thing, refs)
-        if isinstance(thing, Mapping):
-            return {str(key): self.argument(part, refs) for key, part in thing.items()}
+        if isinstance(thing, _PLAIN):
+            return _plain(thing)
+        return self._other(thing, refs)
+
+    def _other(self, thing: object, refs: dict[int, tuple[Any, _Live]]) -> Argument:
         if isinstance(thing, slice):
             parts = (thing.start, thing.stop, thing.step)
             return Slice(*(self.argument(part, refs) for part in parts))
-        return _plain(thing) if isinstance(thing, _PLAIN) else self._operators.argument(thing)
+        if isinstance(thing, Mapping):  # last, as to ask an abstract class takes long
+            return {str(key): self.argument(part, refs) for key, part in thing.items()}
+        return self._operators.argument(thing)
 
     def _reference(self, tensor: Tensor, refs: dict[int, tuple[Any, _Live]]) -> Argument:
         found = refs.get(id(tensor))
         if found is None:
-            if not self._is_recordable(tensor):
+            entry = self._value(tensor)
+            if entry is None:
                 return Opaque("<a tensor without elements of its own>")
-            found = refs[id(tensor)] = tensor, self._value(tensor)
+            found = refs[id(tensor)] = tensor, entry
         return found[1].argument
 
     def _sequence(self, thing: Sequence[object], refs: dict[int, tuple[Any, _Live]]) -> Argument:
@@ -495,10 +514,3 @@ def _replaced(
         (key, ValueRef(new) if argument == ValueRef(old) else argument)
         for key, argument in arguments
     )
-
-
-def _content_key(stored: Stored | None, shape: tuple[int, ...]) -> Hashable | None:
-    """Return what tells a content that is no accident; None where many tensors may hold it."""
-    if stored is None or not stored.digest or math.prod(shape) < 2:  # noqa: PLR2004
-        return None
-    return stored.digest, shape

@@ -75,7 +75,8 @@ class Sources:
                 return known
             code = frame.f_code
             file = code.co_filename
-            if self._is_user(file):
+            is_user = self._is_user_file.get(file)
+            if is_user or (is_user is None and self._is_user(file)):
                 return self._line(code, frame.f_lineno)
             if file.startswith(_OWN_FOLDERS):
                 return None
@@ -83,13 +84,11 @@ class Sources:
         return None
 
     def _is_user(self, file: str) -> bool:
-        known = self._is_user_file.get(file)
-        if known is None:
-            standard = file.startswith(self._standard) and "-packages" not in file
-            made = file.startswith("<") and not file.startswith("<ipython")
-            known = not (standard or made or file.startswith((*self._skipped, *_OWN_FOLDERS)))
-            self._is_user_file[file] = known
-        return known
+        standard = file.startswith(self._standard) and "-packages" not in file
+        made = file.startswith("<") and not file.startswith("<ipython")
+        found = not (standard or made or file.startswith((*self._skipped, *_OWN_FOLDERS)))
+        self._is_user_file[file] = found
+        return found
 
     def _line(self, code: CodeType, line: int) -> SourceLine:
         key = (code, line)

@@ -151,7 +151,7 @@ class State:
                 )
                 if program is not None:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
-                    program.border(record, item.tensor, kind)
+                    program.border(record, item.tensor, held.stored, kind)
         return len(self._owners)
 
     def record_gradients(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Module, Tensor
     from padiff.dumper.trainer import Optimizer
-    from padiff.dumpfile import SourceLine
+    from padiff.dumpfile import SourceLine, Stored
 
     from .source import Sources
     from .tree import TreeNode
@@ -249,7 +249,7 @@ class StepRecorder:
                 value=content.stored,
                 requires_grad=self._adapter.requires_grad(tensor),
             )
-            self._border(record, tensor)
+            self._border(record, tensor, content.stored)
 
     # -- events
 
@@ -361,7 +361,7 @@ class StepRecorder:
                 requires_grad=needs_gradient,
             )
             is_input = role is Role.INPUT and call.parent is None
-            self._border(record, tensor, LeafKind.INPUT if is_input else None)
+            self._border(record, tensor, content.stored, LeafKind.INPUT if is_input else None)
             if needs_gradient and self._backward:
                 target = Target(
                     module=call.module,
@@ -374,9 +374,11 @@ class StepRecorder:
             if self._backward and self._adapter.is_floating(tensor):
                 self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
 
-    def _border(self, record: int, tensor: Tensor, kind: LeafKind | None = None) -> None:
+    def _border(
+        self, record: int, tensor: Tensor, stored: Stored, kind: LeafKind | None = None
+    ) -> None:
         if self._program is not None:
-            self._program.border(record, tensor, kind)
+            self._program.border(record, tensor, stored, kind)
 
     def _add(self, **fields: Any) -> int:  # noqa: ANN401
         self._records += 1

@@ -101,3 +101,37 @@ def test_the_input_of_the_model_loses_its_hook(framework: ModuleType, adapter: A
     (source * 2).sum().backward()
 
     assert seen == []
+
+
+def test_who_waits_behind_a_users_hook_hears_what_it_made_of_the_gradient(
+    framework: ModuleType, adapter: Adapter
+) -> None:
+    source = source_of(framework)
+    inner = source * 2
+    before: list[list[float]] = []
+    behind: list[list[float]] = []
+    for _ in range(2):
+        adapter.hook_gradient(inner, lambda gradient: before.append(gradient.tolist()))
+    inner.register_hook(lambda gradient: gradient * 3)
+    adapter.hook_gradient(inner, lambda gradient: behind.append(gradient.tolist()))
+
+    (inner + 1).sum().backward()
+
+    assert before == [[1.0, 1.0], [1.0, 1.0]]
+    assert behind == [[3.0, 3.0]]
+
+
+def test_one_who_waits_no_longer_takes_nobody_else_off(
+    framework: ModuleType, adapter: Adapter
+) -> None:
+    inner = source_of(framework) * 2
+    off: list[object] = []
+    seen: list[object] = []
+    handle = adapter.hook_gradient(inner, off.append)
+    adapter.hook_gradient(inner, seen.append)
+
+    handle.remove()
+    (inner + 1).sum().backward()
+
+    assert off == []
+    assert len(seen) == 1
