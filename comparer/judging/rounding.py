@@ -288,7 +288,7 @@ class Rounding:
 
     def _of_weight_gradient(self, record: RecordInfo, largest: float) -> _Own:
         """Add what every position of every call of the layer gives to its weight's gradient."""
-        square, count = 0.0, 0
+        norm, count = 0.0, 0
         is_vector = len(record.shape) < _MATRIX
         for flow in self._flows(record.module):
             gradient = flow.leaving
@@ -297,23 +297,24 @@ class Rounding:
                 return _Own(largest, 0)
             positions = max(math.prod(gradient.shape) // width, 1)
             other = 1.0 if is_vector else self._rms(flow.entry)
-            square += positions * (self._rms(gradient) * other) ** 2
+            norm = math.hypot(norm, math.sqrt(positions) * self._rms(gradient) * other)
             count += positions
-        return _Own(max(math.sqrt(square), largest), count)
+        return _Own(max(norm, largest), count)
 
     def _of_loss(self, largest: float) -> _Own:
         """Add what each element of the root's outputs is worth to the loss, as its gradient says.
 
         At most the largest of them, as of a mean: gradients may be those of a loss scaled up.
         """
-        square, most, count = 0.0, 0.0, 0
+        norm, most, count = 0.0, 0.0, 0
         for found in self._given.values():
             output, gradient = found.get(Role.OUTPUT), found.get(Role.GRAD_OUTPUT)
             if output is not None and gradient is not None:
                 count += math.prod(output.shape)
-                square += math.prod(gradient.shape) * (self._rms(gradient) * self._rms(output)) ** 2
+                own = self._rms(gradient) * self._rms(output)
+                norm = math.hypot(norm, math.sqrt(math.prod(gradient.shape)) * own)
                 most = max(most, self._largest(output))
-        size = max(min(math.sqrt(square), most), largest)
+        size = max(min(norm, most), largest)
         return _Own(size, count)
 
     def _flows(self, module: int) -> Iterator[_Flow]:

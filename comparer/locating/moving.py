@@ -68,7 +68,7 @@ class _Contents:
     zeros: int
     nonfinite: int
     total: float
-    squares: float
+    norm: float
 
 
 def _contents(index: Index, record: RecordInfo) -> _Contents:
@@ -87,7 +87,7 @@ def _of_value(value: ValueInfo) -> _Contents:
         zeros=known.zeros,
         nonfinite=known.nonfinite,
         total=(known.mean or 0.0) * finite,
-        squares=(known.l2 or 0.0) ** 2,
+        norm=known.l2 or 0.0,
     )
 
 
@@ -101,7 +101,7 @@ def _joined(parts: Sequence[_Contents]) -> _Contents:
         zeros=sum(part.zeros for part in parts),
         nonfinite=sum(part.nonfinite for part in parts),
         total=sum(part.total for part in parts),
-        squares=sum(part.squares for part in parts),
+        norm=math.hypot(*(part.norm for part in parts)),
     )
 
 
@@ -113,8 +113,9 @@ def _same(one: _Contents, other: _Contents) -> bool:
     exact = [(x.dtype, x.size, x.lowest, x.highest, x.zeros, x.nonfinite) for x in (one, other)]
     if exact[0] != exact[1]:
         return False
-    size = math.sqrt(one.size * max(one.squares, other.squares))  # bounds the sum (Cauchy-Schwarz)
+    norm = max(one.norm, other.norm)
+    size = math.sqrt(one.size) * norm  # bounds the sum (Cauchy-Schwarz)
     return (
-        abs(one.squares - other.squares) <= _CLOSE * max(one.squares, other.squares)
+        abs(one.norm - other.norm) <= _CLOSE * norm
         and abs(one.total - other.total) <= _CLOSE * size
     )

@@ -98,12 +98,12 @@ def _learned(side: Side, value: int) -> float:
     for operator in reversed(side.program.operators):
         if not needed.isdisjoint(operator.outputs):
             needed.update(operator.taken)
-    total = 0.0
+    norms = []
     for one in side.program.values:
         info = side.recorded.gradient_info(one.id) if one.id in needed else None
         if one.kind is LeafKind.PARAMETER and info is not None and info.statistics is not None:
-            total += (info.statistics.l2 or 0.0) ** 2
-    return math.sqrt(total)
+            norms.append(info.statistics.l2 or 0.0)
+    return math.hypot(*norms)
 
 
 def _is_near(one: float, two: float, dtype: str) -> bool:

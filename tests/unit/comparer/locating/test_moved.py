@@ -201,3 +201,18 @@ def test_the_work_grows_with_the_calls_and_not_with_their_square(
 
     assert work[0] > 0
     assert work[1] <= 2.2 * work[0]
+
+
+def test_values_whose_squares_no_number_holds_are_compared(tmp_path: Path) -> None:
+    given = normal(6, 8, seed=4).astype(np.float64)
+
+    def written(name: str, factor: float) -> Path:
+        built = DumpBuilder().module("", "Net").module("one", "Linear").module("two", "Linear")
+        made, last = given @ MATRIX, given @ MATRIX @ MATRIX * factor
+        built.enter("", inputs=[given]).call("one", inputs=[given], outputs=[made])
+        built.call("two", inputs=[made * factor], outputs=[last]).leave(outputs=[last])
+        return built.write(tmp_path / name)
+
+    result = compare(written("known", 1.0), written("found", 1e200), CompareSettings())
+
+    assert result.verdict is Verdict.DIVERGED
