@@ -9,7 +9,7 @@ from padiff.dumpfile.place import Place, check_folder
 
 from .feeding import files_of_step
 from .inputs import check_file, read_arrays
-from .target import check_target
+from .target import check_target, named_class
 
 if TYPE_CHECKING:
     from padiff.dumper.recording.recordsettings import RecordSettings
@@ -29,7 +29,7 @@ def check_beforehand(settings: RunSettings) -> None:
         ConfigError: A file is not there or of no known kind, or the map is wrong.
         DumpError: There is no such dump to read, or the new one cannot be written.
     """
-    check_place(settings.record)
+    check_place(settings.record, named_class(settings.model))
     train = settings.train
     for target in (settings.model, train.loss, train.optimizer, train.scheduler):
         if target is not None:
@@ -54,13 +54,18 @@ def check_beforehand(settings: RunSettings) -> None:
         read_map(settings.map_file)
 
 
-def check_place(record: RecordSettings) -> None:
+def check_place(record: RecordSettings, class_name: str | None = None) -> None:
     """Check that a dump can be written where it is to go, as far as its name is known.
+
+    Args:
+        record: What is recorded.
+        class_name: That of the model, which names a dump that the user did not name.
 
     Raises:
         DumpError: Something is there that must not be replaced, or nobody may write there.
     """
-    if record.name is None:
+    name = record.name or class_name
+    if name is None:
         check_folder(record.out)
     else:
-        Place(record.out / record.name, overwrite=record.overwrite).check()
+        Place(record.out / name, overwrite=record.overwrite).check()

@@ -27,7 +27,11 @@ __all__ = ["load_model", "load_weights_into", "loaded_setting", "seed_all", "wri
 
 
 def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
-    """Import and build the user's model, with every framework seeded that is there by then."""
+    """Import and build the user's model, with every framework seeded that is there by then.
+
+    Returns:
+        The framework, the model in whatever wraps it, and notes.
+    """
     wanted = None if settings.framework is None else adapters.load(settings.framework)
     found = import_target(settings.model)
     seeded = _imported()
@@ -52,7 +56,7 @@ def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
             f"{adapter.name} was imported by the factory itself, so that the seed did not reach "
             f"its initial weights; --framework {adapter.name} seeds it before"
         )
-    return adapter, adapter.unwrap(model), notes
+    return adapter, model, notes
 
 
 def _imported() -> dict[str, Adapter]:

@@ -11,7 +11,7 @@ from padiff.dumper.recording.recorder import Recorder
 from padiff.dumper.recording.recordsettings import StepPlan
 from padiff.dumpfile import ConfigError, Phase
 
-from .beforehand import check_beforehand
+from .beforehand import check_beforehand, check_place
 from .feeding import StepInputs
 from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
@@ -64,8 +64,9 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
 
 def _recorded(settings: RunSettings, report: Progress) -> Path:
     report.stage("loading the model")
-    adapter, model, notes = load_model(settings)
-    model = adapter.place(model, device=settings.device, dtype=settings.dtype)
+    adapter, built, notes = load_model(settings)
+    check_place(settings.record, type(adapter.unwrap(built)).__name__)
+    model = adapter.place(adapter.unwrap(built), device=settings.device, dtype=settings.dtype)
     if settings.train.no_dropout:  # first: Paddle's recurrent layers run by whether they have any
         notes += _without_dropout(adapter, model)
     adapter.set_training(model, training=settings.training)
@@ -88,7 +89,7 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         _check_repeatable(settings.train, training)
         repeats = Repeats(settings.repeat, adapter, model)
     record = _with_plan(settings.record, settings.train.steps)
-    recorder = Recorder(model, record, adapter, optimizers=training.optimizers)
+    recorder = Recorder(built, record, adapter, optimizers=training.optimizers)
     recorder.describe(
         model=str(settings.model),
         seed=settings.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
@@ -29,6 +30,7 @@ __all__ = [
     "check_target",
     "import_target",
     "kind_of_thing",
+    "named_class",
     "near_names",
     "parse_arguments",
     "parse_target",
@@ -201,6 +203,20 @@ def check_target(target: Target) -> None:
             f"cannot load {target.noun} {str(target)!r}: no such file {target.place!r}",
             hint=near_names(target.place, [str(sibling) for sibling in siblings]),
         )
+
+
+def named_class(target: Target) -> str | None:
+    """Return the target's class name where its source says that it is a class; imports nothing.
+
+    None for a factory, an instance, a decorated class, and source that cannot be read.
+    """
+    path = Path(target.place if target.is_file else target.place.replace(".", "/") + ".py")
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None  # the import tells why
+    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and not one.decorator_list]
+    return next((one.name for one in classes if one.name == target.attribute), None)
 
 
 def _import_file(target: Target) -> ModuleType:

@@ -93,6 +93,20 @@ def test_the_model_is_imported_if_all_is_well(
     assert (folder / "imported").exists()
 
 
+@pytest.mark.parametrize("place", ["classes.py", "classes"])
+def test_the_name_that_a_class_gives_its_dump_is_checked_before_the_import(
+    place: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "classes.py").write_text(MODEL + "class taken:\n    pass\nclass free:\n    pass\n")
+
+    assert main(["dump", "--model", f"{place}:taken", *GOOD]) == 2
+    assert "there is a dump already" in capsys.readouterr().err
+    assert not (folder / "imported").exists()
+
+    assert main(["dump", "--model", f"{place}:free", *GOOD]) == 2
+    assert "this is as far as it gets" in capsys.readouterr().err
+
+
 def test_a_script_is_not_run_for_a_name_that_is_taken(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,9 @@ def compiled_in_place():
     model.compile(backend="eager")
     return model
 
+def wrapped():
+    return torch.compile(torch.nn.Linear(4, 4), backend="eager")
+
 def attention():
     return torch.nn.TransformerEncoderLayer(4, 2, 4, batch_first=True)
 
@@ -39,6 +42,7 @@ def static():
 CASES = {
     "compiled": "what torch.compile compiled ran eagerly: 1",
     "compiled_in_place": "what torch.compile compiled ran eagerly: (root)",
+    "wrapped": "what torch.compile compiled ran eagerly: (root)",
     "attention": "hooks disable torch's fused inference path of MultiheadAttention",
     "static": "what to_static compiled ran eagerly: (root)",
 }
