@@ -37,7 +37,7 @@ __all__ = ["explain", "remarked"]
 
 LOOKING = 1 << 20
 """Work to find out what there is around an origin, however small it is: it takes some 4 ms."""
-FIRST_WORDS = (ARGUMENT, "attribute ", "known difference", "makes nan", "no gradient ")
+FIRST_WORDS = (ARGUMENT, "attribute ", "buffer ", "known difference", "makes nan", "no gradient ")
 """How the evidence begins that stays before the causes."""
 MOST_OFF = 8.0
 """Of a pair within its tolerance, elements count as off from this part of the largest error on."""

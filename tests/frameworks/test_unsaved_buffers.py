@@ -103,7 +103,7 @@ def test_a_wrong_buffer_that_is_not_saved_is_the_first_origin(kind: str, tmp_pat
     assert first.pair.candidate is not None
     assert first.pair.candidate.address.module == "rotary"
     assert result.divergences[0] is first
-    assert "buffer 'inv_freq': differs" in first.evidence
+    assert first.evidence[0] == "buffer 'inv_freq': differs"  # ahead of what its numbers suggest
     (note,) = (note for note in notes if "rotary.inv_freq" in note)
     assert "not saved with weights" in note
 
