@@ -33,9 +33,9 @@ _LONGEST_TEXT = 1 << 20
 def parts_of_result(value: object, is_tensor: IsTensor) -> Iterator[tuple[str, Any]]:
     """Yield (slot, array) of what ``flatten`` of a result leaves out, and tensors inside objects.
 
-    Text is an array of its bytes, a short sequence of numbers one array. Attributes that begin with
-    an underscore count where they hold tensors or arrays. What can be called is no data: a model
-    that hangs on its result is not part of it.
+    Text is an array of its bytes, a short sequence of numbers one array, a set of numbers or text a
+    list in order. Attributes that begin with an underscore count where they hold tensors or arrays.
+    What can be called is no data: a model that hangs on its result is not part of it.
 
     Args:
         value: What the model gave.
@@ -64,6 +64,7 @@ class _Walk:
             is_private: Whether it is an attribute that begins with an underscore.
             depth: How many containers and objects are around it.
         """
+        value = _in_order(value)
         self._visited += 1
         if self._visited > MOST_VISITED or depth > MAX_DEPTH or value is None:
             return
@@ -91,8 +92,20 @@ class _Walk:
             )
 
 
+def _in_order(value: object) -> object:
+    """Return a set of numbers or of text as a list in order; all else as it is."""
+    if not isinstance(value, set | frozenset):
+        return value
+    is_plain = all(type(one) is str for one in value) or all(
+        type(one) in (bool, int, float) for one in value
+    )
+    return sorted(value) if is_plain else value
+
+
 def _array_of(value: object) -> Array | None:
     """Return numbers, text or an array as an array that a dump can hold; None for all else."""
+    if isinstance(value, bytes):
+        return np.frombuffer(value[:_LONGEST_TEXT], np.uint8)
     if isinstance(value, str):
         data = value[:_LONGEST_TEXT].encode("utf-8", "surrogatepass")
         return np.frombuffer(data, np.uint8)

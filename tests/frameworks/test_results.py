@@ -66,6 +66,9 @@ MAKERS: dict[str, Callable[[Any], object]] = {
     "an array": lambda mean: mean.detach().numpy(),
     "a number": lambda mean: float(mean.detach().sum()),
     "text": lambda mean: {"label": "above" if float(mean.detach().max()) > 2 else "below"},
+    "a set of text": lambda mean: (1, {"a", "b" if float(mean.detach().max()) > 2 else "c"}),
+    "a set of numbers": lambda mean: {"ids": {7, float(mean.detach().max()) > 2}},
+    "bytes": lambda mean: b"above" if float(mean.detach().max()) > 2 else b"below",
     "a list of objects": lambda mean: [Posterior(mean), {"size": 8}],
 }
 
