@@ -58,6 +58,10 @@ class _View:
     arguments: tuple[tuple[str | None, Argument], ...]
     source: weakref.ref[Any]
     source_value: int
+    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Dtypes and shapes of all outputs where there are several, such as of ``chunk``."""
+    place: int = 0
+    """Which of them it is."""
 
 
 @dataclass(slots=True)
@@ -111,7 +115,8 @@ class ProgramRecorder:
         self._inner = writer.inner_content
         self._live: dict[int, _Live] = {}
         self._by_content: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._written: dict[Hashable, int] = {}
+        self._written: dict[Hashable, list[int]] = {}
+        """Values that were written in place, by their memory, in order."""
         self._handles: list[Handle] = []
         self._watched: set[int] = set()
         """Values whose gradient is awaited."""
@@ -220,7 +225,7 @@ class ProgramRecorder:
             mode |= Mode.IN_PLACE
             known = {id(one) for one in made}
             fresh = [one for one in changed if id(one) not in known]
-            results = made + [one for one in fresh if not self._follows(one, changed)]
+            results = made + [one for one in fresh if not self._follows(one, changed, made)]
         elif not made:
             if not taken.refs or result is None:
                 return
@@ -228,19 +233,50 @@ class ProgramRecorder:
         written = {id(one) for one in changed}
         outputs = []
         for tensor in results:
-            view = None if id(tensor) in written else taken.view_of(name, tensor)
+            is_written = id(tensor) in written
+            view = self._kept_view(tensor) if is_written else taken.view_of(name, tensor)
+            if view is not None and len(made) > 1 and not is_written:
+                view = self._as_part(view, made, tensor)
             outputs.append(self._output(tensor, taken, mode, view=view))
         call = self._current_call()
         self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
         for tensor in (one for one in results if id(one) in written):
-            self._written[self._operators.memory(tensor)] = self._live[id(tensor)].value
+            memory = self._operators.memory(tensor)
+            self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
 
-    def _follows(self, tensor: Tensor, changed: list[Tensor]) -> bool:
-        """Return whether a tensor is a view of a changed one: it is taken again when needed."""
+    def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
+        """Return a view that is one of several outputs."""
+        parts = tuple((self._operators.dtype(one), self.stamp(one)[1]) for one in made)
+        place = next(index for index, one in enumerate(made) if one is tensor)
+        return replace(view, parts=parts, place=place)
+
+    def _kept_view(self, tensor: Tensor) -> _View | None:
+        """Return what a tensor that was written in place is a view of, if it is one still."""
+        entry = self._live.get(id(tensor))
+        is_same = (
+            entry is not None
+            and entry.reference() is tensor
+            and entry.stamp[1] == self.stamp(tensor)[1]
+        )
+        return entry.view if entry is not None and is_same else None
+
+    def _follows(self, tensor: Tensor, changed: list[Tensor], made: list[Tensor]) -> bool:
+        """Return whether a tensor is a view that changed along: it is taken again when needed.
+
+        Args:
+            tensor: That was not returned.
+            changed: All whose version is another one.
+            made: What was returned.
+        """
         entry = self._live.get(id(tensor))
         view = None if entry is None else entry.view
         source = None if view is None else view.source()
-        return source is not None and any(one is source for one in changed)
+        if source is None:
+            return False
+        memory = self._operators.memory
+        return any(one is source for one in changed) or any(
+            memory(one) == memory(tensor) for one in made
+        )
 
     def _written_unseen(self, taken: _Taken) -> list[Any]:
         """Return the tensors that an operator changed without another version of them."""
@@ -355,14 +391,22 @@ class ProgramRecorder:
                 arguments = _replaced(view.arguments, view.source_value, now.value)
                 view = replace(view, arguments=arguments, source_value=now.value)
         if name == OVERWRITE:
-            written = self._written.get(self._operators.memory(tensor))
-            if written is not None:
-                arguments = (*arguments, (None, ValueRef(written)))
+            written = self._written.get(self._operators.memory(tensor), ())
+            since = (one for one in written if one > entry.value)
+            arguments = (*arguments, *((None, ValueRef(one)) for one in since))
         stored = self._store(tensor, content)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor), shape=stamp[1], content=stored
         )
-        self._builder.add_operator(name, arguments, [value], call=self._current_call())
+        outputs = [value]
+        if view is not None and view.parts and name != OVERWRITE:
+            outputs = [
+                value
+                if place == view.place
+                else self._builder.add_value(dtype=one, shape=shape, content=None)
+                for place, (one, shape) in enumerate(view.parts)
+            ]
+        self._builder.add_operator(name, arguments, outputs, call=self._current_call())
         self._watch_gradient(value, tensor)
         return self._keep(tensor, value, stamp, stored, view)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from padiff.program.graph import Argument, Operator, Program, Slice, Value, Valu
 from padiff.program.primitives import Array, Kind, ShapeError, Spec
 
 from .builder import Builder, Node, NotLoweredError, Term
+from .overwriting import OVERWRITE, Overwriting
 
 if TYPE_CHECKING:
     from .rules import Table
@@ -157,9 +158,7 @@ class _Lowering:
         expected = tuple(self.spec_of(value) for value in outputs)
         self.builder.begin(operator.id, expected)
         try:
-            entry, arguments = self.table.bind(operator.name, positional, keywords)
-            result = entry.rule(self.builder, arguments)
-            found: list[Term | None] = [result] if isinstance(result, Term) else [*result]
+            found = self.ruled(operator, positional, keywords)
             found = self.fitted(found, expected, operator)
             terms = [
                 None if term is None else self.own(self.wrapped(term, value.dtype))
@@ -179,6 +178,34 @@ class _Lowering:
             self.terms[value.id] = term
             self.taken.add(term.id)
             self.offer_contents(value.id, term)
+
+    def ruled(
+        self, operator: Operator, positional: list[Any], keywords: dict[str, Any]
+    ) -> list[Term | None]:
+        """Return what the rule of an operator builds from its arguments."""
+        if operator.name == OVERWRITE:
+            operators = self.program.operators
+            inside = Overwriting(self.builder, self.values, operators, self.with_other)
+            return [inside.lower(operator, self.terms)]
+        entry, arguments = self.table.bind(operator.name, positional, keywords)
+        result = entry.rule(self.builder, arguments)
+        return [result] if isinstance(result, Term) else [*result]
+
+    def with_other(self, operator: Operator, value: int, term: Term) -> Sequence[Term]:
+        """Lower an operator once more, with a term in the place of a value that it takes."""
+        before = self.terms[value]
+        self.terms[value] = term
+        try:
+            positional = [self.argument(operator, each, 0) for each in operator.positional]
+            keywords = {
+                key: self.argument(operator, each, 0) for key, each in operator.keywords.items()
+            }
+            found = self.ruled(operator, positional, keywords)
+        finally:
+            self.terms[value] = before
+        if any(one is None for one in found):
+            raise NotLoweredError("a view that is not known")
+        return [one for one in found if one is not None]
 
     def own(self, term: Term) -> Term:
         """Return a term that no other value has: a copy has a gradient and a dtype of its own."""

@@ -38,5 +38,6 @@ TORCH = Table(
         "axis": ("dim", "dims"),
         "axes": ("dim", "dims"),
         "keepdims": ("keepdim",),
+        "size": ("shape",),
     },
 )
