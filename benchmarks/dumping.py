@@ -55,10 +55,12 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
                 if name == "gpt":
                     yield Figure(
                         name=f"{framework}: program, processor time of an operator",
-                        value=timed["operator_us"],
+                        value=timed["operator_us"]["each"],
                         unit="us",
                         at_most=_OPERATOR_US[framework],
-                        detail="a tiny GPT, forward and backward, over the same without a program",
+                        detail="a tiny GPT, forward and backward, over the same without a program; "
+                        f"{timed['operator_us']['slope']:.0f} us for one more operator and "
+                        f"{timed['operator_us']['fixed'] / 1000:.1f} ms a step",
                     )
 
 

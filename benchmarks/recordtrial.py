@@ -63,19 +63,25 @@ def measure(framework: str, name: str, folder: Path, *, scale: Scale) -> dict[st
     }
 
 
-def _operator_cost(framework: str, folder: Path, *, rounds: int) -> float:
-    """Return the processor time in µs that a program adds for each operator of a tiny model.
+def _operator_cost(framework: str, folder: Path, *, rounds: int) -> dict[str, float]:
+    """Return the processor time in µs that a program adds to steps of a tiny model.
 
     That of the fastest steps with and without a program: there is hardly an element to read.
+    ``each`` is all of it for each operator of the deeper of two models; the line through both
+    parts it into ``slope``, for one more operator, and ``fixed``, for a step.
     """
-    work = build(framework, "small gpt", scale=Scale.TINY)
-    sides = {
-        "without": partial(_record, work, folder, program=False),
-        "with": partial(_record, work, folder),
-    }
-    taken = take_turns(sides, rounds=rounds).processor
-    operators, _ = program_size(_record(work, folder))
-    return (min(taken["with"]) - min(taken["without"])) / operators * 1e6
+    counts, added = [], []
+    for name in ("small gpt", "deep gpt"):
+        work = build(framework, name, scale=Scale.TINY)
+        sides = {
+            "without": partial(_record, work, folder, program=False),
+            "with": partial(_record, work, folder),
+        }
+        taken = take_turns(sides, rounds=rounds).processor
+        counts.append(program_size(_record(work, folder))[0])
+        added.append((min(taken["with"]) - min(taken["without"])) * 1e6)
+    slope = (added[1] - added[0]) / (counts[1] - counts[0])
+    return {"each": added[1] / counts[1], "slope": slope, "fixed": added[0] - slope * counts[0]}
 
 
 def _ratio(taken: Rounds, side: str, *others: str) -> dict[str, Any]:

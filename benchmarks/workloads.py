@@ -32,7 +32,7 @@ def build(framework: str, name: str, *, scale: Scale) -> Workload:
 
     Args:
         framework: One of ``FRAMEWORKS``.
-        name: One of ``MODELS``, or ``small gpt``, whose size is always the same.
+        name: One of ``MODELS``, or ``small gpt`` or ``deep gpt``, whose sizes are always the same.
         scale: How large it and its inputs are.
     """
     module = importlib.import_module(framework)
@@ -82,16 +82,17 @@ def _gpt(framework: str, scale: Scale) -> tuple[Any, Any, str]:
     return model, ids, f"GPT, {layers} layers of {width}, {batch}x{length} ids"
 
 
-def _small_gpt(framework: str, _scale: Scale) -> tuple[Any, Any, str]:
+def _small_gpt(framework: str, _scale: Scale, *, layers: int = 4) -> tuple[Any, Any, str]:
     """Build a model of many operators with next to no elements."""
     kind = importlib.import_module(f"benchmarks.gpt_{framework}").GPT
-    model = kind(layers=4, width=32, heads=4, vocabulary=64)
+    model = kind(layers=layers, width=32, heads=4, vocabulary=64)
     ids = np.random.default_rng(0).integers(0, 64, (2, 8))
-    return model, ids, "GPT, 4 layers of 32, 2x8 ids"
+    return model, ids, f"GPT, {layers} layers of 32, 2x8 ids"
 
 
 _RECIPES: dict[str, Callable[[str, Scale], tuple[Any, Any, str]]] = {
     "resnet": _resnet,
     "gpt": _gpt,
     "small gpt": _small_gpt,
+    "deep gpt": partial(_small_gpt, layers=16),
 }

@@ -56,6 +56,9 @@ class HDF5Sink:
         timeless = h5p.create(h5p.FILE_CREATE)  # two dumps of one run are the same bytes
         timeless.set_obj_track_times(False)
         self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=timeless, fapl=access)
+        self._plain = _creation()
+        self._plain.set_layout(h5d.CONTIGUOUS)
+        self._plain.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         self.add_group("/values")
 
     def add_group(self, name: str) -> None:
@@ -76,16 +79,11 @@ class HDF5Sink:
         kind = hdf5_type(dtype)
         count = memoryview(data).nbytes // kind.get_size()
         space = h5s.create_simple((count,))
-        creation = h5p.create(h5p.DATASET_CREATE)
-        creation.set_fill_time(h5d.FILL_TIME_NEVER)
-        creation.set_obj_track_times(False)
         if self._compression is not None and name.startswith("/values/"):
-            self._write_compressed(name, data, kind, space, creation)
+            self._write_compressed(name, data, kind, space)
             self._disk.raise_error()
             return
-        creation.set_layout(h5d.CONTIGUOUS)
-        creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        dataset = h5d.create(self._file, name.encode(), kind, space, creation)
+        dataset = h5d.create(self._file, name.encode(), kind, space, self._plain)
         offset = dataset.get_offset()
         dataset.close()
         self._disk.write_at(memoryview(data).cast("B"), offset)
@@ -97,8 +95,8 @@ class HDF5Sink:
         data: Bytes,
         kind: h5py.h5t.TypeID,
         space: h5s.SpaceID,
-        creation: h5p.PropDCID,
     ) -> None:
+        creation = _creation()
         count = space.get_simple_extent_npoints()
         creation.set_chunk((min(count, _CHUNK_BYTES // kind.get_size()),))
         creation.set_shuffle()
@@ -134,6 +132,14 @@ class HDF5Sink:
             if self._owner.is_here:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     self._path.unlink()
+
+
+def _creation() -> h5p.PropDCID:
+    """Return the properties of every dataset."""
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
+    return creation
 
 
 class _Disk:

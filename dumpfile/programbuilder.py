@@ -23,7 +23,7 @@ Other = Single | Slice | tuple[Argument, ...] | Mapping[str, Argument]
 _CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
 _SINGLE = (*_CONSTANT, *_NUMBER, str, Dtype, Opaque)
 _KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
-_VALUE = int(Form.VALUE)
+_VALUE, _INT = int(Form.VALUE), int(Form.INT)
 _WIDTH = 6
 """Numbers of an operator; a value has 4, an argument 3, a border 2."""
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -187,6 +187,9 @@ class ProgramBuilder:
         if isinstance(argument, ValueRef):  # most of them
             self._arguments += (key, _VALUE, argument.id)
             return
+        if isinstance(argument, int) and not isinstance(argument, bool) and argument in _INT64:
+            self._arguments += (key, _INT, argument)
+            return
         form, number, parts = self._form(argument)
         self._arguments += (key, int(form), number)
         for part_key, part in parts:
@@ -220,9 +223,7 @@ class ProgramBuilder:
         return Form.OPAQUE, self._strings[argument.text]
 
     def _number(self, argument: complex) -> tuple[Form, int]:
-        if isinstance(argument, int):
-            if argument in _INT64:
-                return Form.INT, argument
+        if isinstance(argument, int):  # the others have a row already
             return Form.OPAQUE, self._strings[f"an integer of {argument.bit_length()} bits"]
         self._floats.append(argument.real)
         if isinstance(argument, float):

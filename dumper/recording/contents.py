@@ -57,7 +57,7 @@ class Contents:
             kept: How much of it to write at most; None as the writer does.
         """
         key = self._adapter.content_key(tensor)
-        kept = self._most if kept is None else self._writer.at_most(kept)
+        kept = self._most if kept is None or kept.rank > self._most.rank else kept
         known = None if key is None else self._kept.get(key)
         if known is not None and self._is_true(known, key, tensor):
             self._kept.move_to_end(key)

@@ -218,11 +218,12 @@ class ProgramRecorder:
     ) -> None:
         made = _tensors_in(result, self._adapter.is_tensor)
         results = made = [one for one in made if self._is_recordable(one)]
-        changed = taken.changed()
+        changed, written = taken.changed(), set()
         if taken.exposed:
             changed += self._written_unseen(taken)
         if changed:
             mode |= Mode.IN_PLACE
+            written = {id(one) for one in changed}
             known = {id(one) for one in made}
             fresh = [one for one in changed if id(one) not in known]
             results = made + [one for one in fresh if not self._follows(one, changed, made)]
@@ -230,7 +231,6 @@ class ProgramRecorder:
             if not taken.refs or result is None:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
-        written = {id(one) for one in changed}
         outputs = []
         for tensor in results:
             is_written = id(tensor) in written
@@ -240,9 +240,10 @@ class ProgramRecorder:
             outputs.append(self._output(tensor, taken, mode, view=view))
         call = self._current_call()
         self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
-        for tensor in (one for one in results if id(one) in written):
-            memory = self._operators.memory(tensor)
-            self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
+        for tensor in results if written else ():
+            if id(tensor) in written:
+                memory = self._operators.memory(tensor)
+                self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
 
     def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
         """Return a view that is one of several outputs."""
@@ -351,7 +352,8 @@ class ProgramRecorder:
         if entry is not None and entry.reference() is tensor:
             if entry.stamp != stamp:
                 return self._refreshed(entry, tensor, stamp)
-            self._watch_gradient(entry.value, tensor)
+            if entry.value not in self._watched:
+                self._watch_gradient(entry.value, tensor)
             return entry
         if not self._operators.is_recordable(tensor):
             return None
