@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -42,7 +42,7 @@ from .locating.tree import merge_trees
 from .lossoutputs import excuse_left_out
 from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
-from .proving import ask_all
+from .proving import Execution, ask_all, read_earlier
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, StepComparison
 from .scope import StepScope, scope_of_run, scope_of_step
@@ -81,6 +81,8 @@ class _Run:
     """The reference's and the candidate's."""
     budget: Budget
     """For the searches for causes, of the first step first."""
+    executed: dict[int, Execution] = field(default_factory=dict)
+    """What executing the last step of each rank said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,10 @@ def _compare_files(
     result = _result_of_step(known, found, pairing, judgement, located, settings.phases)
     if not settings.execute:
         return result
-    executed = ask_all(known, found, pairing)
+    rank = known.index.rank
+    said = run.executed.get(rank)
+    earlier = None if said is None else read_earlier(before(), said)
+    executed = run.executed[rank] = ask_all(known, found, pairing, earlier)
     return replace(result, step=replace(result.step, executed=executed))
 
 

@@ -97,6 +97,11 @@ class ProgramBuilder:
         """State that a value is a leaf of another kind than was thought."""
         self._values[4 * value + 2] = _KINDS[kind]
 
+    def set_content(self, value: int, content: Stored) -> None:
+        """State what was stored of a value of which nothing was."""
+        if self._contents[value] is None:
+            self._contents[value] = content
+
     def add_gradient(self, value: int, content: Stored) -> None:
         """State the gradient of a value; the first one counts."""
         self._gradients.setdefault(value, content)

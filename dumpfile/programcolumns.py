@@ -56,6 +56,10 @@ class LeafKind(StrEnum):
     """The outcome of an operator that draws random numbers."""
     HOLE = "hole"
     """A floating-point value that came from nowhere: something that computes was not recorded."""
+    GRADIENT = "gradient"
+    """What the update took of a parameter's gradient, before it was clipped; has its name."""
+    STATE = "state"
+    """What an optimizer had kept of a parameter before the update."""
 
 
 LEAF_KINDS: tuple[LeafKind | None, ...] = (None, *LeafKind)

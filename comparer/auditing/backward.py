@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.dumpfile import Phase
 from padiff.program import UNIT_ROUNDOFF, summing_growth
 
 from .forward import Measured
@@ -40,12 +41,15 @@ class Readers:
         self._known = known
         lowered, recorded = known.lowered, known.recorded
         self._nodes: dict[int, list[int]] = {}
+        late = {one.id for one in known.program.operators if one.phase is Phase.UPDATE}
         for at, node in enumerate(lowered.nodes):
-            for operand in node.operands:
+            for operand in () if node.operator in late else node.operands:
                 self._nodes.setdefault(operand, []).append(at)
         self._opaque: set[int] = set()
         carrying = _carrying(known)
         for operator in known.program.operators:
+            if operator.id in late:
+                continue  # no gradient comes from there
             is_unknown = operator.id in lowered.opaque or operator.random
             if is_unknown or _cuts(operator) or (operator.no_grad and operator.id not in carrying):
                 self._opaque.update(_terms_taken(known, operator))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .earlier import read_earlier
 from .questions import ask_all
 from .result import (
     Answer,
+    ArgumentDifference,
     Change,
     CoarserValue,
     Edit,
@@ -14,11 +16,14 @@ from .result import (
     LeafDifference,
     Place,
     Unknown,
+    UpdateComparison,
+    UpdateDifference,
     UsedOperator,
 )
 
 __all__ = [
     "Answer",
+    "ArgumentDifference",
     "Change",
     "CoarserValue",
     "Edit",
@@ -28,6 +33,9 @@ __all__ = [
     "LeafDifference",
     "Place",
     "Unknown",
+    "UpdateComparison",
+    "UpdateDifference",
     "UsedOperator",
     "ask_all",
+    "read_earlier",
 ]

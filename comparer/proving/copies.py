@@ -10,7 +10,7 @@ import numpy as np
 from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF
 
-from .result import LeafDifference
+from .result import Answer, LeafDifference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,22 +18,35 @@ if TYPE_CHECKING:
     from padiff.program import Value
     from padiff.program.primitives import Array
 
+    from .earlier import Earlier
     from .leaves import LeafPair, Leaves
     from .side import Side
 
-__all__ = ["find_differences", "find_lost_gradients"]
+__all__ = ["find_changed_gradients", "find_differences", "find_lost_gradients"]
 
-_COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT})
+_COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT, LeafKind.STATE})
+_UPDATED = _COPIED - {LeafKind.INPUT}
+"""What the update of the step before may have made."""
 _DERIVED_ROUNDINGS = 4
 """Of a buffer's size: frameworks compute sines, powers and logarithms to a unit or two."""
 
 
-def find_differences(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[LeafDifference]:
+def find_differences(
+    leaves: Leaves, reference: Side, candidate: Side, earlier: Earlier | None, unjudged: list[str]
+) -> Iterator[LeafDifference]:
     """Yield the leaves that are no copies, in the candidate's order.
 
     A parameter or an input is a copy if it is equal, or equal after rounding to the coarser dtype
     of the two. A buffer may have been computed by each side: its elements may be off by a few
-    roundings of its root mean square.
+    roundings of its root mean square. What is the result of an earlier update is no leaf.
+
+    Args:
+        leaves: Of both sides.
+        reference: Its side.
+        candidate: Its side.
+        earlier: What the step before left; None in the first step.
+        unjudged: Gets the names of leaves that differ, and may do so: the update that they rest on
+            was not proven.
 
     Raises:
         DumpFormatError: Elements are damaged.
@@ -43,8 +56,53 @@ def find_differences(leaves: Leaves, reference: Side, candidate: Side) -> Iterat
         end = candidate.program.values[value]
         if end.kind in _COPIED and not _is_equal_by_digest(pair, reference, candidate):
             found = _difference(pair, end, reference, candidate)
+            if found is None:
+                continue
+            answer = None
+            if earlier is not None and end.kind in _UPDATED:
+                answer = earlier.answer((reference, candidate), pair.reference, value)
+            if answer is None:
+                yield found
+            elif answer is Answer.UNKNOWN:
+                unjudged.append(end.name)
+
+
+def find_changed_gradients(
+    leaves: Leaves, reference: Side, candidate: Side, unjudged: list[str]
+) -> Iterator[LeafDifference]:
+    """Yield the gradients that the update of one side took otherwise than they arrived.
+
+    Those of an earlier step may still be in them. Where they are on both sides, the gradients are
+    named in ``unjudged`` unless they are equal: what they were added up from was not recorded.
+    """
+    for value, pair in sorted(leaves.pairs.items()):
+        end = candidate.program.values[value]
+        if end.kind is not LeafKind.GRADIENT or _is_equal_by_digest(pair, reference, candidate):
+            continue
+        arrived = {
+            *(_is_as_arrived(reference, one) for one in pair.reference),
+            _is_as_arrived(candidate, value),
+        }
+        if arrived == {False}:
+            unjudged.append(end.name)
+        elif len(arrived) > 1:
+            found = _difference(pair, end, reference, candidate)
             if found is not None:
                 yield found
+
+
+def _is_as_arrived(side: Side, value: int) -> bool:
+    """Return whether the update took the gradient that the backward pass of its step gave."""
+    taken = side.recorded.info(value)
+    name = side.program.values[value].name
+    arrived = (
+        side.recorded.gradient_info(one.id)
+        for one in side.program.values
+        if one.kind is LeafKind.PARAMETER and one.name == name
+    )
+    return taken is not None and any(
+        one is not None and one.digest == taken.digest for one in arrived
+    )
 
 
 def find_lost_gradients(

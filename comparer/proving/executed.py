@@ -48,6 +48,8 @@ class Sink:
     candidate: int
     rule: Rule | None
     """The layout of a result; None for what operators take."""
+    others: tuple[int, ...] = ()
+    """More values of the reference, which the rule joins with the first."""
 
 
 class Runs:
@@ -66,7 +68,8 @@ class Runs:
             DumpFormatError: Elements are damaged.
         """
         self._sides, self._given = sides, given
-        self._wanted = [sink.reference for sink in sinks], [sink.candidate for sink in sinks]
+        joined = [value for sink in sinks for value in (sink.reference, *sink.others)]
+        self._wanted = joined, [sink.candidate for sink in sinks]
         self._arrays = [self._run(which, None) for which in (0, 1)]
 
     def error(self, sink: Sink) -> float:
@@ -144,7 +147,8 @@ class Runs:
         two = found[sink.candidate]
         one = known[sink.reference]
         if sink.rule is not None:
-            one = sink.rule.apply([one], two.shape)
+            parts = [one, *(known[value] for value in sink.others)]
+            one = sink.rule.apply(parts, two.shape)
         is_complex = "c" in (one.dtype.kind, two.dtype.kind)
         return [each.astype(np.complex128 if is_complex else np.float64) for each in (one, two)]
 

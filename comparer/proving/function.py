@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import DumpFormatError, ProgramError, Role
+from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .cause import Cause, find_cause
-from .copies import find_differences, find_lost_gradients
+from .copies import find_changed_gradients, find_differences, find_lost_gradients
 from .detached import find_detached
 from .executed import Runs, Sink
 from .leaves import pair_leaves
@@ -17,26 +17,36 @@ from .numbering import Numbering
 from .precision import find_coarser
 from .result import Answer, FunctionComparison, Unknown
 from .side import read_side
+from .updates import compare_updates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
+    from padiff.program import Operator
 
+    from .earlier import Earlier
     from .leaves import Leaves
     from .side import Side
 
 __all__ = ["compare_functions"]
 
 
-def compare_functions(known: StepFile, found: StepFile, pairing: Pairing) -> FunctionComparison:
-    """Compare the functions of one step's forward pass and loss.
+_TAKEN = frozenset({LeafKind.GRADIENT, LeafKind.STATE})
+"""Leaves of an update alone."""
+
+
+def compare_functions(
+    known: StepFile, found: StepFile, pairing: Pairing, earlier: Earlier | None = None
+) -> FunctionComparison:
+    """Compare the functions of one step's forward pass, loss and update.
 
     Args:
         known: The reference's step.
         found: The candidate's.
         pairing: Of their records.
+        earlier: What the step before left; None in the first step.
     """
     try:
         reference, candidate = read_side(known), read_side(found)
@@ -46,7 +56,7 @@ def compare_functions(known: StepFile, found: StepFile, pairing: Pairing) -> Fun
         return _unknown(Unknown.FAILED, str(error))
     if reference is None or candidate is None:
         return _unknown(Unknown.NO_PROGRAM)
-    return _Comparison(reference, candidate, pairing).run()
+    return _Comparison(reference, candidate, pairing, earlier).run()
 
 
 def _unknown(why: Unknown, detail: str = "") -> FunctionComparison:
@@ -54,8 +64,10 @@ def _unknown(why: Unknown, detail: str = "") -> FunctionComparison:
 
 
 class _Comparison:
-    def __init__(self, reference: Side, candidate: Side, pairing: Pairing) -> None:
-        self.sides = reference, candidate
+    def __init__(
+        self, reference: Side, candidate: Side, pairing: Pairing, earlier: Earlier | None
+    ) -> None:
+        self.sides, self.pairing, self.earlier = (reference, candidate), pairing, earlier
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
         self.results = list(_results(pairing, reference, candidate))
         self.numbering = Numbering(reference, candidate, self.leaves)
@@ -64,9 +76,11 @@ class _Comparison:
     def run(self) -> FunctionComparison:
         """Answer both questions."""
         found = self._functions()
+        unjudged: list[str] = []
         try:
             differences = (
-                *find_differences(self.leaves, *self.sides),
+                *find_differences(self.leaves, *self.sides, self.earlier, unjudged),
+                *find_changed_gradients(self.leaves, *self.sides, unjudged),
                 *find_detached(
                     self.sides,
                     self.numbers,
@@ -82,14 +96,47 @@ class _Comparison:
             found = replace(found, detail=found.detail or str(error))
         return replace(
             found,
-            opaque=(len(self.sides[0].lowered.opaque), len(self.sides[1].lowered.opaque)),
-            leaves=len(self.leaves.pairs),
-            lone=(len(self.leaves.lone[0]), len(self.leaves.lone[1])),
+            opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
+            leaves=self._count_leaves(),
+            lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
             coarser=find_coarser(
                 self.sides, self.numbers, self.leaves, [sink.candidate for sink in self.results]
             ),
+            update=compare_updates(self.sides, self.leaves, self.pairing, self.numbers),
+            unjudged=tuple(name for name in unjudged if name in self._needed()),
         )
+
+    def _needed(self) -> set[str]:
+        """Return the names of the leaves that the candidate's results and weights depend on.
+
+        Running statistics do not count where those of the batch are used.
+        """
+        side = self.sides[1]
+        late = (
+            value
+            for record, value in side.recorded.borders.items()
+            if side.file.index.records[record].role is not Role.BUFFER
+        )
+        rest = [side.lowered.terms[value] for value in late]
+        needed = set(rest)
+        while rest:
+            place = side.lowered.producers.get(rest.pop())
+            operands = () if place is None else side.lowered.nodes[place].operands
+            rest += [term for term in operands if term not in needed]
+            needed.update(operands)
+        leaves = side.lowered.leaves
+        return {side.program.values[leaves[term]].name for term in needed if term in leaves}
+
+    def _count_leaves(self) -> int:
+        """Count the pairs of leaves that the forward pass takes, or could."""
+        values = self.sides[1].program.values
+        return sum(values[one].kind not in _TAKEN for one in self.leaves.pairs)
+
+    def _count_lone(self, which: int) -> int:
+        """Count the leaves without a partner that the forward pass takes."""
+        side = self.sides[which]
+        return sum(side.lowered.terms[one] in side.read_forward for one in self.leaves.lone[which])
 
     def _functions(self) -> FunctionComparison:
         """Answer for all sinks."""
@@ -138,7 +185,7 @@ class _Comparison:
     def _taken_by_cuts(self) -> Iterator[Sink]:
         """Yield what paired operators without a rule take."""
         for one, two in self.leaves.cuts:
-            if len(one.taken) == len(two.taken):
+            if len(one.taken) == len(two.taken) and _is_forward(one) and _is_forward(two):
                 yield from (Sink(a, b, None) for a, b in zip(one.taken, two.taken, strict=True))
 
     def _is_constructed(self, sink: Sink) -> bool:
@@ -183,8 +230,18 @@ class _Comparison:
             one.id
             for side, paired in zip(self.sides, known, strict=True)
             for one in side.cuts
-            if one.id not in paired and one.taken
+            if one.id not in paired and one.taken and _is_forward(one)
         }
+
+
+def _is_forward(operator: Operator) -> bool:
+    """Return whether an operator belongs to the forward pass or the loss."""
+    return operator.phase is not Phase.UPDATE
+
+
+def _opaque(side: Side) -> int:
+    """Count the operators of the forward pass that have no rule."""
+    return sum(_is_forward(side.program.operators[one]) for one in side.lowered.opaque)
 
 
 def _results(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[Sink]:

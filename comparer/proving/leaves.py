@@ -6,7 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from padiff.dumpfile import LeafKind, Phase, Role
 from padiff.pairing import IDENTITY
+
+from .settings import exact_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,10 +46,12 @@ class Leaves:
     lone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Value ids of floating-point leaves that only one side has: only their dtype's precision can
     be asked of what lies behind."""
+    exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    """Settings that are tensors of few bits, as they were before they were rounded."""
 
     def of_reference(self, side: Side) -> dict[int, Leaf]:
         """Return what each leaf of the reference holds."""
-        return {value: side.recorded_leaf(value) for value in side.lowered.leaves.values()}
+        return {value: self._own(side, value, 0) for value in side.lowered.leaves.values()}
 
     def of_candidate(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
         """Return what each leaf of the candidate holds: the reference's where it has a partner."""
@@ -52,16 +59,25 @@ class Leaves:
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
             found[value] = (
-                candidate.recorded_leaf(value)
+                self._own(candidate, value, 1)
                 if pair is None
-                else _through(pair, reference, candidate.program.values[value].shape)
+                else self._through(pair, reference, candidate.program.values[value].shape)
             )
         return found
 
+    def _through(
+        self, pair: LeafPair, reference: Side, shape: tuple[int, ...]
+    ) -> Callable[[], Array]:
+        parts = [self._own(reference, value, 0) for value in pair.reference]
+        return lambda: pair.rule.apply([part() for part in parts], shape)
 
-def _through(pair: LeafPair, reference: Side, shape: tuple[int, ...]) -> Callable[[], Array]:
-    parts = [reference.recorded_leaf(value) for value in pair.reference]
-    return lambda: pair.rule.apply([part() for part in parts], shape)
+    def _own(self, side: Side, value: int, which: int) -> Callable[[], Array]:
+        """Return a function that loads what a side recorded of a leaf, settings unrounded."""
+        exact = self.exact[which].get(value)
+        if exact is None:
+            return side.recorded_leaf(value)
+        shape = side.program.values[value].shape
+        return lambda: np.full(shape, exact)
 
 
 def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
@@ -75,6 +91,10 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     for pair in _of_records(pairing, reference, candidate):
         if pair.candidate in own[1] and own[0].issuperset(pair.reference):
             leaves.pairs.setdefault(pair.candidate, pair)
+    for pair in _of_names(pairing, reference, candidate):
+        leaves.pairs.setdefault(pair.candidate, pair)
+    for which, side in enumerate((reference, candidate)):
+        leaves.exact[which].update(exact_settings(side))
     _pair_constants(leaves, own, reference, candidate)
     _pair_cuts(leaves, own, reference, candidate)
     for side, values, known in (
@@ -87,6 +107,8 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
             for value in values - known
             if "float" in side.program.values[value].dtype
             and side.lowered.terms[value] in side.read
+            and value not in leaves.exact[which]
+            and not _is_zero(side, value)
         )
     return leaves
 
@@ -100,6 +122,44 @@ def _of_records(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[
             ids = tuple(one for one in values if one is not None)
             if _fits(pair, ids, value, reference, candidate):
                 yield LeafPair(reference=ids, candidate=value, rule=pair.rule)
+
+
+_NAMED = {
+    (Role.WEIGHT_GRAD, Phase.BACKWARD): LeafKind.GRADIENT,
+    (Role.OPTIMIZER_STATE, Phase.UPDATE): LeafKind.STATE,
+}
+"""What an update takes is paired as the records of its name are."""
+
+
+def _of_names(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[LeafPair]:
+    """Yield the pairs of gradients and of what optimizers keep, as they were before the update."""
+    known, found = _by_name(reference), _by_name(candidate)
+    records = reference.file.index.records, candidate.file.index.records
+    for pair in pairing.records:
+        info = records[1][pair.candidate]
+        kind = _NAMED.get((info.role, info.phase))
+        if kind is None or pair.candidate_rule.steps:
+            continue
+        value = found.get((kind, candidate.name_of_record(pair.candidate)))
+        ids = [known.get((kind, reference.name_of_record(one))) for one in pair.reference]
+        present = tuple(one for one in ids if one is not None)
+        if (
+            value is not None
+            and len(present) == len(ids)
+            and _fits(pair, present, value, reference, candidate)
+        ):
+            yield LeafPair(reference=present, candidate=value, rule=pair.rule)
+
+
+def _by_name(side: Side) -> dict[tuple[LeafKind | None, str], int]:
+    """Return the leaves that have a name; of several the last, which the optimizer took."""
+    return {(one.kind, one.name): one.id for one in side.program.values if one.name}
+
+
+def _is_zero(side: Side, value: int) -> bool:
+    """Return whether all elements are zero: a dtype rounds none of them."""
+    info = side.recorded.info(value)
+    return info is not None and info.statistics.l2 == 0
 
 
 def _fits(

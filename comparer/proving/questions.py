@@ -16,20 +16,25 @@ if TYPE_CHECKING:
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
 
+    from .earlier import Earlier
+
 __all__ = ["ask_all"]
 
 
-def ask_all(known: StepFile, found: StepFile, pairing: Pairing) -> Execution:
+def ask_all(
+    known: StepFile, found: StepFile, pairing: Pairing, earlier: Earlier | None = None
+) -> Execution:
     """Answer the three questions; what cannot be executed is an answer, too.
 
     Args:
         known: The reference's step.
         found: The candidate's.
         pairing: Of their records.
+        earlier: What the step before left; None in the first step that both dumps have.
     """
     audits = [_audited(file) for file in (known, found)]
     return Execution(
-        function=compare_functions(known, found, pairing),
+        function=compare_functions(known, found, pairing, earlier),
         soundness=(audits[0][0], audits[1][0]),
         unsound=(audits[0][1], audits[1][1]),
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "ArgumentDifference",
     "Change",
     "CoarserValue",
     "Edit",
@@ -23,6 +24,8 @@ __all__ = [
     "LeafDifference",
     "Place",
     "Unknown",
+    "UpdateComparison",
+    "UpdateDifference",
     "UsedOperator",
 ]
 
@@ -44,6 +47,8 @@ class Unknown(StrEnum):
     NO_RESULT = "no result of the model has a partner"
     BEHIND = "the result rests on recorded values that have no partner"
     FAILED = "a program could not be executed"
+    UNSEEN = "weights changed without an operator that was recorded"
+    EARLIER = "weights rest on an earlier update that was not proven"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +129,8 @@ class LeafDifference:
     """Its path there; of several that a rule joins the first."""
     candidate: str
     kind: str
-    """``parameter``, ``buffer`` or ``input``; ``gradient`` of a parameter that none reached on one
-    side."""
+    """``parameter``, ``buffer``, ``input``, or ``state`` of an optimizer; ``gradient`` of a
+    parameter that none reached on one side, or that the update of one side took otherwise."""
     elements: int
     """How many are off."""
     of: int
@@ -145,6 +150,46 @@ class CoarserValue:
     reference: str
     """Its dtype there."""
     candidate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentDifference:
+    """A number of an update that is another one on the other side."""
+
+    operator: str
+    """Without module, and the same for one tensor and for a list of them: ``lerp``."""
+    reference: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateDifference:
+    """A weight, or what an optimizer keeps of it, that the updates change in different ways."""
+
+    reference: str
+    candidate: str
+    error: float
+    """The largest error over the root mean square of the reference's elements."""
+    places: tuple[Place | None, Place | None]
+    """Where the updates part, on each side."""
+    arguments: tuple[ArgumentDifference, ...] = ()
+    """Where both run the same operators with other numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateComparison:
+    """Whether the updates of one step are the same function of weights, gradients and moments."""
+
+    answer: Answer
+    unknown: Unknown = Unknown.NONE
+    detail: str = ""
+    """What an execution failed with, or the first weight that cannot be judged."""
+    constructed: int = 0
+    executed: int = 0
+    largest: float | None = None
+    differences: tuple[UpdateDifference, ...] = ()
+    proven: frozenset[str] = frozenset()
+    """Names of the candidate's weights, buffers and moments that both sides leave alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +225,10 @@ class FunctionComparison:
     """The leaves that are no copies."""
     coarser: CoarserValue | None = None
     """The first value that lost precision."""
+    update: UpdateComparison | None = None
+    """None where no update was recorded."""
+    unjudged: tuple[str, ...] = ()
+    """Leaves that differ and rest on an earlier update that was not proven."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,12 +246,15 @@ class Execution:
     def answer(self) -> Answer:
         """Return whether all three questions are answered with yes, one with no, or neither."""
         function = self.function
+        answers = {function.answer}
+        if function.update is not None:
+            answers.add(function.update.answer)
         if (
-            function.answer is Answer.DIFFERENT
+            Answer.DIFFERENT in answers
             or function.differences
             or function.coarser is not None
             or Soundness.UNSOUND in self.soundness
         ):
             return Answer.DIFFERENT
-        is_known = function.answer is Answer.SAME and Soundness.NOT_AUDITED not in self.soundness
-        return Answer.SAME if is_known else Answer.UNKNOWN
+        is_known = Soundness.NOT_AUDITED not in self.soundness and not function.unjudged
+        return Answer.SAME if is_known and answers == {Answer.SAME} else Answer.UNKNOWN

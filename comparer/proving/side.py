@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import ProgramError
+from padiff.dumpfile import Phase, ProgramError
 from padiff.program import TABLES, lower, read_program
 
 if TYPE_CHECKING:
@@ -50,6 +50,25 @@ class Side:
         found = {term for node in self.lowered.nodes for term in node.operands}
         found.update(self.lowered.terms[value] for one in self.cuts for value in one.taken)
         return found
+
+    @cached_property
+    def read_forward(self) -> set[int]:
+        """The terms that something of the forward pass or the loss is computed from."""
+        late = {one.id for one in self.program.operators if one.phase is Phase.UPDATE}
+        found = {
+            term
+            for node in self.lowered.nodes
+            if node.operator not in late
+            for term in node.operands
+        }
+        cuts = (one for one in self.cuts if one.id not in late)
+        found.update(self.lowered.terms[value] for one in cuts for value in one.taken)
+        return found
+
+    def name_of_record(self, record: int) -> str:
+        """Return the full name of a weight, buffer or moment that a record holds."""
+        info = self.file.index.records[record]
+        return f"{self.file.index.modules[info.module].path}{info.slot}".lstrip(".")
 
     def recorded_leaf(self, value: int) -> Callable[[], Array]:
         """Return a function that loads the recorded elements of a value."""

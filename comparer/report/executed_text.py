@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         FunctionComparison,
         LeafDifference,
         Place,
+        UpdateComparison,
+        UpdateDifference,
     )
     from padiff.comparer.result import Comparison
 
@@ -57,6 +59,8 @@ def _answer(executed: Execution | None) -> Answer:
 def _lines(executed: Execution) -> Iterator[str]:
     yield from _function(executed.function)
     yield from _leaves(executed.function)
+    if executed.function.update is not None:
+        yield from _update(executed.function.update)
     yield from _soundness(executed)
 
 
@@ -111,7 +115,10 @@ def _leaves(found: FunctionComparison) -> Iterator[str]:
     lone = sum(found.lone)
     without = f", {count(lone)} without a partner" if lone else ""
     if not found.differences:
-        if found.leaves:
+        if found.unjudged:
+            many = plural(len(found.unjudged), "result")
+            yield f"same leaves?      unknown: {many} of an earlier update that was not proven"
+        elif found.leaves:
             yield f"same leaves?      yes: {count(found.leaves)}{without}"
         return
     yield f"same leaves?      no: {plural(len(found.differences), 'difference')}{without}"
@@ -119,6 +126,38 @@ def _leaves(found: FunctionComparison) -> Iterator[str]:
         yield f"  {_leaf(one)}"
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
+
+
+def _update(found: UpdateComparison) -> Iterator[str]:
+    """Yield whether the updates are the same, and the weights that they change otherwise."""
+    if found.answer is Answer.UNKNOWN:
+        detail = f": {found.detail}" if found.detail else ""
+        yield f"same update?      unknown: {found.unknown.value}{detail}"
+        return
+    parts = []
+    if found.constructed:
+        parts.append(f"{count(found.constructed)} the same by construction")
+    if found.executed:
+        parts.append(f"{count(found.executed)} executed")
+    word = "yes" if found.answer is Answer.SAME else "no"
+    yield f"same update?      {word}: {', '.join(parts)}"
+    for one in found.differences[:_MOST_LEAVES]:
+        yield f"  {_changed(one)}"
+    if len(found.differences) > _MOST_LEAVES:
+        yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
+
+
+def _changed(one: UpdateDifference) -> str:
+    """Say of a weight how its updates differ."""
+    by = f"{one.candidate}: by up to {number(one.error)} of its size"
+    if one.arguments:
+        first = one.arguments[0]
+        return (
+            f"{by}; {first.operator} takes {first.candidate!r} where the reference takes "
+            f"{first.reference!r}"
+        )
+    names = [place.operator for place in one.places if place is not None]
+    return f"{by}; they part at {' and '.join(names)}" if names else by
 
 
 def _leaf(one: LeafDifference) -> str:

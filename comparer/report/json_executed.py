@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         FunctionComparison,
         LeafDifference,
         Place,
+        UpdateComparison,
     )
     from padiff.dumpfile import JSON
 
@@ -58,6 +59,36 @@ def _function_to_json(found: FunctionComparison) -> JSON:
             "reference": found.coarser.reference,
             "candidate": found.coarser.candidate,
         },
+        "update": None if found.update is None else _update_to_json(found.update),
+        "unjudged": list(found.unjudged),
+    }
+
+
+def _update_to_json(found: UpdateComparison) -> JSON:
+    return {
+        "answer": found.answer.value,
+        "unknown": found.unknown.value,
+        "detail": found.detail,
+        "constructed": found.constructed,
+        "executed": found.executed,
+        "largest": found.largest,
+        "differences": [
+            {
+                "reference": one.reference,
+                "candidate": one.candidate,
+                "error": one.error,
+                "places": [_place_to_json(place) for place in one.places],
+                "arguments": [
+                    {
+                        "operator": each.operator,
+                        "reference": each.reference,
+                        "candidate": each.candidate,
+                    }
+                    for each in one.arguments
+                ],
+            }
+            for one in found.differences
+        ],
     }
 
 

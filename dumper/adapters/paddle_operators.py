@@ -62,8 +62,10 @@ _DRAWING: Final = frozenset({
 """Operators that may draw; whether one did is seen by the generator's state."""
 
 _WRITING: Final = {
-    "_inplace_assign": (0,), "_share_buffer_to": (1,), "batch_norm": (1, 2), "copy_": (0,),
-    "set_value": (0,), "sync_batch_norm_": (1, 2),
+    "_inplace_assign": (0,), "_share_buffer_to": (1,), "adagrad_": (0, 2, 4),
+    "adam_": (0, 3, 4, 5, 6, 7, 8), "adamw_": (0, 3, 4, 5, 6, 7, 8), "batch_norm": (1, 2),
+    "copy_": (0,), "momentum_": (0, 2, 4), "rmsprop_": (0, 1, 3, 5, 6), "set_value": (0,),
+    "sgd_": (0, 3), "sync_batch_norm_": (1, 2),
 }  # fmt: skip
 """Operators that write into arguments at these positions without raising their version.
 

@@ -46,8 +46,12 @@ _DRAWING = frozenset({
     "feature_dropout_", "feature_alpha_dropout_", "stft",
 })  # fmt: skip
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
-_WRITING = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
-"""Where arguments stand that a function writes while torch counts no change: running statistics."""
+_WRITING = {
+    "_fused_adagrad_": (0, 2, 3), "_fused_adam_": (0, 2, 3, 4, 5), "_fused_adamw_": (0, 2, 3, 4, 5),
+    "_fused_sgd_": (0, 2), "batch_norm": (1, 2), "instance_norm": (1, 2),
+}  # fmt: skip
+"""Where arguments stand that a function writes while torch counts no change: running statistics,
+and lists of what whole updates change."""
 
 
 _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
@@ -151,9 +155,11 @@ class TorchOperators:
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
 
     def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[torch.Tensor]:
-        """Return running statistics: torch counts every change but those."""
+        """Return running statistics and what whole updates write: torch counts all else."""
         places = _WRITING.get(name.rpartition(".")[2], ())
-        found = [args[place] for place in places if place < len(args)]
+        found: list[Any] = []
+        for thing in (args[place] for place in places if place < len(args)):
+            found += thing if isinstance(thing, list | tuple) else [thing]
         return [one for one in found if isinstance(one, torch.Tensor)]
 
     def may_draw(self, name: str) -> bool:

@@ -23,8 +23,10 @@ from padiff.dumpfile import (
     ValueRef,
 )
 
+from .followed import Followed
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Content, SourceLine, StepWriter, Stored
 
     from .contents import Contents
+    from .followed import Taken
     from .ownwork import OwnWork
     from .source import Sources
 
@@ -93,6 +96,7 @@ class ProgramRecorder:
         lock: OwnWork,
         current_call: Callable[[], int | None],
         backward: bool,
+        taken: Callable[[], Iterable[Taken]] = tuple,
     ) -> None:
         """Begin a program without operators.
 
@@ -105,6 +109,7 @@ class ProgramRecorder:
             lock: Held while anything of the step is recorded.
             current_call: Returns the id of the module call that runs in this thread.
             backward: Whether the gradients of all values are wanted.
+            taken: Lists what the update of the weights takes.
         """
         self._adapter, self._operators = adapter, operators
         self.stamp = operators.stamp
@@ -123,6 +128,11 @@ class ProgramRecorder:
         self._lock = lock
         self._is_closed = False
         self._has_gradients = False
+        self._followed = Followed(taken, self._memory_of, self._is_made)
+        self._is_updating = False
+        """Whether the operator that is being recorded belongs to the update."""
+        self._bare: set[int] = set()
+        """Values of the update of which nothing is stored."""
         self.holes = 0
         """Floating-point values that came from nowhere."""
         self.failure = ""
@@ -141,6 +151,7 @@ class ProgramRecorder:
         self._handles.clear()
         self._live.clear()
         self._by_content.clear()
+        self._followed.clear()
 
     def border(
         self, record: int, tensor: Tensor, stored: Stored, kind: LeafKind | None = None
@@ -154,9 +165,32 @@ class ProgramRecorder:
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
         """
+        self._is_updating = False
         entry = self._value(tensor, kind, stored)
         if entry is not None:
             self._builder.add_border(record, entry.value)
+
+    def end_of(self, tensor: Tensor) -> tuple[int, str] | None:
+        """Return the value that a tensor holds now, and the digest that it has, if it is known.
+
+        None for a tensor that no operator took, or that was changed unseen.
+        """
+        entry = self._live.get(id(tensor))
+        if entry is None or entry.reference() is not tensor or entry.stamp != self.stamp(tensor):
+            return None
+        return entry.value, entry.digest
+
+    def add_end(self, record: int, end: tuple[int, str] | None, stored: Stored) -> None:
+        """State that a record of the step's end holds a value.
+
+        Args:
+            record: Its id.
+            end: What ``end_of`` returned.
+            stored: The record's elements; with others than the value has it was changed unseen.
+        """
+        if end is not None and end[1] in ("", stored.digest):
+            self._builder.add_border(record, end[0])
+            self._builder.set_content(end[0], stored)
 
     def run(
         self,
@@ -167,11 +201,12 @@ class ProgramRecorder:
     ) -> Any:  # noqa: ANN401
         """Call a function of the framework and record it as an operator."""
         frame = sys._getframe(2)
-        if self._is_left_out(frame):
+        if self._is_left_out(frame, args, kwargs):
             return function(*args, **kwargs)
         taken, drawn = None, None
         try:
             with self._lock:
+                self._begin_update()
                 taken = _Taken(self, args, kwargs)
                 taken.exposed = self._operators.may_write(name, args)
                 drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
@@ -198,18 +233,61 @@ class ProgramRecorder:
             self._writer.add_program(None)
             self.detach()
 
-    def _is_left_out(self, frame: FrameType) -> bool:
-        """Return whether an operator is none of the forward pass or the loss.
+    def _is_left_out(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether an operator is none of the forward pass, the loss or the update.
 
         Args:
             frame: Where it was called.
+            args: What it is called with.
+            kwargs: The same.
         """
         if self._is_closed or self._lock.is_going_on() or self._adapter.in_backward():
             return True
-        if self._has_gradients and self._current_call() is None:
-            return True  # between the backward pass and the next step: clipping, the optimizer
         caller = frame.f_globals.get("__name__", "")
-        return caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss"
+        if caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss":
+            return True
+        # Between the backward pass and the next step: clipping, the optimizer, and much else.
+        self._is_updating = self._has_gradients and self._current_call() is None
+        return self._is_updating and not self._is_of_update(args, kwargs)
+
+    # -- the update
+
+    def _is_of_update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether an operator takes what the update is made of."""
+        try:
+            with self._lock:
+                return self._followed.concerns(args, kwargs)
+        except Exception as error:
+            self._fail("update", error)
+            return False
+
+    def _begin_update(self) -> None:
+        """Make leaves of what the update takes, if gradients have arrived since this was done."""
+        if not self._is_updating:
+            return
+        for one in self._followed.leaves():
+            if one.kind is LeafKind.PARAMETER or not self._is_recordable(one.tensor):
+                continue
+            if self.end_of(one.tensor) is None:
+                self._live.pop(id(one.tensor), None)
+                self._value(one.tensor, one.kind, name=one.name)
+
+    def _is_made(self, thing: object) -> bool:
+        """Return whether an operator of the update made a tensor."""
+        entry = self._live.get(id(thing))
+        return entry is not None and entry.value in self._bare and entry.reference() is thing
+
+    def _memory_of(self, thing: object) -> Hashable | None:
+        """Return what tells memory and shape of a tensor, None for what has none."""
+        if not self._adapter.is_tensor(thing) or not self._operators.is_recordable(thing):
+            return None
+        return self._operators.memory(thing), self._operators.shape(thing)
+
+    def _alike(self, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]) -> _Live | None:
+        """Return what is known of a gradient of which this is another object."""
+        other = self._followed.same(tensor)
+        entry = None if other is None else self._live.get(id(other))
+        return None if entry is None or entry.stamp != stamp else entry
 
     # -- one operator
 
@@ -238,6 +316,8 @@ class ProgramRecorder:
             if view is not None and len(made) > 1 and not is_written:
                 view = self._as_part(view, made, tensor)
             outputs.append(self._output(tensor, taken, mode, view=view))
+        if self._is_updating:
+            mode |= Mode.UPDATE
         call = self._current_call()
         self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
         for tensor in results if written else ():
@@ -289,7 +369,11 @@ class ProgramRecorder:
             if entry.stamp != self.stamp(tensor):
                 continue
             self._contents.forget(tensor)
-            if not entry.digest or self._store(tensor, self._inner).digest != entry.digest:
+            if (
+                self._is_updating
+                or not entry.digest
+                or self._store(tensor, self._inner).digest != entry.digest
+            ):
                 del self._live[id(tensor)]
                 found.append(tensor)
         return found
@@ -302,7 +386,9 @@ class ProgramRecorder:
             return entry.value
         is_random = bool(mode & Mode.RANDOM)
         is_data = not taken.refs
-        stored = self._store(tensor, None if is_random or is_data else self._inner)
+        stored = None
+        if not self._is_updating or is_random:
+            stored = self._store(tensor, None if is_random or is_data else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
             shape=stamp[1],
@@ -310,6 +396,12 @@ class ProgramRecorder:
             kind=LeafKind.RANDOM if is_random else None,
         )
         self._keep(tensor, value, stamp, stored, view)
+        if self._is_updating:
+            self._bare.add(value)
+            other = self._followed.same(tensor)
+            if other is not None and other is not tensor:
+                self._keep(other, value, self.stamp(other), stored, None)
+            return value
         self._watch_gradient(value, tensor)
         return value
 
@@ -326,7 +418,7 @@ class ProgramRecorder:
         if self._is_closed or gradient is None or not self._operators.is_recordable(gradient):
             return  # torch tells of an output that nothing used by None
         with self._lock:
-            self._has_gradients = True
+            self._has_gradients = self._followed.is_outdated = True
             self._builder.add_gradient(value, self._store(gradient, self._inner))
 
     # -- values
@@ -341,7 +433,11 @@ class ProgramRecorder:
         return self._is_known(tensor) or self._operators.is_recordable(tensor)
 
     def _value(
-        self, tensor: Tensor, kind: LeafKind | None = None, stored: Stored | None = None
+        self,
+        tensor: Tensor,
+        kind: LeafKind | None = None,
+        stored: Stored | None = None,
+        name: str = "",
     ) -> _Live | None:
         """Return the value that a tensor holds now; what nothing made is a leaf from now on.
 
@@ -349,11 +445,18 @@ class ProgramRecorder:
         """
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
+        if entry is None or entry.reference() is not tensor:
+            entry = self._alike(tensor, stamp)
+            if entry is not None:
+                return self._keep(tensor, entry.value, stamp, None, None)
         if entry is not None and entry.reference() is tensor:
             if entry.stamp != stamp:
                 return self._refreshed(entry, tensor, stamp)
-            if entry.value not in self._watched:
-                self._watch_gradient(entry.value, tensor)
+            if not self._is_updating:
+                if entry.value in self._bare:
+                    self._fill(entry.value, tensor)
+                if entry.value not in self._watched:
+                    self._watch_gradient(entry.value, tensor)
             return entry
         if not self._operators.is_recordable(tensor):
             return None
@@ -368,13 +471,19 @@ class ProgramRecorder:
                 shape=stamp[1],
                 content=stored,
                 kind=kind,
+                name=name,
             )
-        self._watch_gradient(found, tensor)
+        if not self._is_updating:
+            self._watch_gradient(found, tensor)
         return self._keep(tensor, found, stamp, stored, None)
+
+    def _fill(self, value: int, tensor: Tensor) -> None:
+        """Store a value of the update that another forward pass takes."""
+        self._builder.set_content(value, self._store(tensor, None))
 
     def _leaf_kind(self, tensor: Tensor) -> LeafKind:
         """Return what a tensor is that no operator of this step made."""
-        if not self._adapter.is_floating(tensor):
+        if self._is_updating or not self._adapter.is_floating(tensor):
             return LeafKind.CONSTANT
         return LeafKind.INPUT if self._current_call() is None else LeafKind.HOLE
 
@@ -408,7 +517,8 @@ class ProgramRecorder:
                 else self._builder.add_value(dtype=one, shape=shape, content=None)
                 for place, (one, shape) in enumerate(view.parts)
             ]
-        self._builder.add_operator(name, arguments, outputs, call=self._current_call())
+        mode = Mode.UPDATE if self._is_updating else 0
+        self._builder.add_operator(name, arguments, outputs, call=self._current_call(), mode=mode)
         self._watch_gradient(value, tensor)
         return self._keep(tensor, value, stamp, stored, view)
 

@@ -92,9 +92,9 @@ class StepRecorder:
         keep = partial(store, adapter, writer) if operators is None else self._contents.store
         self._gradients = Gradients(adapter, writer, self._lock, self._next, keep)
         self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
-        self._program = self._begin_program() if program else None
         self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
         self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
+        self._program = self._begin_program() if program else None
         self.is_paused = False
         writer.add_modules(tuple(node.info for node in nodes))
 
@@ -165,6 +165,7 @@ class StepRecorder:
             lock=self._lock,
             current_call=self._stack.running,
             backward=self._backward,
+            taken=self.update.taken,
         )
 
     def operators(self) -> AbstractContextManager[object]:
@@ -197,6 +198,7 @@ class StepRecorder:
     def close(self) -> None:
         """Record what is known only at the end and write the index."""
         with self._lock:
+            self.update.ending(self._program)
             self.detach()
             for call in self._calls:
                 self._writer.add_call(call.info())

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumpfile import JSON, Phase, Role, StepWriter, Stored
+from padiff.dumpfile import JSON, LeafKind, Phase, Role, StepWriter, Stored
 
+from .followed import Taken
 from .storing import store
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
-    from padiff.dumper.adapter import Adapter, Array, Handle
+    from padiff.dumper.adapter import Adapter, Array, Handle, Tensor
     from padiff.dumper.trainer import Optimizer
 
+    from .programrecorder import ProgramRecorder
     from .state import State
 
 __all__ = ["Update"]
@@ -49,6 +51,9 @@ class Update:
     _clipped: dict[Hashable, Stored] = field(default_factory=dict)
     _squares: dict[Hashable, float] = field(default_factory=dict)
     _handles: list[Handle] = field(default_factory=list)
+    _program: ProgramRecorder | None = None
+    _ends: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """The value of the program that a tensor holds at the end, by the tensor's identity."""
 
     def attach(self) -> None:
         """Wait for the optimizers."""
@@ -65,6 +70,49 @@ class Update:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def taken(self) -> Iterator[Taken]:
+        """List the weights, their gradients, and what the optimizers keep of them, as of now."""
+        trainer, names = self.adapter.trainer, self.state.names()
+        for key, held in self.state.held.items():
+            name = names.get(key, "")
+            yield Taken(kind=LeafKind.PARAMETER, name=name, tensor=held.tensor)
+            gradient = self.adapter.gradient(held.tensor) if held.is_trained else None
+            if gradient is not None:
+                yield Taken(
+                    kind=LeafKind.GRADIENT,
+                    name=name,
+                    tensor=gradient,
+                    is_passing=self.adapter.gradient(held.tensor) is not gradient,
+                )
+            for optimizer in self.optimizers:
+                for part, kept in trainer.state_of(optimizer, held.tensor):
+                    if self.adapter.is_tensor(kept):
+                        yield Taken(kind=LeafKind.STATE, name=f"{name}[{part!r}]", tensor=kept)
+
+    def ending(self, program: ProgramRecorder | None) -> None:
+        """Look which values of the program the weights and all else hold that is recorded now."""
+        self._program = program
+        if program is None or not self.seen:
+            return
+        for tensor in self._left():
+            end = program.end_of(tensor)
+            if end is not None:
+                self._ends[id(tensor)] = end
+
+    def _left(self) -> Iterator[Tensor]:
+        """Yield the tensors that are recorded as the update left them."""
+        trainer = self.adapter.trainer
+        for _, owner in self.state.owners():
+            yield owner.held.tensor
+            for optimizer in self.optimizers if owner.is_weight else ():
+                for _, kept in trainer.state_of(optimizer, owner.held.tensor):
+                    if self.adapter.is_tensor(kept):
+                        yield kept
+
+    def _ended(self, record: int, tensor: Tensor, stored: Stored) -> None:
+        if self._program is not None:
+            self._program.add_end(record, self._ends.get(id(tensor)), stored)
 
     def gradients_ready(self, *, is_clipped: bool) -> None:
         """Store all gradients now; what comes until the update is the clip.
@@ -193,7 +241,12 @@ class Update:
                 for name, kept in trainer.state_of(optimizer, owner.held.tensor):
                     array = self._array(kept)
                     slot = f".{owner.name}[{name!r}]"
-                    self._store(owner.module, Role.OPTIMIZER_STATE, slot, order, array)
+                    stored = self.writer.store(array)
+                    shape = tuple(array.shape)
+                    record = self._add(
+                        owner.module, Role.OPTIMIZER_STATE, slot, order, shape, stored
+                    )
+                    self._ended(record, kept, stored)
                     count += 1
         return count
 
@@ -206,7 +259,7 @@ class Update:
                 continue
             if key not in after:
                 after[key] = store(self.adapter, self.writer, owner.held.tensor).stored
-            self.writer.add_record(
+            record = self.writer.add_record(
                 module=owner.module,
                 call=None,
                 phase=Phase.UPDATE,
@@ -218,6 +271,7 @@ class Update:
                 requires_grad=owner.requires_grad,
                 tensor=owner.held.number,
             )
+            self._ended(record, owner.held.tensor, after[key])
             count += 1
         return count + self.state.record_buffers(self.writer, order, always=True)
 
@@ -238,8 +292,8 @@ class Update:
         order: int,
         shape: tuple[int, ...],
         stored: Stored,
-    ) -> None:
-        self.writer.add_record(
+    ) -> int:
+        return self.writer.add_record(
             module=module,
             call=None,
             phase=Phase.UPDATE,

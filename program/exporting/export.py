@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from padiff.dumpfile import ConfigError, LeafKind, Role
+from padiff.dumpfile import ConfigError, LeafKind, Phase, Role
 from padiff.program.argumentjson import argument_to_json
 from padiff.program.graph import Operator
 from padiff.program.lowering import TABLES, Lowered, Node, lower
@@ -129,7 +129,8 @@ class _Export:
         """Return the values that the model returned, or else the last one that was made."""
         if self.program.outputs:
             return self.program.outputs
-        made = [one.outputs for one in self.program.operators if one.outputs]
+        forward = (one for one in self.program.operators if one.phase is not Phase.UPDATE)
+        made = [one.outputs for one in forward if one.outputs]
         if not made:
             raise ConfigError("cannot export: expected a program that makes a value, found none")
         return made[-1]

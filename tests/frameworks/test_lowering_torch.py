@@ -44,6 +44,14 @@ CALLS = [
 ]
 
 
+WRITTEN = {
+    "_fused_adam_": (0, 2, 3, 4, 5),
+    "_fused_adamw_": (0, 2, 3, 4, 5),
+    "_fused_adagrad_": (0, 2, 3),
+    "_fused_sgd_": (0, 2),
+    "_amp_foreach_non_finite_check_and_unscale_": (0, 1),
+}
+"""The arguments that operators change which return nothing, unless it is the first."""
 NEEDS_A_DEVICE = {"torch.Tensor.cuda", "torch.Tensor.pin_memory"}
 
 
@@ -118,7 +126,12 @@ def record(name: str, text: str) -> Recorded | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return Recorder(FRAME).call(
-                name, function_of(name), arguments, keywords, in_place=is_in_place(name)
+                name,
+                function_of(name),
+                arguments,
+                keywords,
+                in_place=is_in_place(name),
+                written=WRITTEN.get(name.rpartition(".")[2], (0,)),
             )
     except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
         reasons[name, text] = str(error)

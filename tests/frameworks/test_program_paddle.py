@@ -466,7 +466,7 @@ def test_the_optimizer_is_no_part_of_the_forward_program(tmp_path: Path) -> None
             recorder.step()
 
     for step in range(2):
-        assert Recorded.read(recorder.path, step).names == ["linear", "square", "mean"]
+        assert Recorded.read(recorder.path, step).forward_names == ["linear", "square", "mean"]
 
 
 def test_program_none_records_none(tmp_path: Path) -> None:

@@ -679,6 +679,30 @@ CASES: dict[str, tuple[str, ...]] = {
     "legacy.elementwise_add": ("f(3, 4), f(4)", "f(2, 3, 4), f(3), 'axis', 1"),
 }
 
+
+_MOMENTS = "f(3, 4), f(3, 4), p(1), f(3, 4), p(3, 4), {}, t([0.81], 'float64'), t([0.998], 'float64'), None, None, 0.9, 0.999, 1e-3"
+CASES |= {
+    "sgd_": ("f(3, 4), p(1), f(3, 4), None, False",),
+    "momentum_": (
+        "f(3, 4), f(3, 4), f(3, 4), p(1), None, 0.875, False, '', 0.0, False, 1.0",
+        "f(3, 4), f(3, 4), f(3, 4), p(1), None, 0.875, True, 'l2_decay', 0.25, False, 1.0",
+    ),
+    "adam_": (
+        f"{_MOMENTS.format('None')}, False, 1000, False, False, False",
+        f"{_MOMENTS.format('p(3, 4)')}, False, 1000, False, True, True",
+    ),
+    "adamw_": (
+        f"{_MOMENTS.format('None')}, 1.0, 0.25, True, False, 1000, False, False, False",
+        f"{_MOMENTS.format('p(3, 4)')}, 1.0, 0.25, True, False, 1000, False, False, True",
+        f"{_MOMENTS.format('None')}, 1.0, 0.25, False, False, 1000, False, False, False",
+    ),
+    "rmsprop_": (
+        "f(3, 4), p(3, 4), f(3, 4), f(3, 4), p(1), f(3, 4), None, 2**-10, 0.875, 0.0, False, False",
+        "f(3, 4), p(3, 4) + 1, f(3, 4), f(3, 4), p(1), u(3, 4), None, 2**-10, 0.875, 0.5, True, False",
+    ),
+    "adagrad_": ("f(3, 4), f(3, 4), p(3, 4), p(1), None, 2**-10, False",),
+}
+"""Whole updates. Numbers that kernels take as float32 are chosen such that they are."""
 GRADED = {"batch_norm": (0,), "norm": (0,), "cross_entropy_with_softmax": (1,)}
 """The outputs whose gradients Paddle passes on, of operators with others that it drops."""
 OTHER_GRADIENTS = (
@@ -707,6 +731,11 @@ OTHER_GRADIENTS = (
 """Rows whose gradients in Paddle 3.3 are not the derivatives: name, part of the case, reason."""
 
 OPAQUE = (
+    ("momentum_", "f(3, 4), f(3, 4), f(3, 4), p(1), None, 0.875, False, '', 0.0, False, 0.5"),
+    (
+        "adamw_",
+        f"{_MOMENTS.format('None')}, 0.5, 0.25, True, False, 1000, False, False, False",
+    ),
     (
         "pool2d",
         "f(1, 2, 7, 8), [3, 5], [1, 1], [0, 0], False, True, 'NCHW', 'max', False, True, 'EXPLICIT'",

@@ -16,6 +16,12 @@ BINARY = ("f(3, 4), f(3, 4)", "f(3, 4), f(4)", "f(3, 4), 2.5", "f(2, 3), p(2, 1)
 WHOLE = ("i(9, 3, 4), i(5, 3, 4) + 1", "i(9, 3, 4) - 4, 3", "i(9, 3) - 4, f(3)")
 COMPARED = (*BINARY, "i(3, 3, 4), i(3, 3, 4)", "i(3, 3, 4), 1", "i(3, 4), 1.0")
 
+_ADAM = (
+    "[f(3, 4), f(2)], [f(3, 4), f(2)], [f(3, 4), f(2)], [p(3, 4), p(2)], [p(3, 4), p(2)] if {0} else [], "
+    "[torch.tensor(3.0), torch.tensor(1.0)], lr=0.3, beta1=0.8, beta2=0.95, weight_decay=0.1, eps=1e-3, "
+    "amsgrad={0}, maximize={1}"
+)
+
 CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         [
@@ -950,6 +956,58 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 4), f(3, 4)",
         "f(2, 3, 4), f(3, 4), -1",
         "f(3, 4), f(3, 4), dim=0, eps=1e-5",
+    ),
+    **dict.fromkeys(
+        [
+            "_foreach_mul",
+            "_foreach_div",
+            "_foreach_maximum",
+            "_foreach_minimum",
+            "_foreach_clamp_min",
+            "_foreach_clamp_max",
+        ],
+        ("[f(3, 4), f(2)], [p(3, 4), p(2)]", "[f(3, 4), f(2)], 0.7", "[f(3, 4), f(2)], [0.7, 0.3]"),
+    ),
+    **dict.fromkeys(
+        ["_foreach_add", "_foreach_sub"],
+        (
+            "[f(3, 4), f()], [f(3, 4), f()], alpha=0.3",
+            "[f(3), f(2)], 1",
+            "[f(3), f(2)], [0.5, 1.5]",
+        ),
+    ),
+    "_foreach_pow": ("[p(3), p(2)], 2.5", "[p(3), p(2)], [p(3), p(2)]"),
+    **dict.fromkeys(
+        ["_foreach_sqrt", "_foreach_rsqrt", "_foreach_reciprocal"], ("[p(3, 4), p()]",)
+    ),
+    **dict.fromkeys(
+        ["_foreach_neg", "_foreach_abs", "_foreach_exp", "_foreach_sign", "_foreach_zero_"],
+        ("[f(3, 4), f(0, 2)]",),
+    ),
+    **dict.fromkeys(
+        ["_foreach_addcmul", "_foreach_addcdiv"],
+        (
+            "[f(3, 4), f(2)], [f(3, 4), f(2)], [p(3, 4), p(2)], 0.3",
+            "[f(3), f(2)], [f(3), f(2)], [p(3), p(2)], [0.3, -2.0]",
+            "[f(3)], [f(3)], [p(3)], value=-1",
+        ),
+    ),
+    "_foreach_lerp": ("[f(3, 4), f(2)], [f(3, 4), f(2)], 0.1", "[f(3)], [f(3)], 0.9"),
+    "_foreach_norm": ("[f(3, 4), f(2)], 2.0", "[f(3, 4), f()], 1", "[f(3, 4), f(2)], float('inf')"),
+    "_foreach_copy_": ("[f(3, 4), f(2)], [f(3, 4), f(2)]", "[f(3)], [f(3).float()]"),
+    "_amp_foreach_non_finite_check_and_unscale_": (
+        "[f(3, 4), f(2)], torch.zeros(1).float(), torch.full((1,), 0.25).float()",
+        "[f(3), f(2) / 0], torch.zeros(1).float(), torch.full((1,), 0.25).float()",
+    ),
+    "_fused_adam_": (_ADAM.format("False", "False"), _ADAM.format("True", "True")),
+    "_fused_adamw_": (_ADAM.format("False", "True"), _ADAM.format("True", "False")),
+    "_fused_adagrad_": (
+        "[f(3, 4), f(2)], [f(3, 4), f(2)], [p(3, 4), p(2)], [torch.tensor(3.0), torch.tensor(1.0)], lr=0.3, lr_decay=0.2, weight_decay=0.1, eps=1e-3, maximize=False",
+    ),
+    "_fused_sgd_": (
+        "[f(3, 4), f(2)], [f(3, 4), f(2)], [f(3, 4), f(2)], weight_decay=0.1, momentum=0.9, lr=0.3, dampening=0.0, nesterov=True, maximize=False, is_first_step=False",
+        "[f(3, 4), f(2)], [f(3, 4), f(2)], [f(3, 4), f(2)], weight_decay=0.0, momentum=0.9, lr=0.3, dampening=0.5, nesterov=False, maximize=True, is_first_step=True",
+        "[f(3), f(2)], [f(3), f(2)], [], weight_decay=0.1, momentum=0.0, lr=0.3, dampening=0.0, nesterov=False, maximize=False, is_first_step=False",
     ),
     "F.pairwise_distance": ("f(3, 4), f(3, 4)", "f(3, 4), f(3, 4), 1.0, keepdim=True"),
 }

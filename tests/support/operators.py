@@ -104,11 +104,13 @@ class Recorder:
         keywords: Mapping[str, Any],
         *,
         in_place: bool,
+        written: tuple[int, ...] = (0,),
     ) -> Recorded:
         positional = tuple(map(self.argument, arguments))
         named = {key: self.argument(each) for key, each in keywords.items()}
         result = function(*arguments, **keywords)
-        tensors = self.tensors(result) or self.tensors(arguments[0] if in_place else None)
+        changed = [arguments[place] for place in written] if in_place else None
+        tensors = self.tensors(result) or self.tensors(changed)
         outputs = tuple(self.value(tensor, 0, slot) for slot, tensor in enumerate(tensors))
         operator = Operator(
             id=0, name=name, positional=positional, keywords=named, outputs=outputs,

@@ -38,6 +38,14 @@ class Recorded:
         strings = self.program.strings
         return [strings[one].rpartition(".")[2] for one in self.program.operator_name]
 
+    @property
+    def forward_names(self) -> list[str]:
+        """The last names of the operators that are none of an update."""
+        modes = self.program.operator_mode.tolist()
+        return [
+            name for name, mode in zip(self.names, modes, strict=True) if not mode & Mode.UPDATE
+        ]
+
     def leaves(self, kind: LeafKind) -> list[int]:
         """Find the values that are leaves of a kind."""
         kinds = [LEAF_KINDS[one] for one in self.program.value_kind]

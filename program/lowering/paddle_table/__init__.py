@@ -24,6 +24,7 @@ from . import (
     reductions,
     sampling,
     shapes,
+    updates,
 )
 
 __all__ = ["PADDLE"]
@@ -50,6 +51,7 @@ PADDLE = Table(
             reductions,
             indexing,
             losses,
+            updates,
         )
         for entry in room.ROWS
     ),

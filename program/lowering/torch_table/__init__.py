@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from padiff.program.lowering.rules import Table
 
-from . import elementwise, indexing, layers, linear, losses, networks, reductions, shapes
+from . import elementwise, indexing, layers, linear, losses, networks, reductions, shapes, updates
 
 __all__ = ["TORCH"]
 
@@ -27,6 +27,7 @@ TORCH = Table(
             linear,
             layers,
             losses,
+            updates,
         )
         for entry in room.ROWS
     ),

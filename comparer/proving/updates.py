@@ -1,0 +1,200 @@
+"""Same update? What optimizers and clipping leave, as functions of what they took.
+
+Both programs get the reference's weights, gradients and moments of before the update; what is left
+has to agree as the results of forward passes do. So a weight of the next step is the result of an
+update that was proven, and no copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+
+from .alignment import Alignment
+from .executed import Runs, Sink
+from .parting import find_parting
+from .result import Answer, Unknown, UpdateComparison, UpdateDifference
+from .settings import differing_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.pairing import Pairing, RecordPair
+    from padiff.program import Leaf
+
+    from .leaves import Leaves
+    from .result import Place
+    from .side import Side
+
+__all__ = ["compare_updates"]
+
+_LEFT = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE})
+_MOST_PLACES = 1
+"""Weights and moments whose place is looked for: each takes two executions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What an update left, on both sides."""
+
+    reference: str
+    candidate: str
+    sink: Sink
+
+
+def compare_updates(
+    sides: tuple[Side, Side],
+    leaves: Leaves,
+    pairing: Pairing,
+    numbers: tuple[Sequence[int], Sequence[int]],
+) -> UpdateComparison | None:
+    """Compare what the updates of one step leave.
+
+    Args:
+        sides: The reference and the candidate.
+        leaves: Of both.
+        pairing: Of their records.
+        numbers: Of their terms; equal ones are the same expression.
+
+    Returns:
+        None where neither side recorded an update.
+    """
+    return _Updates(sides, leaves, pairing, numbers).run()
+
+
+class _Updates:
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        leaves: Leaves,
+        pairing: Pairing,
+        numbers: tuple[Sequence[int], Sequence[int]],
+    ) -> None:
+        self.sides, self.leaves, self.numbers = sides, leaves, numbers
+        self.unseen: list[str] = []
+        """What changed without an operator that was recorded, by the candidate's name."""
+        self.left = list(self._left_of(pairing))
+
+    def run(self) -> UpdateComparison | None:
+        """Answer for all that is left."""
+        if not self.left and not self.unseen:
+            return None
+        behind = self._behind_lone_cuts()
+        known = [one for one in self.left if not self._is_constructed(one.sink)]
+        asked = [one for one in known if one.candidate not in behind]
+        try:
+            found = self._execute(asked)
+        except (ProgramError, DumpFormatError) as error:
+            unknown = Unknown.FAILED
+            return UpdateComparison(answer=Answer.UNKNOWN, unknown=unknown, detail=str(error))
+        differing = {one.candidate for one in found.differences}
+        proven = {one.candidate for one in self.left} - behind - differing
+        found = replace(found, constructed=len(self.left) - len(known), proven=frozenset(proven))
+        if found.answer is Answer.SAME and (behind or self.unseen):
+            unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
+            detail = min(behind or self.unseen)
+            found = replace(found, answer=Answer.UNKNOWN, unknown=unknown, detail=detail)
+        return found
+
+    def _execute(self, asked: list[_Left]) -> UpdateComparison:
+        given = (
+            self.leaves.of_reference(self.sides[0]),
+            self.leaves.of_candidate(self.sides[0], self.sides[1]),
+        )
+        sinks = [one.sink for one in asked]
+        runs = Runs(self.sides, given, sinks)
+        differing = [one for one in asked if not runs.agree(one.sink)]
+        differences = tuple(
+            self._difference(one, given, runs, is_placed=at < _MOST_PLACES)
+            for at, one in enumerate(differing)
+        )
+        return UpdateComparison(
+            answer=Answer.DIFFERENT if differing else Answer.SAME,
+            executed=len(asked),
+            largest=max(map(runs.error, sinks), default=None),
+            differences=differences,
+        )
+
+    def _difference(
+        self, one: _Left, given: tuple[dict[int, Leaf], dict[int, Leaf]], runs: Runs,
+        *, is_placed: bool,
+    ) -> UpdateDifference:  # fmt: skip
+        """Say where the updates of one weight or moment part."""
+        wanted = [one.sink.reference], [one.sink.candidate]
+        places: tuple[Place | None, Place | None] = (None, None)
+        if is_placed:
+            alignment = Alignment(self.sides[0].lowered, given[0], wanted[0])
+            likeness = alignment.partners(self.sides[1].lowered, given[1], wanted[1])
+            places = find_parting(self.sides, self.numbers, likeness.partners, wanted)
+        return UpdateDifference(
+            reference=one.reference,
+            candidate=one.candidate,
+            error=runs.error(one.sink),
+            places=places,
+            arguments=tuple(differing_arguments(self.sides, (wanted[0][0], wanted[1][0]))),
+        )
+
+    def _left_of(self, pairing: Pairing) -> Iterator[_Left]:
+        """Yield the pairs of what the update left."""
+        reference, candidate = self.sides
+        for pair in pairing.records:
+            info = candidate.file.index.records[pair.candidate]
+            if info.phase is not Phase.UPDATE or info.role not in _LEFT:
+                continue
+            name = candidate.name_of_record(pair.candidate)
+            sink = self._sink(pair)
+            if sink is not None:
+                yield _Left(reference.name_of_record(pair.reference[0]), name, sink)
+            elif info.role is Role.WEIGHT:
+                self.unseen.append(name)
+
+    def _sink(self, pair: RecordPair) -> Sink | None:
+        known, found = (side.recorded.borders for side in self.sides)
+        values = [known.get(record) for record in pair.reference]
+        value = found.get(pair.candidate)
+        ids = [one for one in values if one is not None]
+        if value is None or len(ids) < len(values) or pair.candidate_rule.steps:
+            return None
+        return Sink(ids[0], value, pair.rule, tuple(ids[1:]))
+
+    def _is_constructed(self, sink: Sink) -> bool:
+        """Return whether both are the same expression."""
+        if sink.others or (sink.rule is not None and sink.rule.steps):
+            return False
+        terms = (
+            self.sides[0].lowered.terms[sink.reference],
+            self.sides[1].lowered.terms[sink.candidate],
+        )
+        return self.numbers[0][terms[0]] == self.numbers[1][terms[1]]
+
+    def _behind_lone_cuts(self) -> set[str]:
+        """Return what rests on the outcomes of operators that only one side recorded, or drew."""
+        paired = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
+        behind = tuple(
+            _reached(side, known) for side, known in zip(self.sides, paired, strict=True)
+        )
+        found = set()
+        for one in self.left:
+            values = (one.sink.reference, *one.sink.others), (one.sink.candidate,)
+            if any(
+                side.lowered.terms[value] in terms
+                for side, those, terms in zip(self.sides, values, behind, strict=True)
+                for value in those
+            ):
+                found.add(one.candidate)
+        return found
+
+
+def _reached(side: Side, paired: set[int]) -> set[int]:
+    """Return the terms that are computed from outcomes of operators without a partner."""
+    terms = side.lowered.terms
+    reached = {
+        terms[value] for one in side.cuts if one.id not in paired and one.taken
+        for value in one.outputs
+    }  # fmt: skip
+    for node in side.lowered.nodes:
+        if not reached.isdisjoint(node.operands):
+            reached.update(node.outputs)
+    return reached

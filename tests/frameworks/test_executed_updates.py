@@ -1,0 +1,310 @@
+"""``padiff compare --execute`` asks of each step whether the updates are the same function."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import numpy as np
+import paddle
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.cli.main import main
+from padiff.comparer.proving import Answer, Execution, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Make = Callable[[Any], Any]
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
+STEPS = 3
+
+
+def torch_model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def adam(**options: Any) -> Make:  # noqa: ANN401
+    return lambda p: torch.optim.Adam(p, **{"lr": 0.01, **options})
+
+
+def adamw(**options: Any) -> Make:  # noqa: ANN401
+    return lambda p: torch.optim.AdamW(p, **{"lr": 0.01, **options})
+
+
+def sgd(**options: Any) -> Make:  # noqa: ANN401
+    return lambda p: torch.optim.SGD(p, **{"lr": 0.1, "momentum": 0.9, **options})
+
+
+def clip(limit: float) -> Callable[[nn.Module], None]:
+    return lambda model: _ignore(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
+def batch(step: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(step).standard_normal((5, 6)).astype(np.float32)
+
+
+def trained(
+    folder: Path,
+    name: str,
+    make: Make,
+    *,
+    before: Callable[[Any], object] = _ignore,
+    after: Callable[[Any], object] = _ignore,
+    between: Callable[[Any], object] = _ignore,
+    steps: tuple[int, ...] | None = None,
+) -> Path:
+    """Record a training of torch.
+
+    Args:
+        folder: Where the dump goes.
+        name: Of the dump.
+        make: Makes the optimizer of the parameters.
+        before: Called ahead of the update.
+        after: Called behind it.
+        between: Called behind the step.
+        steps: Which are recorded.
+    """
+    model = torch_model()
+    optimizer = make(model.parameters())
+    with padiff.record(model, name=name, out=folder, optimizer=optimizer, steps=steps) as recorder:
+        for step in range(STEPS):
+            loss = model(torch.from_numpy(batch(step))).square().mean()
+            loss.backward()
+            before(model)
+            optimizer.step()
+            after(model)
+            optimizer.zero_grad()
+            recorder.step(loss=loss)
+            between(model)
+    assert recorder.path is not None
+    return recorder.path
+
+
+def trained_paddle(folder: Path, make: Make) -> Path:
+    source: Any = torch_model()
+    model = paddle.nn.Sequential(paddle.nn.Linear(6, 8), paddle.nn.Tanh(), paddle.nn.Linear(8, 3))
+    for place in (0, 2):
+        model[place].weight.set_value(source[place].weight.detach().numpy().T)
+        model[place].bias.set_value(source[place].bias.detach().numpy())
+    optimizer = make(model.parameters())
+    with padiff.record(model, name="paddle", out=folder, optimizer=optimizer) as recorder:
+        for step in range(STEPS):
+            loss = model(paddle.to_tensor(batch(step))).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            recorder.step(loss=loss)
+    assert recorder.path is not None
+    return recorder.path
+
+
+def executed(reference: Path, candidate: Path) -> list[Execution]:
+    found = [step.executed for step in padiff.compare(reference, candidate, execute=True).steps]
+    return [one for one in found if one is not None]
+
+
+def answers(found: list[Execution]) -> list[Answer]:
+    return [one.answer for one in found]
+
+
+@pytest.mark.parametrize("make", [adam, adamw, sgd], ids=["Adam", "AdamW", "SGD"])
+@pytest.mark.parametrize("form", ["foreach", "fused"])
+def test_another_form_of_an_optimizer_is_the_same_update(
+    make: Callable[..., Make], form: str, tmp_path: Path
+) -> None:
+    reference = trained(tmp_path, "reference", make(foreach=False), before=clip(0.1))
+    candidate = trained(tmp_path, "candidate", make(**{form: True}), before=clip(0.1))
+
+    found = executed(reference, candidate)
+
+    assert answers(found) == [Answer.SAME] * STEPS
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate"),
+    [
+        (adam(), lambda p: paddle.optimizer.Adam(0.01, parameters=p)),
+        (
+            adamw(weight_decay=0.1),
+            lambda p: paddle.optimizer.AdamW(0.01, parameters=p, weight_decay=0.1),
+        ),
+        (sgd(), lambda p: paddle.optimizer.Momentum(0.1, parameters=p)),
+        (
+            sgd(momentum=0.0, weight_decay=0.1),
+            lambda p: paddle.optimizer.SGD(0.1, parameters=p, weight_decay=0.1),
+        ),
+    ],
+    ids=["Adam", "AdamW", "momentum", "SGD"],
+)
+def test_weights_of_a_right_port_are_results_of_updates_and_no_copies(
+    reference: Make, candidate: Make, tmp_path: Path
+) -> None:
+    known, found = trained(tmp_path, "torch", reference), trained_paddle(tmp_path, candidate)
+
+    result = executed(known, found)
+
+    assert answers(result) == [Answer.SAME] * STEPS
+    for one in result:
+        assert one.function.update is not None
+        assert (one.function.update.largest or 0.0) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "argument"),
+    [
+        (adam(), adam(lr=0.0100001), ("addcdiv", -0.1, -0.100001)),
+        (adam(), adam(betas=(0.8, 0.999)), ("lerp", 0.1, 0.2)),
+        (adam(), adam(betas=(0.9, 0.99)), ("mul", 0.999, 0.99)),
+        (adam(), adam(eps=1e-7), ("add", 1e-8, 1e-7)),
+        (adamw(weight_decay=0.1), adamw(weight_decay=0.11), ("mul", 0.999, 0.9989)),
+        (sgd(), sgd(lr=0.1000001), ("add", -0.1, -0.1000001)),
+    ],
+    ids=["rate", "beta1", "beta2", "epsilon", "decay", "rate of SGD"],
+)
+def test_a_wrong_setting_is_another_update_and_named_with_its_weight(
+    reference: Make, candidate: Make, argument: tuple[str, float, float], tmp_path: Path
+) -> None:
+    known, had = (
+        trained(tmp_path, name, make)
+        for name, make in (("reference", reference), ("candidate", candidate))
+    )
+
+    found = executed(known, had)[0]
+
+    assert found.answer is Answer.DIFFERENT
+    assert found.function.answer is Answer.SAME
+    assert found.function.update is not None
+    first = found.function.update.differences[0]
+    assert first.candidate.startswith("0.weight")
+    named = first.arguments[0]
+    assert named.operator == argument[0]
+    assert (named.reference, named.candidate) == pytest.approx(argument[1:])
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (adam(), lambda p: paddle.optimizer.Adam(0.0100001, parameters=p)),
+        (adam(), lambda p: paddle.optimizer.Adam(0.01, beta2=0.9991, parameters=p)),
+        (adam(), lambda p: paddle.optimizer.Adam(0.01, epsilon=1e-7, parameters=p)),
+        (
+            adamw(weight_decay=0.1),
+            lambda p: paddle.optimizer.Adam(0.01, weight_decay=0.1, parameters=p),
+        ),
+    ],
+    ids=["rate", "beta2", "epsilon", "coupled"],
+)
+def test_a_wrong_setting_of_a_port_is_another_update(
+    make: Make, wrong: Make, tmp_path: Path
+) -> None:
+    known, had = trained(tmp_path, "torch", make), trained_paddle(tmp_path, wrong)
+
+    assert executed(known, had)[0].answer is Answer.DIFFERENT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"before": clip(0.011)},
+        {},
+        {"after": clip(0.01)},
+        {"before": lambda model: [p.grad.mul_(2) for p in model.parameters()]},
+        {"before": clip(0.01), "after": lambda model: model[2].bias.data.mul_(0.9)},
+    ],
+    ids=["limit", "left out", "behind", "scaled", "a weight is changed behind it"],
+)
+def test_what_is_done_around_the_update_is_part_of_it(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    reference = trained(tmp_path, "reference", sgd(), before=clip(0.01))
+    candidate = trained(tmp_path, "candidate", sgd(), **change)
+
+    found = executed(reference, candidate)
+
+    assert Answer.SAME not in answers(found)
+
+
+def test_gradients_that_are_not_cleared_are_named(tmp_path: Path) -> None:
+    def forgetful(p: Any) -> Any:  # noqa: ANN401
+        optimizer = torch.optim.SGD(p, lr=0.1)
+        optimizer.zero_grad = lambda: None  # type: ignore[method-assign,assignment,misc]
+        return optimizer
+
+    reference = trained(tmp_path, "reference", lambda p: torch.optim.SGD(p, lr=0.1))
+    candidate = trained(tmp_path, "candidate", forgetful)
+
+    found = executed(reference, candidate)
+
+    assert answers(found)[:2] == [Answer.SAME, Answer.DIFFERENT]
+    assert {one.kind for one in found[1].function.differences} == {"gradient"}
+
+
+def test_a_weight_that_one_side_changes_between_the_steps_is_no_copy(tmp_path: Path) -> None:
+    def change(model: Any) -> None:  # noqa: ANN401
+        model[0].weight.numpy(force=True)[:] *= 1.001
+
+    reference = trained(tmp_path, "reference", adam())
+    candidate = trained(tmp_path, "candidate", adam(), between=change)
+
+    found = executed(reference, candidate)
+
+    assert answers(found)[:2] == [Answer.SAME, Answer.DIFFERENT]
+    assert [one.candidate for one in found[1].function.differences] == ["0.weight"]
+
+
+def test_weights_behind_steps_that_were_not_recorded_are_not_judged(tmp_path: Path) -> None:
+    known = trained(tmp_path, "torch", adam(), steps=(0, 2))
+    had = trained(tmp_path, "other", adam(lr=0.0101), steps=(0, 2))
+
+    found = executed(known, had)
+
+    assert found[1].function.unjudged
+    assert found[1].function.update is not None
+    assert found[1].function.update.answer is Answer.DIFFERENT
+
+
+def test_an_unknown_operator_of_the_update_makes_it_unknown(tmp_path: Path) -> None:
+    def rotate(model: Any) -> None:  # noqa: ANN401
+        for parameter in model.parameters():
+            parameter.grad.copy_(torch.special.bessel_j0(parameter.grad))
+
+    reference = trained(tmp_path, "reference", sgd(), before=rotate)
+    candidate = trained(tmp_path, "candidate", sgd())
+
+    found = executed(reference, candidate)[0]
+
+    assert found.answer is Answer.UNKNOWN
+    assert found.function.answer is Answer.SAME
+    assert found.function.update is not None
+    assert found.function.update.unknown is Unknown.BEHIND
+
+
+def test_reports_name_the_update(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = trained(tmp_path, "reference", adam())
+    candidate = trained(tmp_path, "candidate", adam(eps=1e-6))
+    command = ["compare", str(reference), str(candidate), "--execute"]
+
+    main(command)
+    text = capsys.readouterr().out
+    main([*command, "--json", "-"])
+    data = json.loads(capsys.readouterr().out)
+
+    assert "same update?      no: " in text
+    assert "add takes 1e-06 where the reference takes 1e-08" in text
+    jsonschema.validate(data, SCHEMA)
+    update = copy.deepcopy(data["steps"][0]["executed"]["function"]["update"])
+    assert update["answer"] == "different"
+    assert update["differences"][0]["arguments"][0]["operator"] == "add"
