@@ -54,8 +54,10 @@ SCALAR_RTOL = {Role.LR: 1e-6, Role.NAMED: 1e-4}
 """Learning rates come from equal formulas in double precision, norms from single ones."""
 
 PASSED_ON = 2.0
-"""How much more than what an update is made of the update itself may be off, relatively: a moment
-over the root of the other, each off by as much, is off by 1.5."""
+"""How much more than what an update is made of the update itself may be off, relative to the larger
+update of both sides: a moment over the root of the other, each off by as much, is off by 1.5. Where
+a gradient is 0 but for rounding, Adam's epsilon may keep one side's update small and not the
+other's."""
 
 DRIFT_FACTOR = 8.0
 """How much more than its weights a module's outputs and gradients may be apart: an element's
@@ -220,8 +222,10 @@ def _judge_weight(step: UpdateSides, pair: RecordPair, judged: JudgedPair) -> Ju
     noise = max(NOISE_SHARE, ULPS * _epsilon(judged, is_model=True))
     if _is_noise(step, pair, expected, atol, largest_move, noise):
         return _matching(judged, NOISE)
-    distance = np.abs(in_double(step.found(pair)) - expected)
-    passed_on = PASSED_ON * step.differs_by(pair) * np.abs(moved)
+    found = in_double(step.found(pair))
+    distance = np.abs(found - expected)
+    larger = np.maximum(np.abs(moved), np.abs(found - in_double(started)))
+    passed_on = PASSED_ON * step.differs_by(pair) * larger
     return _matching(judged, PASSED) if (distance <= atol + passed_on).all() else judged
 
 

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_updates"]
 
-_LEFT = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE})
+_LEFT = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.BUFFER})
+_NORMS = frozenset({"torch.nn.functional.batch_norm", "paddle._C_ops.batch_norm"})
+_VARIANCE = 2
+"""Where their running variance is among their outputs; or it is the last one. Frameworks differ by
+design: torch's takes the unbiased variance of a batch, Paddle's the biased one."""
 _MOST_PLACES = 1
 """Weights and moments whose place is looked for: each takes two executions."""
 
@@ -145,10 +149,25 @@ class _Updates:
                 continue
             name = candidate.name_of_record(pair.candidate)
             sink = self._sink(pair)
+            if sink is not None and self._is_by_design(sink):
+                continue
             if sink is not None:
                 yield _Left(reference.name_of_record(pair.reference[0]), name, sink)
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
+
+    def _is_by_design(self, sink: Sink) -> bool:
+        """Return whether both sides are outputs that frameworks compute differently by design."""
+        made = []
+        for side, value in zip(self.sides, (sink.reference, sink.candidate), strict=True):
+            one = side.program.values[value]
+            if one.producer is None:
+                return False
+            operator = side.program.operators[one.producer]
+            made.append(operator.name)
+            if one.slot not in (_VARIANCE, len(operator.outputs) - 1):
+                return False
+        return set(made) == _NORMS
 
     def _sink(self, pair: RecordPair) -> Sink | None:
         known, found = (side.recorded.borders for side in self.sides)

@@ -453,10 +453,7 @@ class ProgramRecorder:
             if entry.stamp != stamp:
                 return self._refreshed(entry, tensor, stamp)
             if not self._is_updating:
-                if entry.value in self._bare:
-                    self._fill(entry.value, tensor)
-                if entry.value not in self._watched:
-                    self._watch_gradient(entry.value, tensor)
+                self._taken_again(entry.value, tensor)
             return entry
         if not self._operators.is_recordable(tensor):
             return None
@@ -477,9 +474,12 @@ class ProgramRecorder:
             self._watch_gradient(found, tensor)
         return self._keep(tensor, found, stamp, stored, None)
 
-    def _fill(self, value: int, tensor: Tensor) -> None:
-        """Store a value of the update that another forward pass takes."""
-        self._builder.set_content(value, self._store(tensor, None))
+    def _taken_again(self, value: int, tensor: Tensor) -> None:
+        """Store a value of the update that another forward pass takes; wait for its gradient."""
+        if value in self._bare:
+            self._builder.set_content(value, self._store(tensor, None))
+        if value not in self._watched:
+            self._watch_gradient(value, tensor)
 
     def _leaf_kind(self, tensor: Tensor) -> LeafKind:
         """Return what a tensor is that no operator of this step made."""

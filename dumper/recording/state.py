@@ -10,7 +10,7 @@ from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stor
 from .storing import store
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.adapter import Adapter, Array, Handle, NamedTensor, Tensor
 
@@ -190,22 +190,32 @@ class State:
             )
         return len(owners)
 
-    def record_buffers(self, writer: StepWriter, order: int, *, always: bool) -> int:
+    def record_buffers(
+        self,
+        writer: StepWriter,
+        order: int,
+        *,
+        always: bool,
+        ended: Callable[[int, Tensor, Stored], None],
+    ) -> int:
         """Store all buffers as the step left them; give the number of records.
 
         Args:
             writer: Where they go.
             order: Their place in the execution order.
             always: Whether also where none has changed.
+            ended: Called with each record, its tensor and what was stored.
         """
-        left = [(owner, store(self.adapter, writer, tensor)) for owner, tensor in self.buffers()]
+        left = [
+            (owner, tensor, store(self.adapter, writer, tensor)) for owner, tensor in self.buffers()
+        ]
         if not always:
             writer.flush()
-            changed = (taken.stored.info != owner.held.stored.info for owner, taken in left)
+            changed = (taken.stored.info != owner.held.stored.info for owner, _, taken in left)
             if not any(changed):
                 return 0
-        for owner, taken in left:
-            writer.add_record(
+        for owner, tensor, taken in left:
+            record = writer.add_record(
                 module=owner.module,
                 call=None,
                 phase=Phase.UPDATE,
@@ -216,6 +226,7 @@ class State:
                 value=taken.stored,
                 tensor=owner.held.number,
             )
+            ended(record, tensor, taken.stored)
         return len(left)
 
     def buffers(self) -> Iterator[tuple[Owner, Tensor]]:

@@ -216,7 +216,7 @@ class StepRecorder:
             else:
                 is_training = any(call.training for call in self._calls)
                 self._records += self._state.record_buffers(
-                    self._writer, self._next(), always=is_training
+                    self._writer, self._next(), always=is_training, ended=self.update.left_as
                 )
             self._writer.close()
 

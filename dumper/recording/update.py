@@ -93,7 +93,7 @@ class Update:
     def ending(self, program: ProgramRecorder | None) -> None:
         """Look which values of the program the weights and all else hold that is recorded now."""
         self._program = program
-        if program is None or not self.seen:
+        if program is None:
             return
         for tensor in self._left():
             end = program.end_of(tensor)
@@ -101,7 +101,7 @@ class Update:
                 self._ends[id(tensor)] = end
 
     def _left(self) -> Iterator[Tensor]:
-        """Yield the tensors that are recorded as the update left them."""
+        """Yield the tensors that are recorded as the step left them."""
         trainer = self.adapter.trainer
         for _, owner in self.state.owners():
             yield owner.held.tensor
@@ -109,8 +109,11 @@ class Update:
                 for _, kept in trainer.state_of(optimizer, owner.held.tensor):
                     if self.adapter.is_tensor(kept):
                         yield kept
+        for _, tensor in self.state.buffers():
+            yield tensor
 
-    def _ended(self, record: int, tensor: Tensor, stored: Stored) -> None:
+    def left_as(self, record: int, tensor: Tensor, stored: Stored) -> None:
+        """State which value a record of the step's end holds."""
         if self._program is not None:
             self._program.add_end(record, self._ends.get(id(tensor)), stored)
 
@@ -246,7 +249,7 @@ class Update:
                     record = self._add(
                         owner.module, Role.OPTIMIZER_STATE, slot, order, shape, stored
                     )
-                    self._ended(record, kept, stored)
+                    self.left_as(record, kept, stored)
                     count += 1
         return count
 
@@ -271,9 +274,11 @@ class Update:
                 requires_grad=owner.requires_grad,
                 tensor=owner.held.number,
             )
-            self._ended(record, owner.held.tensor, after[key])
+            self.left_as(record, owner.held.tensor, after[key])
             count += 1
-        return count + self.state.record_buffers(self.writer, order, always=True)
+        return count + self.state.record_buffers(
+            self.writer, order, always=True, ended=self.left_as
+        )
 
     def _array(self, kept: Any) -> Any:  # noqa: ANN401 - a tensor or number
         return self.adapter.elements(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)

@@ -298,13 +298,36 @@ def test_reports_name_the_update(tmp_path: Path, capsys: pytest.CaptureFixture[s
     command = ["compare", str(reference), str(candidate), "--execute"]
 
     main(command)
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())  # long lines are folded
     main([*command, "--json", "-"])
     data = json.loads(capsys.readouterr().out)
 
-    assert "same update?      no: " in text
+    assert "same update? no: " in text
     assert "add takes 1e-06 where the reference takes 1e-08" in text
     jsonschema.validate(data, SCHEMA)
     update = copy.deepcopy(data["steps"][0]["executed"]["function"]["update"])
     assert update["answer"] == "different"
     assert update["differences"][0]["arguments"][0]["operator"] == "add"
+
+
+@pytest.mark.parametrize(("momentum", "answer"), [(0.1, Answer.SAME), (0.2, Answer.DIFFERENT)])
+def test_running_statistics_are_left_by_a_step(
+    momentum: float, answer: Answer, tmp_path: Path
+) -> None:
+    paths = []
+    for name, share in (("reference", 0.1), ("candidate", momentum)):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=share), nn.Linear(6, 2))
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(torch.randn(8, 6)).square().mean().backward()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+
+    assert step.executed is not None
+    assert step.executed.function.answer is Answer.SAME
+    assert step.executed.function.update is not None
+    assert step.executed.function.update.answer is answer
+    names = {one.candidate for one in step.executed.function.update.differences}
+    assert names == ({"1.running_mean", "1.running_var"} if answer is Answer.DIFFERENT else set())

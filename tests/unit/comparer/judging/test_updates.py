@@ -102,3 +102,34 @@ def test_drift_of_a_rank_is_not_allowed_to_another(tmp_path: Path) -> None:
     )
 
     assert diverged(comparison) == [(0, 1), (1, 1)]
+
+
+def biased(gradient: float, moved: float) -> DumpBuilder:
+    """Build a step of one Linear whose bias stands before a batch norm: its gradient is noise."""
+    x = np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 4)
+    builder = DumpBuilder(step=0, rank=0).module("", "Net").module("fc", "Linear")
+    builder.tensor("fc", "weight", WEIGHT).tensor("fc", "bias", np.zeros(4, np.float32))
+    builder.enter("", inputs=[x]).call("fc", inputs=[x], outputs=[x @ WEIGHT.T])
+    builder.leave(outputs=[x @ WEIGHT.T])
+    for name, value, after in (
+        ("weight", GRADIENT, WEIGHT - MOVE),
+        ("bias", np.full(4, gradient, np.float32), np.full(4, -moved, np.float32)),
+    ):
+        builder.record("fc", Role.WEIGHT_GRAD, value, slot=f".{name}")
+        builder.record("fc", Role.WEIGHT, after, slot=f".{name}", phase=Phase.UPDATE)
+    return builder
+
+
+def noisy(tmp_path: Path, gradient: float) -> list[tuple[int, int]]:
+    """Compare an update that Adam's epsilon kept small with one that it did not."""
+    reference = write_dump(tmp_path / "reference", biased(1e-9, 1e-3))
+    candidate = write_dump(tmp_path / "candidate", biased(gradient, 9e-3))
+    return diverged(compare(reference, candidate, CompareSettings()))
+
+
+def test_a_larger_update_from_other_noise_is_no_divergence(tmp_path: Path) -> None:
+    assert noisy(tmp_path, 1e-7) == []
+
+
+def test_a_larger_update_from_the_same_gradient_is_a_divergence(tmp_path: Path) -> None:
+    assert noisy(tmp_path, 1e-9) == [(0, 0)]
