@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "audit_dump"]
 
+_KEEPING = frozenset({"torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm"})
+"""Operators that write running statistics beside their result."""
+
 
 def audit(file: StepFile) -> Audit:
     """Audit one step and rank.
@@ -102,7 +105,9 @@ def _forward(known: KnownProgram) -> Iterator[AuditedValue]:
     for value in known.program.values:
         if value.kind is not None or value.id not in known.lowered.terms:
             continue
-        if value.id in sources:
+        if _is_kept(known, value):
+            yield _answer(known, value, Check.FORWARD, None, Reason.KEPT)
+        elif value.id in sources:
             yield _answer(known, value, Check.FORWARD, None, Reason.OPAQUE)
         elif not known.recorded.has_elements(value.id):
             yield _answer(known, value, Check.FORWARD, None, Reason.NO_ELEMENTS)
@@ -110,6 +115,12 @@ def _forward(known: KnownProgram) -> Iterator[AuditedValue]:
             found = _tried(known, value, Check.FORWARD, lambda one: measure_value(known, one))
             if found is not None:
                 yield found
+
+
+def _is_kept(known: KnownProgram, value: Value) -> bool:
+    """Return whether a value is a running statistic that a norm wrote beside its result."""
+    operator = known.producer(value)
+    return operator is not None and value.slot > 0 and operator.name in _KEEPING
 
 
 def _gradients(known: KnownProgram) -> Iterator[AuditedValue]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.program import UNIT_ROUNDOFF
 
 from .alignment import Alignment
 from .executed import Runs, Sink
@@ -32,9 +33,10 @@ __all__ = ["compare_updates"]
 
 _LEFT = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.BUFFER})
 _NORMS = frozenset({"torch.nn.functional.batch_norm", "paddle._C_ops.batch_norm"})
+"""Operators whose running statistics differ by design: torch's takes the unbiased variance of a
+batch, Paddle's the biased one, and a momentum that is a float32."""
 _VARIANCE = 2
-"""Where their running variance is among their outputs; or it is the last one. Frameworks differ by
-design: torch's takes the unbiased variance of a batch, Paddle's the biased one."""
+"""Where the running variance is among their outputs; or it is the last one."""
 _MOST_PLACES = 1
 """Weights and moments whose place is looked for: each takes two executions."""
 
@@ -109,7 +111,7 @@ class _Updates:
         )
         sinks = [one.sink for one in asked]
         runs = Runs(self.sides, given, sinks)
-        differing = [one for one in asked if not runs.agree(one.sink)]
+        differing = [one for one in asked if not self._agree(runs, one.sink)]
         differences = tuple(
             self._difference(one, given, runs, is_placed=at < _MOST_PLACES)
             for at, one in enumerate(differing)
@@ -149,25 +151,30 @@ class _Updates:
                 continue
             name = candidate.name_of_record(pair.candidate)
             sink = self._sink(pair)
-            if sink is not None and self._is_by_design(sink):
+            if sink is not None and self._of_norms(sink) == _VARIANCE:
                 continue
             if sink is not None:
                 yield _Left(reference.name_of_record(pair.reference[0]), name, sink)
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
 
-    def _is_by_design(self, sink: Sink) -> bool:
-        """Return whether both sides are outputs that frameworks compute differently by design."""
-        made = []
+    def _agree(self, runs: Runs, sink: Sink) -> bool:
+        if self._of_norms(sink) is not None:
+            return runs.agree_within(sink, UNIT_ROUNDOFF["float32"])
+        return runs.agree(sink)
+
+    def _of_norms(self, sink: Sink) -> int | None:
+        """Return which output of both frameworks' batch norms is meant; None for all else."""
+        made, places = set(), set()
         for side, value in zip(self.sides, (sink.reference, sink.candidate), strict=True):
             one = side.program.values[value]
             if one.producer is None:
-                return False
+                return None
             operator = side.program.operators[one.producer]
-            made.append(operator.name)
-            if one.slot not in (_VARIANCE, len(operator.outputs) - 1):
-                return False
-        return set(made) == _NORMS
+            made.add(operator.name)
+            count = len(operator.outputs)
+            places.add(one.slot if one.slot <= _VARIANCE else one.slot - count + _VARIANCE + 1)
+        return places.pop() if made == _NORMS and len(places) == 1 else None
 
     def _sink(self, pair: RecordPair) -> Sink | None:
         known, found = (side.recorded.borders for side in self.sides)

@@ -40,10 +40,11 @@ class _Oracle:
     def observe(self, taken: Thing, result: object) -> None:
         """Look at what a recorded operator took and gave."""
         changed = {id(one) for one in taken.changed()}
-        for tensor in taken.tensors:
+        given = [one for one, _ in taken.refs]
+        for tensor in given:
             if id(tensor) not in changed:
                 self.look(tensor)
-        self.known.update(node.node_ptr() for node in self.unknown([result, *taken.tensors]))
+        self.known.update(node.node_ptr() for node in self.unknown([result, *given]))
 
     def look(self, tensor: paddle.Tensor) -> None:
         """Note the nodes in front of a tensor that are not known."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.matrices import matmul
@@ -72,7 +74,7 @@ def _batch_norm(b: Builder, a: Arguments) -> Result:
     else:
         result = norms.batch_norm(b, x, None, affine, a.epsilon)
         mean, variance = norms.channel_moments(b, x)
-        share = float(a.momentum)
+        share = float(np.float32(a.momentum))  # a float32 whatever the tensors are
         rest = [
             a.mean * share + mean * (1 - share),
             a.variance * share + variance * (1 - share),
@@ -98,7 +100,6 @@ ROWS: tuple[Row, ...] = (
         "x, scale=None, bias=None, epsilon=1e-5, groups=-1, data_format='NCHW'", _group_norm),
     row("batch_norm",
         "x, mean, variance, scale, bias, is_test, momentum, epsilon, data_format, "
-        "use_global_stats, trainable_statistics", _batch_norm,
-        tolerance=1e-7),  # the kernel takes the momentum as a float32 whatever the tensors are
+        "use_global_stats, trainable_statistics", _batch_norm),
     row("instance_norm", "x, scale=None, bias=None, epsilon=1e-5", _instance_norm),
 )  # fmt: skip
