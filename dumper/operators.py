@@ -26,6 +26,9 @@ RunOperator = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]
 class Operators(Protocol):
     """One framework's operators."""
 
+    writes_surely: bool
+    """Whether all that ``may_write`` returns is written; else its elements are looked at."""
+
     def watch(self, run: RunOperator) -> AbstractContextManager[object]:
         """Let ``run`` make every call of the framework's functions, until the context is left.
 
@@ -60,7 +63,9 @@ class Operators(Protocol):
     def argument(self, thing: object) -> Argument:
         """Return the form in which a program holds an argument of a class of the framework."""
 
-    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[Tensor]:
+    def may_write(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Sequence[Tensor]:
         """Return the arguments that an operator may change while their ``version`` stays."""
 
     def may_draw(self, name: str) -> bool:

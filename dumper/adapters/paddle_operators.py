@@ -278,6 +278,8 @@ def _modules() -> Iterator[ModuleType]:
 class PaddleOperators:
     """The operators of ``paddle``."""
 
+    writes_surely = False
+
     def __init__(self) -> None:
         """Replace nothing yet."""
         self._bindings = _Bindings()
@@ -328,7 +330,9 @@ class PaddleOperators:
         kind: Any = thing if is_named else type(thing)
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
 
-    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[paddle.Tensor]:
+    def may_write(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Sequence[paddle.Tensor]:
         """Return what stands where an operator of this name may write."""
         found = [args[place] for place in _places(name) if place < len(args)]
         return [one for one in found if isinstance(one, paddle.Tensor)]

@@ -52,6 +52,9 @@ _WRITING = {
 }  # fmt: skip
 """Where arguments stand that a function writes while torch counts no change: running statistics,
 and lists of what whole updates change."""
+_TRAINING = {"batch_norm": "training", "instance_norm": "use_input_stats"}
+"""The argument by which these functions are told to use, and note, the statistics of the batch."""
+_PLACE_OF_TRAINING = 5
 
 
 _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
@@ -102,6 +105,8 @@ class _Mode(TorchFunctionMode):
 
 class TorchOperators:
     """The operators of ``torch``."""
+
+    writes_surely = True
 
     def watch(self, run: RunOperator) -> AbstractContextManager[object]:
         """Enter a function mode; it sees the calls of this thread."""
@@ -154,9 +159,16 @@ class TorchOperators:
         kind: Any = thing if is_named else type(thing)  # never ask a proxy, which takes note of it
         return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
 
-    def may_write(self, name: str, args: tuple[Any, ...]) -> Sequence[torch.Tensor]:
+    def may_write(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Sequence[torch.Tensor]:
         """Return running statistics and what whole updates write: torch counts all else."""
-        places = _WRITING.get(name.rpartition(".")[2], ())
+        short = name.rpartition(".")[2]
+        places = _WRITING.get(short, ())
+        if short in _TRAINING:
+            told = args[_PLACE_OF_TRAINING] if len(args) > _PLACE_OF_TRAINING else False
+            if not kwargs.get(_TRAINING[short], told):
+                return ()
         found: list[Any] = []
         for thing in (args[place] for place in places if place < len(args)):
             found += thing if isinstance(thing, list | tuple) else [thing]

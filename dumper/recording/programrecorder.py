@@ -208,7 +208,7 @@ class ProgramRecorder:
             with self._lock:
                 self._begin_update()
                 taken = _Taken(self, args, kwargs)
-                taken.exposed = self._operators.may_write(name, args)
+                taken.exposed = self._operators.may_write(name, args, kwargs)
                 drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
         except Exception as error:
             self._fail(name, error)
@@ -371,6 +371,7 @@ class ProgramRecorder:
             self._contents.forget(tensor)
             if (
                 self._is_updating
+                or self._operators.writes_surely
                 or not entry.digest
                 or self._store(tensor, self._inner).digest != entry.digest
             ):
