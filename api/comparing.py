@@ -97,8 +97,8 @@ def compare(
         **options: In place of settings, those of ``padiff compare``, without dashes: ``atol``,
             ``rtol``, ``mode``, ``max_mismatched``, ``policy``, ``floor``, ``floor_factor``,
             ``golden``, ``jobs``, ``rule``, ``step``, ``rank``, ``phase``, ``include``,
-            ``exclude``, ``min_coverage``, ``allow_missing``, ``map``, ``execute``. An option that
-            may repeat takes one value or several.
+            ``exclude``, ``min_coverage``, ``allow_missing``, ``map``, ``execute``, ``strict``. An
+            option that may repeat takes one value or several.
 
     Returns:
         The comparison; true if it is a match.
@@ -216,5 +216,6 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "allow_missing": ("allow_missing", _several(_pattern)),
     "map": ("map_file", _map_file),
     "execute": ("execute", bool),
+    "strict": ("strict", bool),
 }
 """By option: the field of ``CompareSettings``, and what reads the value."""

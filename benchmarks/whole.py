@@ -118,7 +118,7 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
             detail=f"{count} of 1 KiB each; processor time {found['cpu']:.1f} s, all included; "
             f"peak memory {found['peak'] / _MIB:.0f} MiB",
         )
-        seconds = command_seconds(*(folder / name for name in names))
+        seconds = command_seconds(folder / names[0], folder / names[1])
         yield Figure(
             name=f"{label}: the command, per second",
             value=count / seconds,
@@ -128,14 +128,23 @@ def _small(folder: Path, *, records: int) -> Iterator[Figure]:
         )
 
 
-def command_seconds(reference: Path, candidate: Path, *, diverges: bool = False) -> float:
+def compiled(folder: Path) -> dict[str, str]:
+    """Return the environment of commands whose code is compiled, as that of a package is.
+
+    Args:
+        folder: Where the compiled code is kept.
+    """
+    own = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+    return os.environ | own
+
+
+def command_seconds(
+    reference: Path, candidate: Path, *options: str, diverges: bool = False
+) -> float:
     """Return the processor time of the whole command, the report included."""
     command = [sys.executable, "-m", "padiff.cli", "compare", str(reference), str(candidate)]
-    installed = {
-        "PYTHONDONTWRITEBYTECODE": "",
-        "PYTHONPYCACHEPREFIX": str(reference.parent / "pyc"),
-    }
-    environment = os.environ | installed
+    command += options
+    environment = compiled(reference.parent)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False, env=environment)
     if done.returncode != int(diverges):

@@ -25,6 +25,8 @@ class Workload:
     model: Any
     step: Callable[[], None]
     description: str
+    inputs: Any
+    """The array that it takes."""
 
 
 def build(framework: str, name: str, *, scale: Scale) -> Workload:
@@ -47,7 +49,7 @@ def build(framework: str, name: str, *, scale: Scale) -> Workload:
         output = model(tensor)
         getattr(output, "logits", output).mean().backward()
 
-    return Workload(model=model, step=step, description=description)
+    return Workload(model=model, step=step, description=description, inputs=inputs)
 
 
 def _resnet(framework: str, scale: Scale) -> tuple[Any, Any, str]:

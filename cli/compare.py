@@ -52,10 +52,17 @@ __all__ = ["compare"]
     help="Look closer at what diverged for --json, as --html does.",
 )
 @click.option(
-    "--execute",
+    "--execute/--no-execute",
+    default=True,
+    show_default=True,
+    help="Execute both recorded programs in float64: same function, same leaves, sound execution? "
+    "Without, verdicts rest on tolerances alone.",
+)
+@click.option(
+    "--strict",
     is_flag=True,
-    help="Also execute both recorded programs in float64: same function, same leaves, sound "
-    "execution? The report has the answers; the verdict does not rest on them.",
+    help="Of executed programs: another function is a divergence even where rounding does more "
+    "to these inputs than the difference. Without it that is a finding in the report.",
 )
 @drawing_options
 @click.option("--quiet", "-q", is_flag=True, help="Print no report; the exit code tells.")
@@ -70,6 +77,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     stdout: str,
     details: bool,
     execute: bool,
+    strict: bool,
     drawing: Drawing,
     quiet: bool,
     **files: Path | None,
@@ -86,7 +94,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
 
     from .further import commands_to_look_further  # noqa: PLC0415
 
-    settings = CompareSettings(**selected, **judged_by, execute=execute)
+    settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     wanted = Wanted.from_options({"json": json_path, **files}, github=github, stdout=Format(stdout))
     more = None
     with (

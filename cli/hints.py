@@ -1,11 +1,13 @@
-"""What the library's options are called on the command line.
+"""Hints of the command line: mistyped commands, and what the library's options are called here.
 
 Errors are raised below both, and give their hints as a Python call has them.
 """
 
 from __future__ import annotations
 
-__all__ = ["on_the_command_line"]
+import click
+
+__all__ = ["CommandGroup", "on_the_command_line"]
 
 _WORDS = {
     "another name": "another --name",
@@ -30,3 +32,28 @@ def on_the_command_line(hint: str) -> str:
     for python, command in _WORDS.items():
         hint = hint.replace(python, command)
     return hint
+
+
+class CommandGroup(click.Group):
+    """A group whose error on an unknown command says which one was probably meant.
+
+    Click does the same since 8.4, but only of commands that are loaded already.
+    """
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names.
+
+        Raises:
+            click.UsageError: There is none of that name.
+        """
+        name = args[0]
+        is_word = not name.startswith("-") and not ctx.resilient_parsing
+        if is_word and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches  # noqa: PLC0415 -- keeps `padiff --help` fast
+
+            near = get_close_matches(name, self.list_commands(ctx))
+            meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)

@@ -18,7 +18,11 @@ MOST_JOBS = 4
 """More threads than that wait for memory, not for each other."""
 
 _OPTIONS = (
-    click.option("--atol", type=float, help="Absolute tolerance. [default: by dtype]"),
+    click.option(
+        "--atol",
+        type=float,
+        help="Absolute tolerance; without --rtol it only loosens. [default: by dtype]",
+    ),
     click.option("--rtol", type=float, help="Relative tolerance. [default: by dtype]"),
     click.option(
         "--mode",

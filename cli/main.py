@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .hints import on_the_command_line
+from .hints import CommandGroup, on_the_command_line
 from .joblog import defused
 from .signals import Terminated, terminable
 
@@ -102,7 +102,7 @@ _OWN_CODE = frozenset(
 _HELP = frozenset({"-h", "--help"})
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(CommandGroup):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -10,6 +10,7 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .hints import CommandGroup
 from .output import emit, render_to_text, write_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SOURCE = click.Path(path_type=Path)
 _map_option = click.option("--map", "map_path", type=_SOURCE, help="Map file with pairs and rules.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def weights() -> None:
     """Plan, convert, compare and look at weights of dumps and checkpoint files.
 
@@ -138,7 +139,11 @@ def _target(
 @click.argument("reference", type=_SOURCE)
 @click.argument("candidate", type=_SOURCE)
 @_map_option
-@click.option("--atol", type=float, help="Absolute tolerance. [default: by dtype]")
+@click.option(
+    "--atol",
+    type=float,
+    help="Absolute tolerance; without --rtol it only loosens. [default: by dtype]",
+)
 @click.option("--rtol", type=float, help="Relative tolerance. [default: by dtype]")
 @click.option("--verbose", is_flag=True, help="List what matches, too.")
 def compare(

@@ -19,6 +19,8 @@ from .causes.draws import random_notes
 from .causes.optimizeroptions import Optimizers
 from .causes.ratecauses import explain_rates
 from .causes.weightgradients import explain_weight_gradients
+from .decided import explain_by_rounding, is_asked, with_execution
+from .faults import locate_by_execution
 from .judgedpairs import remarkable
 from .judging.clipped import excuse_clipped
 from .judging.coverage import count_coverage
@@ -152,6 +154,7 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         *(line for step in steps for line in reasons_of_step(step, settings)),
     ]
     scope = scope_of_run([result.scope for result in results], settings, known.manifest.settings)
+    scope = with_execution(scope, steps, settings)
     verdict, reasons = decide(reasons, scope)
     result = Comparison(
         verdict=verdict,
@@ -269,6 +272,9 @@ def _compare_files(
     judgement = excuse_left_out(judgement, pairing, (known.index, found.index), run.manifests)
     judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = run.training.settle(judgement, pairing, known, found)
+    executed = _executed(known, found, pairing, run, before)
+    if executed is not None:
+        judgement = explain_by_rounding(judgement, (known, found), executed, settings)
     judgement = skip_masks(
         judgement, known.index, found.index, same_structure=pairing.same_structure
     )
@@ -280,14 +286,29 @@ def _compare_files(
         located = explain(located, tree, known, found, told, run.budget)
         located = explain_weight_gradients(located, tree, (known, found), before, run.budget)
         located = add_call_facts(located, known, found)
+    if executed is not None:
+        is_port = known.framework != found.framework
+        located = locate_by_execution(located, executed, settings, is_port=is_port)
     result = _result_of_step(known, found, pairing, judgement, located, settings.phases)
-    if not settings.execute:
-        return result
+    return replace(result, step=replace(result.step, executed=executed))
+
+
+def _executed(
+    known: StepFile,
+    found: StepFile,
+    pairing: Pairing,
+    run: _Run,
+    before: Callable[[], tuple[StepFile, StepFile] | None],
+) -> Execution | None:
+    """Execute both programs; None where that is not asked, or neither side has one."""
+    has_program = known.has_program or found.has_program
+    if run.fed.phases or not (has_program and is_asked(run.training.settings)):
+        return None  # what is fed is no function of the model's inputs
     rank = known.index.rank
     said = run.executed.get(rank)
     earlier = None if said is None else read_earlier(before(), said)
     executed = run.executed[rank] = ask_all(known, found, pairing, earlier)
-    return replace(result, step=replace(result.step, executed=executed))
+    return executed
 
 
 def _result_of_step(

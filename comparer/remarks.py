@@ -11,6 +11,8 @@ from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .causes.arguments import result_notes
 from .causes.elsewhere import attribute_notes
+from .causes.inner import inner_notes
+from .decided import rests_on_execution
 from .judgedpairs import remarkable
 from .judging.kinks import kink_notes
 from .judging.tolerance import TolerancePolicy
@@ -20,6 +22,7 @@ from .locating.masks import mask_notes
 from .locating.moved import moved_notes
 from .locating.nonfinite import nonfinite_notes
 from .result import Coverage, Looked, StepComparison, Verdict
+from .settings import LARGEST_DEFAULT
 from .steps import known_notes
 
 if TYPE_CHECKING:
@@ -76,6 +79,9 @@ def notes_of_step(
         *pairing.notes,
         *_output_notes(known, pairing),
         *result_notes(pairing, (known.index, found.index)),
+        *inner_notes(
+            pairing, (known.index, found.index), is_same=known.framework == found.framework
+        ),
         *known_notes(located.pairs),
         *mask_notes(located.pairs),
         *moved_notes(located.pairs),
@@ -141,6 +147,8 @@ def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str
         for verdict, word in words.items()
         if counts[verdict]
     ]
+    if rests_on_execution(step, settings):
+        return lines  # whatever was recorded, all that the results are made of was looked at
     both = step.coverage_reference, step.coverage_candidate
     sides = (("reference", *both), ("candidate", *both[::-1]))
     gated = [
@@ -187,6 +195,11 @@ def notes_of_run(
     """
     notes = []
     policy = TolerancePolicy(rules=settings.rules)
+    if settings.is_below_defaults:
+        notes.append(
+            f"atol {settings.atol:g} alone only loosens, and defaults by dtype are up to "
+            f"{LARGEST_DEFAULT:g}: with an rtol beside it, both are taken literally"
+        )
     notes += [f"the tolerance rule {rule!r} named no pair" for rule in policy.unused(used_rules)]
     notes += [
         f"--allow-missing {pattern!r} excused nothing"

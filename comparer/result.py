@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .causes.cause import Cause
     from .causes.profile import AxisProfile
     from .judging.basis import Basis
-    from .proving.result import Execution
+    from .proving.result import Execution, Fault
 
 
 class Verdict(StrEnum):
@@ -241,6 +241,8 @@ class Divergence:
     """Relative error of the outputs over that of the inputs; inf if the inputs are equal."""
     judged_at: JudgedPair | None = None
     """The pair that was judged for ``pair``, where its values are judged at another address."""
+    faults: tuple[Fault, ...] = ()
+    """What executing both programs found here; empty where the numbers alone speak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +348,7 @@ class StepComparison:
     records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
     executed: Execution | None = None
-    """What executing both programs says; None where that was not asked. No verdict rests on it."""
+    """What executing both programs says; None where that was not asked, or neither side has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,6 +373,14 @@ class Scope:
     """Of weights."""
     records: int = 0
     """All that got a verdict, of all steps."""
+    steps: int = 1
+    """Steps and ranks that were compared."""
+    proven: int = 0
+    """Those of which execution answered all three questions with yes."""
+    hidden: int = 0
+    """Those of which the programs differ by less than rounding does to their inputs."""
+    loosened: int = 0
+    """Those in which execution found a difference that lies within the tolerances given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, ConfigError, Phase
 
+from .judging.dtypebounds import default_of
 from .judging.noise import DEFAULT_FACTOR, FloorSide
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
     from .judging.tolerance import ToleranceRule
 
-__all__ = ["CompareSettings", "Mode"]
+__all__ = ["LARGEST_DEFAULT", "CompareSettings", "Mode"]
+
+
+LARGEST_DEFAULT = default_of("float32").atol
+"""The default atol of all dtypes but float64, whose is smaller."""
 
 
 class Mode(StrEnum):
@@ -69,9 +74,11 @@ class CompareSettings:
     """Patterns of modules and weights that may lack a counterpart."""
     jobs: int = 1
     """Processes that measure large tensors; the results are the same."""
-    execute: bool = False
-    """Also execute both programs in float64: same function, same leaves, sound execution? No
-    verdict rests on the answers yet."""
+    execute: bool = True
+    """Execute both programs in float64: same function, same leaves, sound execution? Verdicts rest
+    on the answers; without them, on tolerances alone."""
+    strict: bool = False
+    """Of executed programs: a difference of function that rounding hides is a divergence, too."""
     map_file: MapFile | None = None
     """What the user decided about which module is which."""
 
@@ -105,6 +112,12 @@ class CompareSettings:
     def is_literal(self) -> bool:
         """Return whether elements are judged by the user's atol and rtol and nothing is added."""
         return self.atol is not None and self.rtol is not None
+
+    @property
+    def is_below_defaults(self) -> bool:
+        """Return whether an atol alone is below the defaults, so that it has no effect."""
+        is_alone = self.atol is not None and self.rtol is None
+        return is_alone and (self.atol or 0.0) < LARGEST_DEFAULT
 
     def selection(self) -> tuple[str, ...]:
         """Return the options that select what is compared, as the command line has them."""

@@ -140,6 +140,12 @@ class StepFile:
             )
         return self._index
 
+    @property
+    def has_program(self) -> bool:
+        """Whether the program that ran was recorded."""
+        self._mapped()
+        return has_program(self._file)
+
     def program(self) -> ProgramColumns | None:
         """Read the program that ran; None where none was recorded.
 

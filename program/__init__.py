@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .argumentjson import argument_to_json
+from .derivative import Outer, Tangent, derivative
 from .execute import Leaf, Limits, execute
 from .graph import (
     Argument,
@@ -18,9 +19,11 @@ from .graph import (
 )
 from .lowering import TABLES, Lowered, Node, Table, lower
 from .read import RecordedProgram, read_program
-from .rounding import UNIT_ROUNDOFF, Rounding, summing_growth
+from .rounding import SUMMING, UNIT_ROUNDOFF, Rounding, summing_growth
+from .spread import execute_with_spread
 
 __all__ = [
+    "SUMMING",
     "TABLES",
     "UNIT_ROUNDOFF",
     "Argument",
@@ -32,16 +35,20 @@ __all__ = [
     "Node",
     "Opaque",
     "Operator",
+    "Outer",
     "Program",
     "RecordedProgram",
     "Rounding",
     "Site",
     "Slice",
     "Table",
+    "Tangent",
     "Value",
     "ValueRef",
     "argument_to_json",
+    "derivative",
     "execute",
+    "execute_with_spread",
     "lower",
     "read_program",
     "summing_growth",

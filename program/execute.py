@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .lowering import Lowered, Node
     from .rounding import Rounding
 
-__all__ = ["Leaf", "Limits", "execute"]
+__all__ = ["Execution", "Leaf", "Limits", "execute"]
 
 Leaf: TypeAlias = Array | Callable[[], Array]
 """The elements of a value, or a function that loads them when they are needed."""
@@ -73,12 +73,14 @@ def execute(
     unknown = [id_ for id_ in (*wanted, *leaves) if id_ not in lowered.terms]
     if unknown:
         raise ProgramError(f"cannot execute: expected values of the program, found {unknown[0]}")
-    run = _Run(lowered, leaves, limits or Limits(), rounding)
+    run = Execution(lowered, leaves, limits or Limits(), rounding)
     run.observe = observe
     return run.compute(wanted)
 
 
-class _Run:
+class Execution:
+    """One execution: what is held, and what it took so far."""
+
     def __init__(
         self,
         lowered: Lowered,
@@ -94,14 +96,18 @@ class _Run:
         self.observe: Callable[[int, Array], None] | None = None
 
     def compute(self, wanted: list[int]) -> dict[int, Array]:
+        """Return wanted values by their ids."""
         terms = [self.lowered.terms[value] for value in wanted]
-        nodes = self.needed(terms)
+        self.run_all(self.needed(terms), terms)
+        return {value: self.operand(term) for value, term in zip(wanted, terms, strict=True)}
+
+    def run_all(self, nodes: list[Node], wanted: list[int]) -> None:
+        """Run nodes in their order, and keep the terms that are wanted."""
         uses = Counter(operand for node in nodes for operand in node.operands)
-        uses.update(terms)
+        uses.update(wanted)
         with np.errstate(all="ignore"):
             for node in nodes:
                 self.run_node(node, uses)
-        return {value: self.operand(term) for value, term in zip(wanted, terms, strict=True)}
 
     def needed(self, terms: list[int]) -> list[Node]:
         """Return the nodes that make the terms from what is given, in their order."""
@@ -109,6 +115,7 @@ class _Run:
         return [self.lowered.nodes[place] for place in places]
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
+        """Run one primitive, and free what nothing uses any more."""
         operands = [self.operand(term) for term in node.operands]
         primitive = VOCABULARY[node.primitive]
         specs = [self.lowered.specs[output] for output in node.outputs]
@@ -131,6 +138,7 @@ class _Run:
                 self.free(term)
 
     def check_limits(self, node: Node, primitive: Primitive, specs: list[Spec]) -> None:
+        """Count what a primitive takes, before it runs; raises ProgramError beyond a limit."""
         operands = [self.lowered.specs[term] for term in node.operands]
         attributes = dict(node.attributes)
         made = sum(spec.size_bytes for spec in specs)
@@ -175,10 +183,12 @@ class _Run:
         return self.arrays[term]
 
     def keep(self, term: int, array: Array) -> None:
+        """Hold the elements of a term."""
         self.arrays[term] = array
         self.memory.add(array)
 
     def free(self, term: int) -> None:
+        """Let go of them."""
         self.memory.remove(self.arrays.pop(term))
 
 

@@ -68,15 +68,25 @@ class RecordedProgram:
         columns = self._columns
         return dict(zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True))
 
+    def row(self, value: int) -> int | None:
+        """Return the row of the step's stored values that holds a value; None if none does."""
+        row = int(self._columns.value_content[value])
+        return None if row < 0 else row
+
+    def gradient_row(self, value: int) -> int | None:
+        """Return the row of the step's stored values that holds a value's total gradient."""
+        row = int(self._columns.value_gradient[value])
+        return None if row < 0 else row
+
     def info(self, value: int) -> ValueInfo | None:
         """Return what the dump says of a value's elements; None if it says nothing."""
-        row = int(self._columns.value_content[value])
-        return None if row < 0 else self._file.index.values[row]
+        row = self.row(value)
+        return None if row is None else self._file.index.values[row]
 
     def gradient_info(self, value: int) -> ValueInfo | None:
         """Return what the dump says of a value's total gradient; None if none arrived."""
-        row = int(self._columns.value_gradient[value])
-        return None if row < 0 else self._file.index.values[row]
+        row = self.gradient_row(value)
+        return None if row is None else self._file.index.values[row]
 
     def got_gradient(self, value: int) -> bool:
         """Return whether a gradient arrived for a value, whatever the dump holds of it."""

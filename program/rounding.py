@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from .lowering import Node
     from .primitives import Array
 
-__all__ = ["EXACT", "SUMMING", "UNIT_ROUNDOFF", "Rounding", "summing_growth"]
+__all__ = [
+    "EXACT",
+    "SUMMING",
+    "UNIT_ROUNDOFF",
+    "Rounding",
+    "is_whole",
+    "summing_growth",
+    "unit_of_terms",
+]
 
 UNIT_ROUNDOFF: dict[str, float] = {
     "float64": 2.0**-53,
@@ -97,12 +106,7 @@ class Rounding:
         """Return what a primitive takes, with errors where it rounds its terms."""
         if node.primitive not in SUMMING:
             return list(operands)
-        unit = self._units.get(node.operator, 0.0)
-        if node.primitive in _COUNTED:
-            # Kernels of coarser dtypes add in float32.
-            growth = summing_growth(_COUNTED[node.primitive](operands[0], operands[1]))
-            added = min(unit, UNIT_ROUNDOFF["float32"]) * np.sqrt(growth**2 - 1)
-            unit = float(np.hypot(unit, added))
+        unit = unit_of_terms(node, operands, self._units.get(node.operator, 0.0))
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(self, node: Node, results: Sequence[Array]) -> list[Array]:
@@ -116,10 +120,54 @@ class Rounding:
         if not unit or array.dtype.kind not in "fc":
             return array
         generator = np.random.default_rng((self._seed, node.outputs[0], place % 64))
-        signs = generator.integers(0, 2, array.shape, dtype=np.int8)
-        changed: Array = array * (1 + unit * (2 * signs - 1))
-        # Whole numbers that the dtype holds were counted or cast, and are as they should be: half
-        # a unit less of one that becomes an index would be another index.
-        with np.errstate(invalid="ignore"):
-            is_whole = (array == np.rint(array)) & (np.abs(array) <= 0.5 / unit)
-        return np.where(is_whole, array, changed)
+        is_turned = array.flags.f_contiguous
+        taken = array.T if is_turned else np.ascontiguousarray(array)
+        made = np.empty_like(taken)
+        flat, result = taken.reshape(-1), made.reshape(-1)
+        factors = np.array([1 - unit, 1 + unit])
+        for start in range(0, flat.size, _BLOCK):
+            block = flat[start : start + _BLOCK]
+            bits = np.frombuffer(generator.bytes(block.size // 8 + 1), np.uint8)
+            signs = np.unpackbits(bits, count=block.size)
+            changed = np.multiply(block, factors[signs], out=result[start : start + _BLOCK])
+            whole = is_whole(block, unit)
+            if whole.any():
+                changed[whole] = block[whole]
+        return made.T if is_turned else made
+
+
+_BLOCK = 1 << 15
+"""Elements at a time: what is made on the way stays in the processor's cache."""
+
+
+def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:
+    """Return which elements are whole numbers that a dtype holds.
+
+    They were counted or cast, and are as they should be: half a unit less of one that becomes an
+    index would be another index.
+
+    Args:
+        array: Real or complex.
+        unit: The dtype's unit roundoff.
+    """
+    with np.errstate(invalid="ignore"):
+        found: npt.NDArray[np.bool_] = np.rint(array) == array
+        if found.any():
+            found &= np.abs(array) <= 0.5 / unit
+    return found
+
+
+def unit_of_terms(node: Node, operands: Sequence[Array], unit: float) -> float:
+    """Return by how much the terms that a primitive adds are off, relative to themselves.
+
+    Args:
+        node: One of ``SUMMING``.
+        operands: What it takes.
+        unit: Unit roundoff of its operator.
+    """
+    if node.primitive not in _COUNTED:
+        return unit
+    # Kernels of coarser dtypes add in float32.
+    growth = summing_growth(_COUNTED[node.primitive](operands[0], operands[1]))
+    added = min(unit, UNIT_ROUNDOFF["float32"]) * np.sqrt(growth**2 - 1)
+    return float(np.hypot(unit, added))

@@ -190,15 +190,15 @@ def _residual(**where: str) -> dict[str, Fault]:
     both = frozenset({Name.COMBINATION})
     return {
         "residual left out": Fault(
-            where="", change=_instead("join", lambda _, hidden: hidden), cause="the candidate",
+            where="", change=_instead("join", lambda _, hidden: hidden), cause="left out: add",
             hints=both,
         ),
         "residual halved": Fault(
             where="", change=_instead("join", lambda x, hidden: 0.5 * x + hidden),
-            cause="0.5 * ", hints=both,
+            cause="times 0.5", hints=both,
         ),
         "wrong gradient": Fault(
-            where=where["layer"], change=_wrong_gradient(1.25), backward=True, cause="1.25 times",
+            where=where["layer"], change=_wrong_gradient(1.25), backward=True, cause="1.25",
             hints=frozenset({Name.FACTOR}),
         ),
         "gradient of another sign": Fault(
@@ -207,7 +207,7 @@ def _residual(**where: str) -> dict[str, Fault]:
         ),
         "detached residual": Fault(
             where="", change=_instead("join", lambda x, hidden: x.detach() + hidden), backward=True,
-            cause="a branch is cut off", hints=frozenset({Name.CUT}),
+            cause="cut off by", hints=frozenset({Name.CUT}),
         ),
     }  # fmt: skip
 
@@ -219,15 +219,15 @@ FAULTS: dict[str, dict[str, Fault]] = {
             where="bn1", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
         ),
         "replicated padding": Fault(
-            where="conv2", change=_forward(_replicated), cause="border",
+            where="conv2", change=_forward(_replicated), cause="replicate",
             hints=frozenset({Name.BORDER}),
         ),
         "padding on one side": Fault(
-            where="conv1", change=_forward(_one_sided), cause="off by one",
+            where="conv1", change=_forward(_one_sided), cause="pad([",
             hints=frozenset({Name.SHIFTED}),
         ),
         "doubled output": Fault(
-            where="bn2", change=_after(lambda x: 2 * x), cause="2 times",
+            where="bn2", change=_after(lambda x: 2 * x), cause="times 2",
             hints=frozenset({Name.FACTOR}),
         ),
         "shifted output": Fault(
@@ -235,15 +235,15 @@ FAULTS: dict[str, dict[str, Fault]] = {
             hints=frozenset({Name.OFFSET}),
         ),
         "training mode": Fault(
-            where="bn1", change=_forward(_by_batch), cause="training mode",
+            where="bn1", change=_forward(_by_batch), cause="training of batch_norm",
             hints=frozenset({Name.BATCH_STATISTICS}),
         ),
         "swapped channels": Fault(
-            where="conv1", change=_after(_swapped_channels), cause="channel 0, 1 of 16",
+            where="conv1", change=_after(_swapped_channels), cause="index_select",
             hints=frozenset({Name.SOME, Name.PERMUTED}),
         ),
         "dropout active": Fault(
-            where="bn1", change=_after(_dropped), cause="dropout is active",
+            where="bn1", change=_after(_dropped), cause="dropout(0.1)",
             hints=frozenset({Name.DROPOUT}),
         ),
         **_residual(layer="conv2"),
@@ -253,31 +253,31 @@ FAULTS: dict[str, dict[str, Fault]] = {
             where="norm1", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
         ),
         "no attention scale": Fault(
-            where="attention", change=_set("scale", 1.0), cause="scale",
+            where="attention", change=_set("scale", 1.0), cause="reference has 0.3535534",
             hints=frozenset({Name.ATTENTION}),
         ),
         "causal mask": Fault(
-            where="attention", change=_instead("attend", _causal), cause="causal",
+            where="attention", change=_instead("attend", _causal), cause="tril",
             hints=frozenset({Name.ATTENTION, Name.HEAD}),
         ),
         "softmax over queries": Fault(
-            where="attention", change=_instead("attend", _over_queries), cause="over the queries",
+            where="attention", change=_instead("attend", _over_queries), cause="dim of softmax: -2",
             hints=frozenset({Name.ATTENTION}),
         ),
         "swapped queries": Fault(
             where="attention", change=_instead("attend", _swapped_query),
-            cause="as queries, keys and values", hints=frozenset({Name.ATTENTION}),
+            cause="operands in another order", hints=frozenset({Name.ATTENTION}),
         ),
         "last token hidden": Fault(
             where="attention", change=_instead("attend", _last_token_hidden),
-            cause="hiding the last key on the candidate", hints=frozenset({Name.ATTENTION}),
+            cause="__setitem__([..., -1], -inf)", hints=frozenset({Name.ATTENTION}),
         ),
         "heads merged wrongly": Fault(
             where="attention", change=_instead("merge", _merged_wrongly),
-            cause="does not move the heads back", hints=frozenset({Name.ATTENTION}),
+            cause="where the reference has transpose(1, 2)", hints=frozenset({Name.ATTENTION}),
         ),
         "one head wrong": Fault(
-            where="attention.query", change=_after(_one_head), cause="feature 8",
+            where="attention.query", change=_after(_one_head), cause="flip(1)",
             hints=frozenset({Name.SOME, Name.HEADS, Name.PERMUTED}),
         ),
         "tanh GELU": Fault(
@@ -285,15 +285,16 @@ FAULTS: dict[str, dict[str, Fault]] = {
             hints=frozenset({Name.FUNCTION}),
         ),
         "ReLU for GELU": Fault(
-            where="act", change=_forward(lambda _, x: functional.relu(x)), cause="candidate relu",
+            where="act", change=_forward(lambda _, x: functional.relu(x)),
+            cause="relu where the reference has gelu",
             hints=frozenset({Name.FUNCTION}),
         ),
         "bias left out": Fault(
-            where="fc2", change=_forward(_no_bias), cause="bias, left out",
+            where="fc2", change=_forward(_no_bias), cause="bias of linear left out",
             hints=frozenset({Name.BIAS}),
         ),
         "weight of the norm left out": Fault(
-            where="norm2", change=_forward(_no_weight), cause="its weight is left out",
+            where="norm2", change=_forward(_no_weight), cause="weight of layer_norm left out",
             hints=frozenset({Name.FUNCTION}),
         ),
         "transposed weight": Fault(
@@ -313,11 +314,11 @@ FAULTS: dict[str, dict[str, Fault]] = {
             where="norm", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
         ),
         "bias left out": Fault(
-            where="inner", change=_forward(_no_bias), cause="bias, left out",
+            where="inner", change=_forward(_no_bias), cause="bias of linear left out",
             hints=frozenset({Name.BIAS}),
         ),
         "time reversed": Fault(
-            where="norm", change=_after(lambda x: x.flip(1)), cause="reversing axis 1",
+            where="norm", change=_after(lambda x: x.flip(1)), cause="flip(1)",
             hints=frozenset({Name.PERMUTED}),
         ),
         **_residual(layer="inner"),

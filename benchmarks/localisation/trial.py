@@ -11,6 +11,7 @@ import numpy as np
 from padiff.comparer import CompareSettings, Comparison, JudgedPair, Tolerance, compare
 from padiff.comparer.judging.hull import passes
 from padiff.comparer.judging.noise import FloorSide
+from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.repeat import RepeatSettings
@@ -108,7 +109,7 @@ def _origins(found: Comparison) -> Found:
     for origin in found.origins:
         end = origin.pair.reference or origin.pair.candidate
         named += [*([] if end is None else [end.address.module]), *origin.suspects]
-    first = found.origins[0].evidence if found.origins else ()
+    first = evidence_of(found.origins[0]) if found.origins else ()
     causes = found.origins[0].causes if found.origins else ()
     return Found(
         alarm=bool(found.reasons),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import baseline
-from .case import EXECUTED, VerdictRank
+from .case import VerdictRank
 from .pool import run_all
 from .table import count, printed
 
@@ -81,10 +81,10 @@ def _run(cases: Sequence[Case], jobs: int) -> list[Outcome]:
     outcomes = []
     for number, one in enumerate(run_all(cases, jobs=jobs), start=1):
         outcomes.append(one)
-        line = f"{number}/{2 * len(cases)} {one.cpu_s:.1f} s  {one.group}: {one.case}: {one.ranks}"
+        line = f"{number}/{len(cases)} {one.cpu_s:.1f} s  {one.group}: {one.case}: {one.ranks}"
         print(f"{line}  ({one.detail})", file=sys.stderr, flush=True)
     order = {case.name: number for number, case in enumerate(cases)}
-    return sorted(outcomes, key=lambda one: order[one.case.removeprefix(EXECUTED)])
+    return sorted(outcomes, key=lambda one: order[one.case])
 
 
 def _print(outcomes: Sequence[Outcome]) -> None:

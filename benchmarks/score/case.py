@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENT",
-    "EXECUTED",
     "SAME",
     "Case",
     "CauseRank",
@@ -80,8 +79,6 @@ class CauseRank(StrEnum):
     WRONG = "wrong"
 
 
-EXECUTED = "executed: "
-"""Before the names of cases and groups of which it is told what executing both programs says."""
 SAME = frozenset({"match"})
 DIFFERENT = frozenset({"diverged"})
 

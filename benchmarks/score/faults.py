@@ -148,7 +148,7 @@ KINDS: dict[str, Kind] = {
         operators=("scaled_dot_product_attention",),
         applies=attention.is_exchangeable,
         change=attention.with_arguments(attention.exchanged),
-        words="queries|keys",
+        words="queries|keys|operands in another order",
         causes=_causes(Name.ATTENTION),
     ),
     "one head wrong": Kind(
@@ -319,7 +319,7 @@ KINDS: dict[str, Kind] = {
         operators=("conv2d",),
         applies=operator.is_small,
         change=operator.instead(operator.conv(mode="replicate")),
-        words="border|padding",
+        words="border|padding|replicate",
         causes=_causes(Name.BORDER),
     ),
     "border on one side": Kind(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from benchmarks.localisation.corpus import Trial, trials
@@ -38,7 +39,7 @@ def _case(trial: Trial) -> Case:
         expected = Expected(
             verdicts=DIFFERENT,
             origins=(trial.expected,),
-            words=fault.cause.replace("(", r"\(").replace("*", r"\*"),
+            words=re.escape(fault.cause),
             causes=frozenset(map(str, fault.hints)),
         )
     return Case(

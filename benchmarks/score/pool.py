@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain, product
+from itertools import chain
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from .case import EXECUTED, Outcome, VerdictRank
+from .case import Outcome, VerdictRank
 from .run import run_named
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def run_all(cases: Sequence[Case], *, jobs: int) -> Iterator[Outcome]:
     died = yield from _run(waiting, jobs=jobs)
     for chunk in died:
         gone = yield from _run([chunk], jobs=1)
-        for mark, case in product(("", EXECUTED), chain.from_iterable(gone)):
+        for case in chain.from_iterable(gone):
             yield Outcome(
-                case=mark + case.name,
-                group=mark + case.group,
-                family="" if mark else str(case.family or ""),
+                case=case.name,
+                group=str(case.group),
+                family=str(case.family or ""),
                 verdict=VerdictRank.CRASHED,
                 detail="the process died",
             )

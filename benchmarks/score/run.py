@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer import compare
 
-from .case import EXECUTED, Outcome, VerdictRank
-from .judge import rank, rank_executed
+from .case import Outcome, VerdictRank
+from .judge import rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,15 +36,11 @@ def run_named(names: Sequence[str]) -> list[Outcome]:
 def run_cases(cases: Iterable[Case]) -> list[Outcome]:
     """Run cases one after the other; those with equal keys share their reference."""
     with tempfile.TemporaryDirectory(prefix="padiff-score-") as folder:
-        return [outcome for case in cases for outcome in _run(case, Path(folder))]
+        return [_run(case, Path(folder)) for case in cases]
 
 
-def _run(case: Case, folder: Path) -> list[Outcome]:
-    """Run one case; an exception is an outcome.
-
-    Returns:
-        What the verdict is worth, and what executing both programs says.
-    """
+def _run(case: Case, folder: Path) -> Outcome:
+    """Run one case; an exception is an outcome."""
     began = time.process_time()
     place = folder / "candidates"
     shared = folder / "".join(c if c.isalnum() else "_" for c in case.reference_key)
@@ -58,32 +54,30 @@ def _run(case: Case, folder: Path) -> list[Outcome]:
             place.mkdir()
             reference = Path(made.read_text())
             candidate = case.candidate(place, reference)
-            settings = replace(case.settings, execute=True)
+            settings = case.settings
             if case.golden is not None:
                 settings = replace(settings, golden=case.golden(place))
             found = compare(reference, candidate, settings)
-            ranks = rank(case, found), rank_executed(case, found)
+            ranks = rank(case, found)
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             text = str(error).splitlines()[0] if str(error) else ""
             said = f"{type(error).__name__}: {text} ({Path(where.filename).name}:{where.lineno})"
-            ranks = ((VerdictRank.CRASHED, None, None, said),) * 2
+            ranks = (VerdictRank.CRASHED, None, None, said)
         finally:
             shutil.rmtree(place, ignore_errors=True)
-    took = time.process_time() - began
-    return [_outcome(case, one, took, executed=place) for place, one in enumerate(ranks)]
+    return _outcome(case, ranks, time.process_time() - began)
 
 
-def _outcome(case: Case, ranks: Ranks, cpu_s: float, *, executed: int) -> Outcome:
+def _outcome(case: Case, ranks: Ranks, cpu_s: float) -> Outcome:
     verdict, origin, cause, said = ranks
-    mark = EXECUTED if executed else ""
     return Outcome(
-        case=mark + case.name,
-        group=mark + case.group,
-        family="" if executed else str(case.family or ""),
+        case=case.name,
+        group=str(case.group),
+        family=str(case.family or ""),
         verdict=verdict,
         origin=origin,
         cause=cause,
         detail=said,
-        cpu_s=0.0 if executed else cpu_s,
+        cpu_s=cpu_s,
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .case import EXECUTED, CauseRank, Family, Group, OriginRank, VerdictRank
+from .case import CauseRank, Family, Group, OriginRank, VerdictRank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,15 +45,12 @@ class Line:
 
 def count(outcomes: Sequence[Outcome]) -> list[Line]:
     """Count the outcomes by group, then by family, then all of them."""
-    groups = [*map(str, Group), *(EXECUTED + group for group in Group)]
-    lines = [_line(group, [one for one in outcomes if one.group == group]) for group in groups]
+    lines = [_line(group, [one for one in outcomes if one.group == group]) for group in Group]
     lines += [
         _line(family, [one for one in outcomes if one.family == family])
         for family in map(str, Family)
     ]
-    own = [one for one in outcomes if not one.group.startswith(EXECUTED)]
-    executed = [one for one in outcomes if one.group.startswith(EXECUTED)]
-    lines += [_line("all", own), _line(f"{EXECUTED}all", executed)]
+    lines.append(_line("all", outcomes))
     return [line for line in lines if line.counts]
 
 
@@ -77,10 +74,10 @@ def printed(lines: Iterable[Line]) -> Iterator[str]:
     heads = "  ".join(
         head.rjust(width) for head, width in zip(COLUMNS.values(), widths, strict=True)
     )
-    yield f"{'':<32}  {heads}  {'cpu s':>6}"
+    yield f"{'':<24}  {heads}  {'cpu s':>6}"
     for line in lines:
         numbers = "  ".join(
             str(line.counts.get(column, "·")).rjust(width)
             for column, width in zip(COLUMNS, widths, strict=True)
         )
-        yield f"{line.name:<32}  {numbers}  {line.cpu_s:6.0f}"
+        yield f"{line.name:<24}  {numbers}  {line.cpu_s:6.0f}"

@@ -11,6 +11,7 @@ from padiff.program import TABLES, lower, read_program
 from .backward import Readers, measure_gradient
 from .forward import Measured, measure_value
 from .result import Audit, AuditedValue, Check, Reader, Reason, Soundness
+from .sharing import Answers
 from .slices import KnownProgram
 
 if TYPE_CHECKING:
@@ -26,8 +27,13 @@ _KEEPING = frozenset({"torch.nn.functional.batch_norm", "torch.nn.functional.ins
 """Operators that write running statistics beside their result."""
 
 
-def audit(file: StepFile) -> Audit:
+def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
     """Audit one step and rank.
+
+    Args:
+        file: What was recorded of it.
+        answers: What audits of other steps and dumps found, and where this one adds its own;
+            None begins anew.
 
     Raises:
         CompareError: No program was recorded, or no table knows the framework.
@@ -49,7 +55,8 @@ def audit(file: StepFile) -> Audit:
     program = recorded.program
     lowered = lower(program, table, contents=recorded.elements)
     known = KnownProgram(recorded, lowered, file.index)
-    values = (*_forward(known), *_gradients(known))
+    answers = Answers() if answers is None else answers
+    values = (*_forward(known, answers), *_gradients(known, answers))
     judged = Counter(one.soundness for one in values)
     soundness = Soundness.SOUND if judged[Soundness.SOUND] else Soundness.NOT_AUDITED
     return Audit(
@@ -99,7 +106,7 @@ def audit_dump(
     return found
 
 
-def _forward(known: KnownProgram) -> Iterator[AuditedValue]:
+def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:
     """Audit what operators made, in their order."""
     sources = set(known.lowered.leaves.values())
     for value in known.program.values:
@@ -112,7 +119,9 @@ def _forward(known: KnownProgram) -> Iterator[AuditedValue]:
         elif not known.recorded.has_elements(value.id):
             yield _answer(known, value, Check.FORWARD, None, Reason.NO_ELEMENTS)
         else:
-            found = _tried(known, value, Check.FORWARD, lambda one: measure_value(known, one))
+            found = _tried(
+                known, value, Check.FORWARD, lambda one: measure_value(known, one, answers)
+            )
             if found is not None:
                 yield found
 
@@ -123,7 +132,7 @@ def _is_kept(known: KnownProgram, value: Value) -> bool:
     return operator is not None and value.slot > 0 and operator.name in _KEEPING
 
 
-def _gradients(known: KnownProgram) -> Iterator[AuditedValue]:
+def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:
     """Audit gradients, in the order in which their values were made."""
     readers = Readers(known)
     holes = [one.id for one in known.program.values if one.kind is LeafKind.HOLE]
@@ -132,7 +141,10 @@ def _gradients(known: KnownProgram) -> Iterator[AuditedValue]:
             continue  # what the hole was computed from is not known: it may be this value
         if value.id in known.lowered.terms and known.recorded.has_gradient(value.id):
             found = _tried(
-                known, value, Check.GRADIENT, lambda one: measure_gradient(known, readers, one)
+                known,
+                value,
+                Check.GRADIENT,
+                lambda one: measure_gradient(known, readers, one, answers),
             )
             if found is not None:
                 yield found

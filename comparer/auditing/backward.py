@@ -9,7 +9,8 @@ of any operator need be known.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,24 @@ import numpy as np
 from padiff.dumpfile import Phase
 from padiff.program import UNIT_ROUNDOFF, summing_growth
 
+from .adjoint import apart, lean_signs, look, summed
 from .forward import Measured
 from .limits import LARGEST_GRADIENT_ERROR, RUNS, STEP, STEP_FACTORS
-from .result import Reason
+from .result import Check, Reason
+from .sharing import share_key
+from .slices import cuts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.program import Operator, Value
     from padiff.program.primitives import Array
 
-    from .slices import KnownProgram
+    from .adjoint import Products
+    from .sharing import Answers
+    from .slices import KnownProgram, Part
 
 __all__ = ["Readers", "measure_gradient"]
-
-Reached = dict[int, int]
 
 
 class Readers:
@@ -40,18 +46,14 @@ class Readers:
         """Look through all primitives once."""
         self._known = known
         lowered, recorded = known.lowered, known.recorded
-        self._nodes: dict[int, list[int]] = {}
         late = {one.id for one in known.program.operators if one.phase is Phase.UPDATE}
-        for at, node in enumerate(lowered.nodes):
-            for operand in () if node.operator in late else node.operands:
-                self._nodes.setdefault(operand, []).append(at)
         self._opaque: set[int] = set()
         carrying = _carrying(known)
         for operator in known.program.operators:
-            if operator.id in late:
+            if operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
             is_unknown = operator.id in lowered.opaque or operator.random
-            if is_unknown or _cuts(operator) or (operator.no_grad and operator.id not in carrying):
+            if is_unknown or cuts(operator) or (operator.no_grad and operator.id not in carrying):
                 self._opaque.update(_terms_taken(known, operator))
         self._with_gradient = {
             lowered.terms[value.id]: value.id
@@ -60,6 +62,9 @@ class Readers:
             and recorded.has_gradient(value.id)
             and recorded.has_elements(value.id)
         }
+        made = (one for each in known.program.operators if _derives(each) for one in each.outputs)
+        self._unseen = max(filter(recorded.got_gradient, made), default=-1)
+        """The last value that gradients flow back through nobody saw where to."""
         self._got_gradient = {
             lowered.terms[value.id]
             for value in known.program.values
@@ -70,10 +75,13 @@ class Readers:
         """Return the nearest values with gradients on all ways from a value.
 
         Returns:
-            None where a way leads into an opaque operator, or ends where a backward pass began
+            None where a way leads into an opaque operator, or may lead into what was not recorded,
+            as the gradients that a penalty is made of, or ends where a backward pass began
             with a gradient that was not recorded, so that not all are known.
         """
         lowered = self._known.lowered
+        if value < self._unseen:
+            return None
         own = lowered.terms[value]
         seen, rest, found = {own}, [own], []
         while rest:
@@ -81,7 +89,7 @@ class Readers:
             if term != own and term in self._with_gradient:
                 found.append(self._with_gradient[term])
                 continue
-            readers = self._nodes.get(term, ())
+            readers = self._known.takers.get(term, ())
             if term in self._opaque or (not readers and term in self._got_gradient - {own}):
                 return None
             for at in readers:
@@ -96,9 +104,9 @@ def _terms_taken(known: KnownProgram, operator: Operator) -> set[int]:
     return {terms[value] for value in operator.taken if value in terms}
 
 
-def _cuts(operator: Operator) -> bool:
-    """Return whether an operator hands elements on and no gradient back."""
-    return operator.name.rpartition(".")[2] in ("detach", "detach_", "data")
+def _derives(operator: Operator) -> bool:
+    """Return whether an operator gives derivatives: what they are made of was not recorded."""
+    return operator.name.rpartition(".")[2] in ("grad", "vjp", "jvp")
 
 
 def _carrying(known: KnownProgram) -> set[int]:
@@ -117,8 +125,16 @@ def _carrying(known: KnownProgram) -> set[int]:
     return found
 
 
-def measure_gradient(known: KnownProgram, readers: Readers, value: Value) -> Measured | None:
+def measure_gradient(
+    known: KnownProgram, readers: Readers, value: Value, answers: Answers[Measured]
+) -> Measured | None:
     """Measure a recorded gradient against those of the values that are computed from it.
+
+    Args:
+        known: The program.
+        readers: Of its values.
+        value: Of it.
+        answers: To the same question, asked before.
 
     Returns:
         None where nothing with a recorded gradient reads it, or not all readers are known.
@@ -128,31 +144,47 @@ def measure_gradient(known: KnownProgram, readers: Readers, value: Value) -> Mea
         DumpFormatError: Elements are damaged.
     """
     reached = readers.of(value.id)
-    gradient = known.recorded.gradient(value.id)
-    if not reached or gradient is None or not known.recorded.has_elements(value.id):
+    if not (reached and known.recorded.has_gradient(value.id)):
         return None
-    wide = gradient.astype(np.float64)
+    if not known.recorded.has_elements(value.id):
+        return None
+    if "complex" in "".join(known.program.values[one].dtype for one in (value.id, *reached)):
+        return None  # a direction of complex numbers has two parts
+    parts = [known.part_between(value.id, one, reached) for one in reached]
+    key = share_key(known, Check.GRADIENT, value.id, parts)
+    return answers.get(key, lambda: _measure(known, value, parts))
+
+
+def _measure(known: KnownProgram, value: Value, parts: Sequence[Part]) -> Measured:
+    wide = known.gradient(value.id)
+    assert wide is not None
     if not np.isfinite(wide).all():
         return Measured(error=np.inf, worst=np.inf, largest=np.inf, operators=1,
                         reason=Reason.NONFINITE)  # fmt: skip
-    way = _Way(known, value.id, reached)
+    unit = UNIT_ROUNDOFF[value.dtype]
+    point = known.elements(value.id)
+    if point.dtype.kind == "f" and np.isfinite(point).all():
+        one, others = look(known, value.id, parts)
+        ratio = _ratio(one, others, unit, _Doubt())
+        if ratio <= LARGEST_GRADIENT_ERROR:
+            return _answer(ratio, one, others)
+    way = _Way(known, value.id, parts, wide)
     own, terms = (wide * way.direction).reshape(-1), way.products(STEP * way.size)
-    ratio = _ratio(own, terms, UNIT_ROUNDOFF[value.dtype], _Doubt())
+    ratio = _ratio(summed(own), [*map(summed, terms)], unit, _Doubt())
     if not ratio <= LARGEST_GRADIENT_ERROR:
         terms, doubt = _look_closer(way)
-        ratio = _ratio(own, terms, UNIT_ROUNDOFF[value.dtype], doubt)
+        ratio = _ratio(summed(own), [*map(summed, terms)], unit, doubt)
+    found = _answer(ratio, summed(own), [*map(summed, terms)])
+    if ratio <= LARGEST_GRADIENT_ERROR:
+        return found
+    ways = (_Way(known, value.id, parts, wide, turn=turn) for turn in _TURNS)
+    reason, factor = _reason(own, [_factor(own, terms), *(one.factor(wide) for one in ways)])
+    return replace(found, reason=reason, factor=factor)
+
+
+def _answer(ratio: float, own: Products, terms: Sequence[Products]) -> Measured:
     error = ratio / LARGEST_GRADIENT_ERROR * _SCALE
-    reason, factor = Reason.NONE, None
-    if not ratio <= LARGEST_GRADIENT_ERROR:
-        reason, factor = _reason(own, terms)
-    return Measured(
-        error=error,
-        worst=error,
-        largest=abs(_defect(own, terms)),
-        operators=1,
-        reason=reason,
-        factor=factor,
-    )
+    return Measured(error=error, worst=error, largest=abs(_defect(own, terms)), operators=1)
 
 
 _DIFFERENCE = 1e-8
@@ -171,42 +203,58 @@ class _Doubt:
     """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
 
 
-def _defect(own: Array, terms: list[Array]) -> float:
-    return float(own.sum() - sum(float(one.sum()) for one in terms))
+def _defect(own: Products, terms: Sequence[Products]) -> float:
+    return own.total - sum(one.total for one in terms)
 
 
-def _ratio(own: Array, terms: list[Array], unit: float, doubt: _Doubt) -> float:
+def _ratio(own: Products, terms: Sequence[Products], unit: float, doubt: _Doubt) -> float:
     """Return the defect that is not in doubt, in units of the rounding of its terms."""
-    unit *= summing_growth(sum(one.size for one in terms) // max(own.size, 1))
-    size = np.sqrt(float((own**2).sum()) + sum(float((one**2).sum()) for one in terms))
-    sums = [float(np.abs(one).sum()) for one in (own, *terms)]
-    left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * max(sums)
+    unit *= summing_growth(sum(one.count for one in terms) // max(own.count, 1))
+    size = math.sqrt(own.squares + sum(one.squares for one in terms))
+    largest = max(one.magnitudes for one in (own, *terms))
+    left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * largest
     return max(left, 0.0) / max(math.hypot(unit * size, doubt.rounding), 1e-300)
 
 
 class _Way:
     """The operators from one value to its readers, executed beside the recorded elements."""
 
-    def __init__(self, known: KnownProgram, value: int, reached: list[int]) -> None:
+    def __init__(
+        self,
+        known: KnownProgram,
+        value: int,
+        parts: Sequence[Part],
+        own: Array,
+        *,
+        turn: int = 0,
+    ) -> None:
         """Draw a direction.
 
         Args:
             known: The program.
             value: Where it begins.
-            reached: Where it ends.
+            parts: From there to each value where it ends.
+            own: The value's gradient.
+            turn: Another number is another direction.
         """
-        self._known, self._value, self._reached = known, value, reached
+        self._known, self._value = known, value
         self._point = known.elements(value)
         is_finite = np.isfinite(self._point)
-        signs = np.random.default_rng(value).choice([-1.0, 1.0], self._point.shape)
-        self.direction = np.where(is_finite, signs, 0.0)
-        sizes = np.abs(self._point[is_finite & (self._point != 0)])
-        self.size = float(np.sqrt(np.mean(sizes**2))) if sizes.size else 1.0
+        self.direction = np.where(is_finite, lean_signs(own, seed=[value, turn]), 0.0)
+        self._sizes = np.abs(self._point[is_finite & (self._point != 0)])
+        self.size = float(np.sqrt(np.mean(self._sizes**2))) if self._sizes.size else 1.0
         """Root mean square of the elements."""
-        self.smallest = float(np.quantile(sizes, 0.1)) if sizes.size else 1.0
+        found = [(part, known.gradient(part.wanted)) for part in parts]
+        self._gradients = [(part, gradient) for part, gradient in found if gradient is not None]
+
+    @cached_property
+    def smallest(self) -> float:
         """What most elements are larger than, though some be huge, as masked scores are."""
-        found = [(one, known.recorded.gradient(one)) for one in reached]
-        self._gradients = {one: g.astype(np.float64) for one, g in found if g is not None}
+        return float(np.quantile(self._sizes, 0.1)) if self._sizes.size else 1.0
+
+    def factor(self, own: Array) -> float:
+        """Return the product of the value's gradient and the direction over what it should be."""
+        return _factor(own * self.direction, self.products(STEP * self.size))
 
     def products(self, step: float, *, seed: int | None = None) -> list[Array]:
         """Return the products of gradients and central differences, of each reader.
@@ -217,8 +265,8 @@ class _Way:
                 as those in a backward pass do; None makes none.
         """
         return [
-            (gradient * _apart(*self._sides(one, step, seed)) / (2 * step)).reshape(-1)
-            for one, gradient in self._gradients.items()
+            (gradient * apart(*self._sides(one, step, seed)) / (2 * step)).reshape(-1)
+            for one, gradient in self._gradients
         ]
 
     def bends(self, step: float) -> float:
@@ -227,29 +275,23 @@ class _Way:
         Of a smooth function, rise less fall is proportional to the step, up to its third power.
         """
         total = 0.0
-        for one, gradient in self._gradients.items():
+        for one, gradient in self._gradients:
             here = self._at(one, 0.0, None)
             gaps = []
             for part in (step, step / 2):
                 above, below = self._sides(one, part, None)
-                rise, fall = _apart(above, here), _apart(here, below)
+                rise, fall = apart(above, here), apart(here, below)
                 gaps.append((rise - fall) / part)
             total += float(np.abs(gradient * (gaps[0] - 2 * gaps[1])).sum())
         return total
 
-    def _sides(self, one: int, step: float, seed: int | None) -> tuple[Array, Array]:
+    def _sides(self, one: Part, step: float, seed: int | None) -> tuple[Array, Array]:
         return self._at(one, step, seed), self._at(one, -step, seed)
 
-    def _at(self, one: int, step: float, seed: int | None) -> Array:
+    def _at(self, one: Part, step: float, seed: int | None) -> Array:
         # By itself: the others hold what was recorded, so that no way through them counts twice.
         moved = self._point + step * self.direction
-        return self._known.changed(one, self._value, moved, self._reached, seed=seed)
-
-
-def _apart(above: Array, below: Array) -> Array:
-    """Return a difference; what is infinite in both, as masked scores are, does not differ."""
-    with np.errstate(invalid="ignore"):
-        return np.where(above == below, 0.0, above - below)
+        return self._known.compute(one, changed={self._value: moved}, seed=seed)
 
 
 def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
@@ -281,12 +323,26 @@ def _change(fine: list[Array], coarse: list[Array]) -> float:
     return found if np.isfinite(found) else np.inf
 
 
-def _reason(own: Array, terms: list[Array]) -> tuple[Reason, float | None]:
+def _reason(own: Array, factors: Sequence[float]) -> tuple[Reason, float | None]:
+    """Return what a wrong gradient looks like, by its products with some directions.
+
+    Args:
+        own: The first of them, before it is summed.
+        factors: Each of them over what it should be.
+    """
     if not own.any():
         return Reason.ZERO, None
+    factor = factors[0]
+    if not all(abs(one - factor) <= _NEAR * abs(factor) for one in factors):
+        return Reason.OTHER, None
+    return (Reason.OPPOSITE if abs(factor + 1) < _NEAR else Reason.SCALED), factor
+
+
+def _factor(own: Array, terms: Sequence[Array]) -> float:
     expected = sum(float(one.sum()) for one in terms)
-    factor = float(own.sum()) / expected if expected else 0.0
-    return (Reason.OPPOSITE if abs(factor + 1) < _NEAR else Reason.OTHER), factor
+    return float(own.sum()) / expected if expected else np.inf
 
 
+_TURNS = (1, 2)
+"""Further directions that a gradient which is a constant times the right one is tried in."""
 _NEAR = 1e-2

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import ProgramError
 
-from .limits import LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS
-from .result import Reason
+from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS
+from .result import Check, Reason
+from .sharing import share_key
 
 if TYPE_CHECKING:
     from padiff.program import Value
     from padiff.program.primitives import Array
 
-    from .slices import KnownProgram
+    from .sharing import Answers
+    from .slices import KnownProgram, Part
 
 __all__ = ["Measured", "measure_value"]
 
@@ -39,11 +42,20 @@ class Measured:
     @property
     def is_sound(self) -> bool:
         """Whether rounding explains the error."""
-        return self.error <= LARGEST_ERROR and self.worst <= LARGEST_ELEMENT
+        return self.is_within(1.0)
+
+    def is_within(self, share: float) -> bool:
+        """Return whether the error is within a share of what rounding explains."""
+        return self.error <= share * LARGEST_ERROR and self.worst <= share * LARGEST_ELEMENT
 
 
-def measure_value(known: KnownProgram, value: Value) -> Measured | None:
+def measure_value(known: KnownProgram, value: Value, answers: Answers[Measured]) -> Measured | None:
     """Measure a recorded value against its program.
+
+    Args:
+        known: The program.
+        value: Of it.
+        answers: To the same question, asked before.
 
     Returns:
         None if no primitive makes it: an operator only handed elements on.
@@ -52,64 +64,86 @@ def measure_value(known: KnownProgram, value: Value) -> Measured | None:
         ProgramError: Elements lack on the way, or the program cannot be executed.
         DumpFormatError: Elements are damaged.
     """
-    nodes = known.nodes_behind(value.id)
-    if not nodes:
+    part = known.part_behind(value.id)
+    if not part.nodes:
         return None
-    recorded = known.elements(value.id)
-    exact = known.compute(value.id, nodes)
-    operators = len({node.operator for node in nodes})
-    moved: list[Array] = []
-    for runs in (RUNS, MORE_RUNS):
-        moved += [known.compute(value.id, nodes, seed=seed) for seed in range(len(moved), runs)]
-        found = _measured(recorded, exact, moved, value.dtype, operators=operators)
+    key = share_key(known, Check.FORWARD, value.id, [part])
+    return answers.get(key, lambda: _measure(known, part, value.dtype, is_brief=answers.is_brief))
+
+
+def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> Measured:
+    recorded = known.elements(part.wanted)
+    expected = known.compute_with_spread(part)
+    if expected is not None:
+        found, _ = _measured(recorded, *expected, dtype, part.operators)
         if found.is_sound:
-            break
-    return found
+            return found
+    exact = known.compute(part) if expected is None else expected[0]
+    squares, done = np.zeros(exact.shape), 0
+    for runs in (*(BRIEF_RUNS if is_brief else ()), RUNS, MORE_RUNS):
+        for seed in range(done, runs):
+            squares += _squares_apart(known.compute(part, seed=seed), exact)
+        done = runs
+        spread = np.sqrt(squares / max(runs, 1))
+        found, unit = _measured(recorded, exact, spread, dtype, part.operators)
+        # More runs may say that the unit is smaller, but not by more than this.
+        if found.is_within(math.sqrt(runs / RUNS) if 0 < runs < RUNS else 1.0):
+            return found
+    reason, factor = _reason(_wide(recorded), exact.astype(_wide(recorded).dtype), unit, dtype)
+    return replace(found, reason=reason, factor=factor)
+
+
+def _squares_apart(one: Array, other: Array) -> Array:
+    with np.errstate(all="ignore"):
+        # Whole numbers count as the floats that they are compared as.
+        apart = one - other if one.dtype.kind in "fc" else one.astype(float) - other.astype(float)
+        if apart.dtype.kind == "c":
+            apart = np.abs(apart)
+        return np.asarray(np.square(apart))
 
 
 def _measured(
-    recorded: Array, exact: Array, moved: list[Array], dtype: str, *, operators: int
-) -> Measured:
+    recorded: Array, exact: Array, spread: Array, dtype: str, operators: int
+) -> tuple[Measured, Array]:
     """Compare recorded elements with computed ones, in units of what rounding does to each.
+
+    Returns these units, too.
 
     Args:
         recorded: Any dtype.
         exact: The same in float64, or exact integers.
-        moved: Results of executions with random errors.
+        spread: How far random errors move each element.
         dtype: The recorded dtype.
         operators: How many operators were executed.
     """
     is_real = recorded.dtype.kind in "fc"
-    wide = recorded.astype(np.complex128 if recorded.dtype.kind == "c" else np.float64)
-    goal = exact.astype(wide.dtype)
+    wide = _wide(recorded)
+    goal = exact.astype(wide.dtype, copy=False)
+    # What does not round at all still rounds when it is written; and the smallest number of
+    # the dtype is the least that anything can be off.
+    unit = np.maximum(spread, _written(goal, dtype)) if is_real else spread
     with np.errstate(all="ignore"):
         error = np.abs(wide - goal)
-        spread = np.sqrt(np.mean([np.abs(one - goal) ** 2 for one in moved], axis=0))
-        # What does not round at all still rounds when it is written; and the smallest number of
-        # the dtype is the least that anything can be off.
-        unit = np.maximum(spread, _written(goal, dtype) if is_real else 0.0)
-        ratio = np.where(error == 0, 0.0, error / unit)
-    trouble = ~np.isfinite(wide) | ~np.isfinite(goal)
-    same = (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (np.abs(goal) > _largest(dtype))
-    ratio = np.where(trouble, np.where(same, 0.0, np.inf), ratio)
-    finite = error[~trouble]
+        ratio = np.divide(error, unit, out=np.zeros(error.shape), where=error != 0)
+    largest = float(error.max(initial=0.0))
+    if not np.isfinite(largest):  # then all elements of both are finite
+        trouble = ~np.isfinite(wide) | ~np.isfinite(goal)
+        same = (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (np.abs(goal) > _largest(dtype))
+        ratio = np.where(trouble, np.where(same, 0.0, np.inf), ratio)
+        largest = float(error[~trouble].max(initial=0.0))
     result = Measured(
-        error=float(np.sqrt(np.mean(ratio**2))) if ratio.size else 0.0,
+        error=float(np.sqrt(np.vdot(ratio, ratio) / ratio.size)) if ratio.size else 0.0,
         worst=float(ratio.max(initial=0.0)),
-        largest=float(finite.max(initial=0.0)),
+        largest=largest,
         operators=operators,
     )
-    if result.is_sound:
-        return result
-    reason, factor = _reason(wide, goal, unit, dtype)
-    return Measured(
-        error=result.error,
-        worst=result.worst,
-        largest=result.largest,
-        operators=operators,
-        reason=reason,
-        factor=factor,
-    )
+    return result, unit
+
+
+def _wide(recorded: Array) -> Array:
+    """Return recorded elements as they are compared."""
+    dtype = np.complex128 if recorded.dtype.kind == "c" else np.float64
+    return recorded.astype(dtype, copy=False)
 
 
 _FORMATS = {  # smallest number above 0, largest number, unit roundoff

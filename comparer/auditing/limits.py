@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 __all__ = [
+    "BRIEF_RUNS",
     "LARGEST_ELEMENT",
     "LARGEST_ERROR",
     "LARGEST_GRADIENT_ERROR",
+    "LEAN",
     "MORE_RUNS",
     "RUNS",
     "STEP",
@@ -14,6 +16,9 @@ __all__ = [
 
 RUNS = 3
 """Executions with random errors that a value's rounding is measured by."""
+BRIEF_RUNS = (0, 1)
+"""Executions after which a value may be called sound already, where nobody asks by how much.
+Without any, its unit is what writing it rounds, which is the least that it can be."""
 MORE_RUNS = 24
 """Executions where those few find an error: with signs that cancel by chance, the unit of a sum of
 a few terms is as small as 0."""
@@ -27,6 +32,9 @@ random runs, so that one in a million elements gets one that is some ten times t
 LARGEST_GRADIENT_ERROR = 32.0
 """Of a sound gradient: the adjoint identity's defect, in units of u times the root of the sum of
 the squares of its terms."""
+LEAN = 4.0
+"""How many times the norm of a gradient its product with a direction is on average, so that one in
+a thousand is below once that. A factor of 1.00001 is then seen in float32."""
 STEP = 3e-5
 """Of the central difference in float64, relative to the value's root mean square: near the cube
 root of the unit roundoff, which balances truncation and rounding (Press et al., Numerical Recipes,

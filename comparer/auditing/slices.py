@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import LeafKind, Phase
-from padiff.program import UNIT_ROUNDOFF, Rounding, execute
+from padiff.program import UNIT_ROUNDOFF, Rounding, execute, execute_with_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping
 
     from padiff.dumpfile import Index
-    from padiff.program import Lowered, Node, Operator, RecordedProgram, Value
+    from padiff.program import Leaf, Lowered, Node, Operator, RecordedProgram, Value
     from padiff.program.primitives import Array
 
-__all__ = ["KnownProgram"]
+__all__ = ["KnownProgram", "Part", "cuts"]
+
+
+_KEPT_BYTES = 128 << 20
+"""Recorded elements in float64 that are kept for what is audited next."""
+
+
+def cuts(operator: Operator) -> bool:
+    """Return whether an operator hands elements on and no gradient back."""
+    return operator.name.rpartition(".")[2] in ("detach", "detach_", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The primitives between known values and a wanted one, in order."""
+
+    wanted: int
+    """Value id."""
+    nodes: tuple[Node, ...]
+    taken: Mapping[int, int]
+    """The values whose recorded elements they read, by term, in the order of their first use."""
+
+    @property
+    def operators(self) -> int:
+        """How many operators they are of."""
+        return len({node.operator for node in self.nodes})
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The terms that a part of a program begins with."""
+
+    known: Mapping[int, int]
+    moved: set[int]
+    """Known terms that are computed anew."""
+    given: int | None = None
+    walled: Mapping[int, int] = field(default_factory=dict)
+    """What is behind walls and therefore stays, by term; it may not be in the dump."""
+
+    def __contains__(self, term: object) -> bool:
+        if term == self.given or term in self.walled:
+            return True
+        return term in self.known and term not in self.moved
+
+    def value(self, term: int) -> int:
+        """Return the value whose elements are taken for a term."""
+        return self.known[term] if term in self.known else self.walled[term]
 
 
 class KnownProgram:
@@ -33,8 +80,9 @@ class KnownProgram:
         """
         self.recorded, self.lowered, self.index = recorded, lowered, index
         self.program = recorded.program
-        self._wide: dict[int, Array] = {}
-        self._last_behind: tuple[int, set[int]] = (-1, set())
+        self._wide: dict[tuple[int, bool], Array] = {}
+        """The last recorded elements that were asked for, gradients among them."""
+        self._wide_bytes = 0
 
     @cached_property
     def known(self) -> dict[int, int]:
@@ -51,6 +99,22 @@ class KnownProgram:
         return {one.id: self._unit(one) for one in self.program.operators}
 
     @cached_property
+    def walls(self) -> dict[int, tuple[int, ...]]:
+        """What operators make that hand elements on and no gradient back, by the operator's id.
+
+        Where what they make got a gradient of its own, a script may have handed it on by itself.
+        Inside a function with a backward pass of its own, that one decides what goes back.
+        """
+        return {
+            one.id: one.outputs
+            for one in self.program.operators
+            if cuts(one)
+            and not one.no_grad
+            and one.id not in self.lowered.opaque
+            and not any(map(self.recorded.got_gradient, one.outputs))
+        }
+
+    @cached_property
     def readers(self) -> dict[int, list[Operator]]:
         """The operators of the forward pass and the loss that read each value."""
         found: dict[int, list[Operator]] = {}
@@ -60,93 +124,119 @@ class KnownProgram:
                     found.setdefault(value, []).append(operator)
         return found
 
+    @cached_property
+    def takers(self) -> dict[int, list[int]]:
+        """The positions of the nodes that read each term and hand a gradient back to it."""
+        late = {one.id for one in self.program.operators if one.phase is Phase.UPDATE}
+        late |= self.walls.keys()
+        found: dict[int, list[int]] = {}
+        for at, node in enumerate(self.lowered.nodes):
+            for operand in () if node.operator in late else dict.fromkeys(node.operands):
+                found.setdefault(operand, []).append(at)
+        return found
+
     def elements(self, value: int) -> Array:
         """Return recorded elements in float64, or as they are if they are no real numbers."""
-        wide = self._wide.get(value)
+        found = self._loaded(value, is_gradient=False)
+        if found is None:
+            raise LookupError(f"value {value} has no elements")
+        return found
+
+    def gradient(self, value: int) -> Array | None:
+        """Return a recorded gradient in float64, None where none is in the dump."""
+        return self._loaded(value, is_gradient=True)
+
+    def _loaded(self, value: int, *, is_gradient: bool) -> Array | None:
+        """Read elements, or take them from those that were asked for last."""
+        key = value, is_gradient
+        wide = self._wide.pop(key, None)
         if wide is None:
-            found = self.recorded.elements(value)
+            found = (self.recorded.gradient if is_gradient else self.recorded.elements)(value)
             if found is None:
-                raise LookupError(f"value {value} has no elements")
-            is_plain = found.dtype.kind in "biuc"
+                return None
+            is_plain = found.dtype.kind in "biuc" and not is_gradient
             with np.errstate(invalid="ignore"):  # memory that nobody wrote holds signalling nans
-                wide = self._wide[value] = found if is_plain else found.astype(np.float64)
+                wide = found if is_plain else found.astype(np.float64)
+            self._wide_bytes += wide.nbytes
+        self._wide[key] = wide
+        while self._wide_bytes > _KEPT_BYTES and len(self._wide) > 1:
+            self._wide_bytes -= self._wide.pop(next(iter(self._wide))).nbytes
         return wide
 
-    def nodes_behind(self, value: int) -> list[Node]:
+    def part_behind(self, value: int) -> Part:
         """Return the primitives from known values, without this one's own, to a value."""
         own = self.lowered.terms[value]
-        producers, nodes = self.lowered.producers, self.lowered.nodes
-        open_, places = [own], set[int]()
+        return self._part(value, _Sources(self.known, {own}), own)
+
+    def part_between(self, value: int, wanted: int, held: Collection[int]) -> Part:
+        """Return the primitives that make a value from another one, beside known values.
+
+        Args:
+            value: Id of the value that is changed.
+            wanted: Id of the value to compute.
+            held: Ids of values that stay as recorded although they are computed from it.
+        """
+        terms = self.lowered.terms
+        own = terms[value]
+        moved = self._moved(own, {terms[one] for one in held}) | {terms[wanted]}
+        made = (one for those in self.walls.values() for one in those)
+        walled = {terms[one]: one for one in made if terms[one] not in moved}
+        return self._part(wanted, _Sources(self.known, moved, own, walled), own)
+
+    def _part(self, wanted: int, known: _Sources, own: int) -> Part:
+        places = self.lowered.behind([self.lowered.terms[wanted]], known=known)
+        nodes = tuple(self.lowered.nodes[place] for place in places)
+        read = dict.fromkeys(term for node in nodes for term in node.operands)
+        taken = {term: known.value(term) for term in read if term in known and term != own}
+        return Part(wanted, nodes, taken)
+
+    def _moved(self, own: int, held: Collection[int]) -> set[int]:
+        """Return a term and all that are computed from it on the way to terms that are held."""
+        found, open_ = {own}, [own]
         while open_:
-            term = open_.pop()
-            place = producers.get(term)
-            if place is None or place in places or (term in self.known and term != own):
-                continue
-            places.add(place)
-            open_ += nodes[place].operands
-        return [nodes[place] for place in sorted(places)]
+            for place in self.takers.get(open_.pop(), ()):
+                outputs = self.lowered.nodes[place].outputs
+                fresh = [one for one in outputs if one not in found and one not in held]
+                found.update(fresh)
+                open_ += fresh
+        return found
 
     def compute(
         self,
-        value: int,
-        nodes: Sequence[Node],
+        part: Part,
         *,
+        changed: Mapping[int, Array] | None = None,
         seed: int | None = None,
     ) -> Array:
-        """Execute what makes a value from known values.
+        """Execute a part of the program.
 
         Args:
-            value: Its id.
-            nodes: What ``nodes_behind`` returned.
+            part: Of this program.
+            changed: Elements by value id that stand for recorded ones.
             seed: Of the random errors to make; None makes none.
 
         Raises:
             ProgramError: Elements lack, or the program cannot be executed.
             DumpFormatError: Elements are damaged.
         """
-        own = self.lowered.terms[value]
-        taken = {one for node in nodes for one in node.operands} - {own}
-        leaves = {
-            self.known[one]: self.elements(self.known[one]) for one in taken & set(self.known)
-        }
+        leaves = self.leaves(part)
         rounding = None if seed is None else Rounding(self.units, seed=seed)
-        return execute(self.lowered, leaves, [value], rounding=rounding)[value]
+        leaves.update(changed or {})
+        return execute(self.lowered, leaves, [part.wanted], rounding=rounding)[part.wanted]
 
-    def changed(
-        self,
-        wanted: int,
-        value: int,
-        elements: Array,
-        held: Collection[int],
-        *,
-        seed: int | None = None,
-    ) -> Array:
-        """Execute what makes a value from another one that is changed.
+    def compute_with_spread(self, part: Part) -> tuple[Array, Array] | None:
+        """Execute a part, and say how far rounding moves each element; None if only runs can."""
+        return execute_with_spread(self.lowered, self.leaves(part), part.wanted, self.units)
 
-        Args:
-            wanted: Id of the value to compute.
-            value: Id of the value that is changed.
-            elements: What it holds instead.
-            held: Ids of values that stay as recorded although they are computed from it.
-            seed: Of the random errors to make; None makes none.
-        """
-        terms = self.lowered.terms
-        moved = self._behind(terms[value]) - {terms[one] for one in held if one != wanted}
-        leaves = {one: self.elements(one) for term, one in self.known.items() if term not in moved}
-        rounding = None if seed is None else Rounding(self.units, seed=seed)
-        return execute(self.lowered, {**leaves, value: elements}, [wanted], rounding=rounding)[
-            wanted
-        ]
+    def leaves(self, part: Part) -> dict[int, Leaf]:
+        """Return how to load the recorded elements that a part takes, by value id."""
+        return {value: partial(self._taken, value) for value in part.taken.values()}
 
-    def _behind(self, term: int) -> set[int]:
-        """Return a term and all that are computed from it."""
-        if self._last_behind[0] != term:
-            found = {term}
-            for node in self.lowered.nodes:
-                if not found.isdisjoint(node.operands):
-                    found.update(node.outputs)
-            self._last_behind = term, found
-        return self._last_behind[1]
+    def _taken(self, value: int) -> Array:
+        """Return the elements of a value, computed if they are not in the dump."""
+        if self.recorded.has_elements(value):
+            return self.elements(value)
+        return self.compute(self.part_behind(value))
 
     def producer(self, value: Value) -> Operator | None:
         """Return the operator that made a value, None for a leaf."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, CallInfo, Index
     from padiff.pairing import Pairing
 
-__all__ = ["ARGUMENT", "argument_differences", "result_notes"]
+__all__ = ["ARGUMENT", "argument_differences", "is_plain", "of_role", "result_notes"]
 
 ARGUMENT = "argument "
 """How a line begins that names one."""
@@ -35,7 +35,7 @@ def argument_differences(
         is_same: Whether both sides are of one framework, in which words mean the same, and what one
             call leaves out has the same default. Else only numbers and flags are compared.
     """
-    known, found = (_of_role(call, Role.INPUT) for call in (reference, candidate))
+    known, found = (of_role(call, Role.INPUT) for call in (reference, candidate))
     lines = [
         f"{ARGUMENT}{place}: {known[place]!r} on the reference, {found[place]!r} on the candidate"
         for place in known.keys() & found.keys()
@@ -46,7 +46,7 @@ def argument_differences(
         lines += [
             f"{ARGUMENT}{place}: {value!r} on the {name}, not given on the {other}"
             for place, value in given.items()
-            if place not in left and place.startswith(_KEYWORD) and _is_plain(value) and value
+            if place not in left and place.startswith(_KEYWORD) and is_plain(value) and value
             if not _is_positional(given) and not _is_positional(left)
         ]
     return tuple(sorted(lines)[:_MOST])
@@ -77,7 +77,7 @@ def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, .
     ]
     has_results = all(any(one.role is Role.RESULT for one in index.records) for index in indexes)
     for sides in whole:
-        known, found = (_of_role(call, Role.OUTPUT) for call in sides)
+        known, found = (of_role(call, Role.OUTPUT) for call in sides)
         notes |= {
             f"the model's output{place} is {known[place]!r} on the reference, {found[place]!r} on "
             "the candidate": None
@@ -91,8 +91,8 @@ def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, .
     return tuple(notes)
 
 
-def _of_role(call: CallInfo, role: Role) -> Mapping[str, JSON]:
-    """Give the values that are no tensors, by their slot."""
+def of_role(call: CallInfo, role: Role) -> Mapping[str, JSON]:
+    """Return the values of a call that are not tensors, by their slot."""
     return {
         name.removeprefix(role): value
         for name, value in call.literals.items()
@@ -112,9 +112,9 @@ def _differ(known: JSON, found: JSON, *, is_same: bool) -> bool:
         )
     if isinstance(known, bool | int | float) and isinstance(found, bool | int | float):
         return not math.isclose(known, found, rel_tol=_CLOSE)
-    return is_same and _is_plain(known) and _is_plain(found) and known != found
+    return is_same and is_plain(known) and is_plain(found) and known != found
 
 
-def _is_plain(value: JSON) -> bool:
-    """Tell whether a value stands for itself; of objects only the class is known."""
+def is_plain(value: JSON) -> bool:
+    """Return whether a value stands for itself; of objects only the class is known."""
     return value is not None and not (isinstance(value, str) and value.startswith("<"))

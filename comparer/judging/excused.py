@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from padiff.comparer.decided import ROUNDING
 from padiff.comparer.result import Evidence
 from padiff.dumpfile import Phase, Role
 
@@ -92,6 +93,9 @@ def weigh_excuses(
     was_bad, is_bad, is_open = set(broken), set(broken), set[Place]()
     for number in sorted(range(len(rows)), key=lambda one: not _is_forward(rows[one])):
         row, agrees, place = rows[number], agree[number], _place(rows[number])
+        if agrees is False and row.reason == ROUNDING:
+            found[number] = True
+            continue
         if agrees is False and _may_be_excused(row, rules, is_measured=is_measured):
             if _is_forward(row):
                 found[number] = _excuse(row, was_asked=True)

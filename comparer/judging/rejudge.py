@@ -30,6 +30,8 @@ DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
 UNASKED = "rounding that grew, or elements over a kink, may explain it: only the dumps show that"
+BY_MOVE = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.LR, Role.NAMED})
+"""What an update leaves that is judged by tolerances of its own: see ``updates``."""
 NOTHING = "nothing of what the model gives was judged"
 SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
 
@@ -191,7 +193,7 @@ class _Rejudger:
         """
         given = optional_number(settings.get("atol")), optional_number(settings.get("rtol"))
         self._given = atol, rtol
-        self._was_ruled = given != (None, None)
+        self._before = given
         self._policy = TolerancePolicy(
             atol=given[0] if atol is None else atol,
             rtol=given[1] if rtol is None else rtol,
@@ -220,6 +222,8 @@ class _Rejudger:
         if self._given == (None, None):
             tolerance = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
             answer: bool | None = pair.verdict == Outcome.MATCH
+        elif self._is_by_move(pair, self._policy.rtol):
+            tolerance, answer = self._loosened(pair)
         else:
             tolerance = self._choose(pair)
             answer = self._decide(pair, tolerance)
@@ -261,9 +265,10 @@ class _Rejudger:
 
     def _why_kept(self, pair: StoredPair) -> str:
         """Say why a pair's own tolerance did not decide it; empty if it did."""
-        role, phase = pair.reference.role, pair.reference.phase
-        if role is Role.WEIGHT and phase is Phase.UPDATE and not self._was_ruled:
-            return "judged by how the update moved it"
+        if self._is_by_move(pair, self._before[1]):
+            is_by_move = self._is_by_move(pair, self._policy.rtol)
+            is_weight = pair.reference.role is Role.WEIGHT
+            return "judged by how the update moved it" if is_weight and not is_by_move else ""
         if pair.verdict not in {Outcome.MATCH, Outcome.DIVERGED}:
             return "excused by other records"
         if pair.tolerance is None or pair.reason.startswith((KINKS, DRIFT)):
@@ -271,6 +276,33 @@ class _Rejudger:
         own = self._decide(pair, pair.tolerance, mismatched=pair.mismatched)
         is_other = own is not None and own is not (pair.verdict == Outcome.MATCH)
         return "decided by other records" if is_other else ""
+
+    def _is_by_move(self, pair: StoredPair, rtol: float | None) -> bool:
+        """Return whether an update's own tolerance decides a pair, which an atol only loosens."""
+        at = pair.reference
+        return (
+            rtol is None
+            and at.phase is Phase.UPDATE
+            and at.role in BY_MOVE
+            and pair.rests_on == Evidence.ELEMENTS
+            and not any(rule.applies_to(at, pair.candidate) for rule in self._policy.rules)
+        )
+
+    def _loosened(self, pair: StoredPair) -> tuple[Tolerance, bool | None]:
+        """Decide a pair of an update at another atol, of which nothing but the atol changes."""
+        own = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
+        atol, before = self._policy.atol or 0.0, self._before[0] or 0.0
+        was_match = pair.verdict == Outcome.MATCH
+        if atol < before < own.atol:
+            return own, was_match
+        tolerance = Tolerance(atol=atol if atol < before else max(atol, own.atol), rtol=own.rtol)
+        if not pair.nonfinite and passes(pair.hull, tolerance):
+            return tolerance, True
+        if was_match is (atol >= before):
+            return tolerance, was_match
+        # Which gradients are noise only the dumps show.
+        is_weight = pair.reference.role is Role.WEIGHT
+        return tolerance, None if was_match or is_weight else False
 
     def _choose(self, pair: StoredPair) -> Tolerance:
         if pair.basis is not None:

@@ -122,12 +122,11 @@ class _Group:
         is_measured = noise is not None and self.is_computed
         if is_measured and not self.is_state:
             atol = 0.0
-        floor = 0.0
-        is_literal = self.atol is not None and self.rtol is not None
-        if basis.largest_gradient > 0 and not is_literal:
-            atol = floor = basis.largest_gradient * max(atol, self.loosest.epsilon)
+        if basis.largest_gradient > 0:
+            atol = basis.largest_gradient * max(atol, self.loosest.epsilon)
         if self.atol is not None:
-            atol = max(self.atol, floor)
+            is_literal = self.rtol is not None
+            atol = self.atol if is_literal else max(self.atol, atol)
         if self.rtol is not None:
             rtol = self.rtol
         elif self.is_rounded:
@@ -162,17 +161,16 @@ class TolerancePolicy:
     def choose(self, reference: Address, candidate: Address, basis: Basis) -> ChosenTolerance:
         """Find the tolerance of a pair.
 
-        The looser default of the two dtypes, and of what was computed also of the models' dtypes;
-        ``atol`` and ``rtol`` in place of it; then the rules that name either side, later ones
-        winning. Integers and booleans are exact unless a rule
-        names them.
+        The looser default of the two dtypes, and of what was computed also of the models' dtypes.
+        An ``atol`` alone only loosens: it counts where it is above the default. An ``rtol`` alone
+        takes the place of the default one. Both together are taken literally, and nothing but a
+        noise floor that was asked for is added to them. Then the rules that name either side, later
+        ones winning. Integers and booleans are exact unless a rule names them.
 
         A gradient's size is that of the loss, which may be anything, so the default atol of a
-        gradient is the dtype's, times the largest gradient of the model. An atol alone that the
-        user gave is never below that floor: gradients that are zero mathematically (a key
-        projection's bias, a convolution's bias before a training BatchNorm) hold nothing but
-        rounding noise of about that size. An atol and an rtol together are taken literally, and
-        nothing but a noise floor that was asked for is added to them.
+        gradient is the dtype's, times the largest gradient of the model: gradients that are zero
+        mathematically (a key projection's bias, a convolution's bias before a training BatchNorm)
+        hold nothing but rounding noise of about that size.
 
         Rounding errors of sums scale with what was summed, not with what is left: an element near
         zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user

@@ -133,29 +133,26 @@ class TrainingJudge:
     def _update(self, step: UpdateSides, pair: RecordPair, judged: JudgedPair) -> JudgedPair:
         if self._is_ruled(judged):
             return judged
+        least = self.settings.atol or 0.0
         references = [step.known(place) for place in pair.reference]
         role = references[0].role
         if role is Role.WEIGHT:
-            return _judge_weight(step, pair, judged)
+            return _judge_weight(step, pair, judged, least)
         if role is Role.OPTIMIZER_STATE:
             share = max(STATE_ATOL, ULPS * _epsilon(judged, is_model=True))
             atol = share * step.largest_state(split_slot(references[0].slot)[1])
             rtol = 0.0 if judged.tolerance is None else judged.tolerance.rtol
-            return step.judged(pair, judged, Tolerance(atol=atol, rtol=rtol))
+            return step.judged(pair, judged, Tolerance(atol=max(atol, least), rtol=rtol))
         if role in SCALAR_RTOL:
             rtol = max(SCALAR_RTOL[role], ULPS * _epsilon(judged, is_model=role is not Role.LR))
-            return step.judged(pair, judged, Tolerance(atol=0.0, rtol=rtol))
+            return step.judged(pair, judged, Tolerance(atol=least, rtol=rtol))
         return judged
 
     def _is_ruled(self, judged: JudgedPair) -> bool:
-        """Tell whether the user has said what the tolerance is."""
+        """Return whether the user chose the tolerance; an atol alone only loosens it."""
         ends = [end.address for end in (judged.reference, judged.candidate) if end is not None]
         settings = self.settings
-        return (
-            settings.atol is not None
-            or settings.rtol is not None
-            or any(rule.applies_to(*ends) for rule in settings.rules)
-        )
+        return settings.rtol is not None or any(rule.applies_to(*ends) for rule in settings.rules)
 
 
 def _open_ones(
@@ -200,10 +197,18 @@ def _within(judged: JudgedPair, drift: float) -> JudgedPair:
     return _matching(judged, DRIFTED)
 
 
-def _judge_weight(step: UpdateSides, pair: RecordPair, judged: JudgedPair) -> JudgedPair:
+def _judge_weight(
+    step: UpdateSides, pair: RecordPair, judged: JudgedPair, least: float
+) -> JudgedPair:
     """Judge how an update moved a weight by how it moved the reference's.
 
     From where the candidate's weight was: what earlier updates left is not held against this one.
+
+    Args:
+        step: Both sides.
+        pair: Of weights after the update.
+        judged: The pair, by the tolerance of its dtype.
+        least: What every element may differ by.
     """
     befores, started = step.befores(pair), step.found_before(pair)
     if befores is None or started is None or None in (judged.reference, judged.candidate):
@@ -215,7 +220,8 @@ def _judge_weight(step: UpdateSides, pair: RecordPair, judged: JudgedPair) -> Ju
     expected = in_double(started) + moved
     largest_move = float(np.abs(moved).max())
     share = min(LARGEST_SHARE, SHARE_OF_EPSILON * _epsilon(judged, is_model=True))
-    atol = max(ULPS * _epsilon(judged) * float(np.abs(expected).max()), share * largest_move)
+    rounding = ULPS * _epsilon(judged) * float(np.abs(expected).max())
+    atol = max(rounding, share * largest_move, least)
     judged = step.judged(pair, judged, Tolerance(atol=atol, rtol=0.0), expected=expected)
     if judged.verdict is not Verdict.DIVERGED:
         return judged

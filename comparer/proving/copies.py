@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import LeafKind
+from padiff.pairing.steps import PICKING
 from padiff.program import UNIT_ROUNDOFF
 
 from .result import Answer, LeafDifference
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from .leaves import LeafPair, Leaves
     from .side import Side
 
-__all__ = ["find_changed_gradients", "find_differences", "find_lost_gradients"]
+__all__ = ["find_changed_gradients", "find_differences", "find_lost_gradients", "find_ties"]
 
 _COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT, LeafKind.STATE})
 _UPDATED = _COPIED - {LeafKind.INPUT}
@@ -52,6 +54,7 @@ def find_differences(
         DumpFormatError: Elements are damaged.
         ProgramError: Elements lack.
     """
+    names = _names_by_digest(reference)
     for value, pair in sorted(leaves.pairs.items()):
         end = candidate.program.values[value]
         if end.kind in _COPIED and not _is_equal_by_digest(pair, reference, candidate):
@@ -62,9 +65,20 @@ def find_differences(
             if earlier is not None and end.kind in _UPDATED:
                 answer = earlier.answer((reference, candidate), pair.reference, value)
             if answer is None:
-                yield found
+                info = candidate.recorded.info(value)
+                yield replace(found, holds="" if info is None else names.get(info.digest, ""))
             elif answer is Answer.UNKNOWN:
                 unjudged.append(end.name)
+
+
+def _names_by_digest(side: Side) -> dict[str, str]:
+    """Return the names of the leaves of a side by what they hold, of more than one element."""
+    names: dict[str, str] = {}
+    for value in side.program.values:
+        info = side.recorded.info(value.id) if value.kind in _COPIED else None
+        if info is not None and info.size > 1:
+            names.setdefault(info.digest, value.name)
+    return names
 
 
 def find_changed_gradients(
@@ -105,10 +119,39 @@ def _is_as_arrived(side: Side, value: int) -> bool:
     )
 
 
+def find_ties(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[LeafDifference]:
+    """Yield the parameters that are one in the reference and several in the candidate.
+
+    The function is the same; each of them gets a share of the gradient, if there are any.
+    """
+    known, found = reference.program.values, candidate.program.values
+    partners: dict[tuple[int, ...], int] = {}
+    for value, pair in sorted(leaves.pairs.items()):
+        end = found[value]
+        whole = sum(math.prod(known[one].shape) for one in pair.reference)
+        is_whole = end.kind is LeafKind.PARAMETER and math.prod(end.shape) == whole
+        if not is_whole or not candidate.recorded.got_gradient(value):
+            continue
+        first = partners.setdefault(tuple(pair.reference), value)
+        if first != value:
+            yield LeafDifference(
+                reference=known[pair.reference[0]].name,
+                candidate=end.name,
+                kind="tie",
+                elements=whole,
+                of=whole,
+                largest=None,
+            )
+
+
 def find_lost_gradients(
-    leaves: Leaves, reference: Side, candidate: Side
+    leaves: Leaves, reference: Side, candidate: Side, unjudged: list[str]
 ) -> Iterator[LeafDifference]:
-    """Yield the parameters that a gradient reached on one side only, where both ran backward."""
+    """Yield the parameters that a gradient reached on one side only, where both ran backward.
+
+    What is a part of a larger parameter on the other side, as experts are of a stack, has zeros
+    there where it has no gradient. Its name goes to ``unjudged`` where the dump lacks that part.
+    """
     values = [side.program.values for side in (reference, candidate)]
     if not all(
         any(side.recorded.got_gradient(value.id) for value in those)
@@ -119,6 +162,11 @@ def find_lost_gradients(
         end = values[1][value]
         got = {reference.recorded.got_gradient(one) for one in pair.reference}
         if end.kind is LeafKind.PARAMETER and got != {candidate.recorded.got_gradient(value)}:
+            is_same = _is_part_of_zeros(pair, end.shape, reference, candidate)
+            if is_same is None:
+                unjudged.append(end.name)
+            if is_same in (None, True):
+                continue
             first = values[0][pair.reference[0]]
             count = math.prod(end.shape)
             yield LeafDifference(
@@ -129,6 +177,37 @@ def find_lost_gradients(
                 of=count,
                 largest=None,
             )
+
+
+def _is_part_of_zeros(
+    pair: LeafPair, shape: tuple[int, ...], reference: Side, candidate: Side
+) -> bool | None:
+    """Return whether the parts without a gradient on one side have zeros on the other.
+
+    Returns:
+        False for parameters that are whole on both sides: an optimizer skips one without a
+        gradient and decays one of zeros. None where elements lack.
+    """
+    is_part = len(pair.reference) > 1 or any(step.verb in PICKING for step in pair.rule.steps)
+    if not is_part:
+        return False
+    values = reference.program.values
+    parts = []
+    for value in pair.reference:
+        part: Array | None = np.zeros(values[value].shape)
+        if reference.recorded.got_gradient(value):
+            part = reference.recorded.gradient(value)
+        if part is None:
+            return None
+        parts.append(part)
+    if not candidate.recorded.got_gradient(pair.candidate):
+        return not np.any(pair.rule.apply(parts, shape))
+    absent = [
+        np.full(values[value].shape, not reference.recorded.got_gradient(value))
+        for value in pair.reference
+    ]
+    found = candidate.recorded.gradient(pair.candidate)
+    return None if found is None else not np.any(found[pair.rule.apply(absent, shape)])
 
 
 def _is_equal_by_digest(pair: LeafPair, reference: Side, candidate: Side) -> bool:

@@ -151,6 +151,7 @@ class _End:
                     for _, value in self.side.table.distinct(one.name, one.positional, one.keywords)
                     if not _has_values(value)
                 ),
+                self.side.recorded.module_of(one)[0],
             )
             for one in self.own
         )

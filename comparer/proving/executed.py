@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["LIMITS", "Runs", "Sink"]
+__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink"]
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
 _NEAR = 1e-9
@@ -34,7 +34,7 @@ pairs of real models)."""
 _DISTURBANCES = 1e6
 """Others may be off by this many times what random errors of 2**-53 in each primitive moved them:
 1e-10 of the sizes that went into them."""
-_ROUNDINGS = 256
+ROUNDINGS = 256
 """Behind recorded values: roundings of their dtype, of the root mean square of the result."""
 _SEEDS = (1, 2)
 
@@ -50,6 +50,11 @@ class Sink:
     """The layout of a result; None for what operators take."""
     others: tuple[int, ...] = ()
     """More values of the reference, which the rule joins with the first."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether both are one value each, in the same layout."""
+        return not self.others and not (self.rule is not None and self.rule.steps)
 
 
 class Runs:
@@ -68,13 +73,12 @@ class Runs:
             DumpFormatError: Elements are damaged.
         """
         self._sides, self._given = sides, given
-        joined = [value for sink in sinks for value in (sink.reference, *sink.others)]
-        self._wanted = joined, [sink.candidate for sink in sinks]
-        self._arrays = [self._run(which, None) for which in (0, 1)]
+        self._wanted = _values(sinks)
+        self._arrays = self.execute(0), self.execute(1)
 
     def error(self, sink: Sink) -> float:
         """Return the largest difference over the root mean square of the reference's elements."""
-        found = self._differences(sink)
+        found = self.differences(sink)
         if found is None:
             return float("inf")
         off, known = found
@@ -82,7 +86,7 @@ class Runs:
 
     def agree(self, sink: Sink) -> bool:
         """Return whether all elements agree as far as float64 can tell."""
-        found = self._differences(sink)
+        found = self.differences(sink)
         if found is None:
             return False
         off, known = found
@@ -94,45 +98,62 @@ class Runs:
 
     def agree_within(self, sink: Sink, unit: float) -> bool:
         """Return whether all elements agree within the rounding of a dtype."""
-        found = self._differences(sink)
+        found = self.differences(sink)
         if found is None:
             return False
         off, known = found
-        return bool(np.all(off <= max(_ROUNDINGS * unit, _NEAR) * (_size(known) or 1.0)))
+        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * (_size(known) or 1.0)))
 
-    def _run(self, which: int, seed: int | None) -> dict[int, Array]:
-        side, wanted = self._sides[which], self._wanted[which]
+    def execute(
+        self, which: int, rounding: Rounding | None = None, sinks: Sequence[Sink] | None = None
+    ) -> dict[int, Array]:
+        """Execute results of the reference (0) or the candidate (1).
+
+        Args:
+            which: The side.
+            rounding: Errors to make in each primitive; None makes none.
+            sinks: The results; None executes all.
+
+        Raises:
+            ProgramError: Elements lack, or a limit is passed.
+            DumpFormatError: Elements are damaged.
+        """
+        wanted = self._wanted[which] if sinks is None else _values(sinks)[which]
         if not wanted:
             return {}
-        rounding = None
-        if seed is not None:
-            units = dict.fromkeys(range(len(side.program.operators)), UNIT_ROUNDOFF["float64"])
-            rounding = Rounding(units, seed=seed)
-        return execute(side.lowered, self._given[which], wanted, limits=LIMITS, rounding=rounding)
+        lowered, given = self._sides[which].lowered, self._given[which]
+        return execute(lowered, given, wanted, limits=LIMITS, rounding=rounding)
 
-    @cached_property
-    def _disturbed(self) -> list[list[dict[int, Array]]]:
-        """The results of both sides with random errors, once for each seed."""
-        return [[self._run(which, seed) for seed in _SEEDS] for which in (0, 1)]
+    def pair(
+        self,
+        sink: Sink,
+        known: Mapping[int, Array] | None = None,
+        found: Mapping[int, Array] | None = None,
+    ) -> list[Array]:
+        """Return what both sides hold of a result, in the candidate's layout.
 
-    def _moved(self, sink: Sink) -> Array:
-        """Return by how much random errors moved each element, on the side where it is more."""
-        one, two = self._both(sink, self._arrays[0], self._arrays[1])
-        moved = np.zeros(two.shape)
-        for known, found in zip(*self._disturbed, strict=True):
-            disturbed = self._both(sink, known, found)
-            with np.errstate(all="ignore"):
-                for before, after in zip((one, two), disturbed, strict=True):
-                    moved = np.fmax(moved, np.abs(after - before))
-        return moved
+        Args:
+            sink: The result.
+            known: Results of the reference by value id; None takes those without errors.
+            found: Of the candidate.
+        """
+        known = self._arrays[0] if known is None else known
+        found = self._arrays[1] if found is None else found
+        two = found[sink.candidate]
+        one = known[sink.reference]
+        if sink.rule is not None:
+            parts = [one, *(known[value] for value in sink.others)]
+            one = sink.rule.apply(parts, two.shape)
+        is_complex = "c" in (one.dtype.kind, two.dtype.kind)
+        return [each.astype(np.complex128 if is_complex else np.float64) for each in (one, two)]
 
-    def _differences(self, sink: Sink) -> tuple[Array, Array] | None:
+    def differences(self, sink: Sink) -> tuple[Array, Array] | None:
         """Return the magnitudes of the differences and the reference's elements.
 
         None where shapes differ.
         """
         try:
-            one, two = self._both(sink, self._arrays[0], self._arrays[1])
+            one, two = self.pair(sink)
         except ConfigError:
             return None
         if one.shape != two.shape:
@@ -142,15 +163,32 @@ class Runs:
             off = np.where(is_alike, 0.0, np.abs(one - two))
         return np.where(np.isnan(off), np.inf, off), one
 
-    @staticmethod
-    def _both(sink: Sink, known: Mapping[int, Array], found: Mapping[int, Array]) -> list[Array]:
-        two = found[sink.candidate]
-        one = known[sink.reference]
-        if sink.rule is not None:
-            parts = [one, *(known[value] for value in sink.others)]
-            one = sink.rule.apply(parts, two.shape)
-        is_complex = "c" in (one.dtype.kind, two.dtype.kind)
-        return [each.astype(np.complex128 if is_complex else np.float64) for each in (one, two)]
+    @cached_property
+    def _disturbed(self) -> list[list[dict[int, Array]]]:
+        """The results of both sides with random errors, once for each seed."""
+        return [[self._disturb(which, seed) for seed in _SEEDS] for which in (0, 1)]
+
+    def _disturb(self, which: int, seed: int) -> dict[int, Array]:
+        operators = range(len(self._sides[which].program.operators))
+        units = dict.fromkeys(operators, UNIT_ROUNDOFF["float64"])
+        return self.execute(which, Rounding(units, seed=seed))
+
+    def _moved(self, sink: Sink) -> Array:
+        """Return by how much random errors moved each element, on the side where it is more."""
+        one, two = self.pair(sink)
+        moved = np.zeros(two.shape)
+        for known, found in zip(*self._disturbed, strict=True):
+            disturbed = self.pair(sink, known, found)
+            with np.errstate(all="ignore"):
+                for before, after in zip((one, two), disturbed, strict=True):
+                    moved = np.fmax(moved, np.abs(after - before))
+        return moved
+
+
+def _values(sinks: Sequence[Sink]) -> tuple[list[int], list[int]]:
+    """Return the value ids of results, of the reference and of the candidate."""
+    joined = [value for sink in sinks for value in (sink.reference, *sink.others)]
+    return joined, [sink.candidate for sink in sinks]
 
 
 def _size(array: Array) -> float:

@@ -9,13 +9,20 @@ from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .cause import Cause, find_cause
-from .copies import find_changed_gradients, find_differences, find_lost_gradients
+from .copies import (
+    find_changed_gradients,
+    find_differences,
+    find_lost_gradients,
+    find_ties,
+)
 from .detached import find_detached
 from .executed import Runs, Sink
+from .hidden import Errors, Rounded, largest_effect
 from .leaves import pair_leaves
 from .numbering import Numbering
 from .precision import find_coarser
 from .result import Answer, FunctionComparison, Unknown
+from .results import pair_results
 from .side import read_side
 from .updates import compare_updates
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
     from .leaves import Leaves
+    from .result import Effect
     from .side import Side
 
 __all__ = ["compare_functions"]
@@ -69,7 +77,8 @@ class _Comparison:
     ) -> None:
         self.sides, self.pairing, self.earlier = (reference, candidate), pairing, earlier
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
-        self.results = list(_results(pairing, reference, candidate))
+        self.given = pair_results(pairing, reference, candidate)
+        self.results = self.given.sinks
         self.numbering = Numbering(reference, candidate, self.leaves)
         self.numbers = self.numbering.both
 
@@ -89,7 +98,9 @@ class _Comparison:
                         [sink.candidate for sink in self.results],
                     ),
                 ),
-                *find_lost_gradients(self.leaves, *self.sides),
+                *find_lost_gradients(self.leaves, *self.sides, unjudged),
+                *find_ties(self.leaves, *self.sides),
+                *self.given.differences(*self.sides),
             )
         except (ProgramError, DumpFormatError) as error:
             differences = ()
@@ -103,7 +114,7 @@ class _Comparison:
             coarser=find_coarser(
                 self.sides, self.numbers, self.leaves, [sink.candidate for sink in self.results]
             ),
-            update=compare_updates(self.sides, self.leaves, self.pairing, self.numbers),
+            update=compare_updates(self.sides, self.leaves, self.pairing, self.numbering),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
         )
 
@@ -140,10 +151,10 @@ class _Comparison:
 
     def _functions(self) -> FunctionComparison:
         """Answer for all sinks."""
-        if not self.results:
+        if not self.results and not self.given.facts:
             return _unknown(Unknown.NO_RESULT)
         sinks = [*self._taken_by_cuts(), *self.results]
-        left = [sink for sink in sinks if not self._is_constructed(sink)]
+        left = [sink for sink in sinks if not self.numbering.is_same(self.sides, sink)]
         try:
             return self._execute(sinks, left)
         except (ProgramError, DumpFormatError) as error:
@@ -164,39 +175,40 @@ class _Comparison:
             return runs.agree(sink) if unit is None else runs.agree_within(sink, unit)
 
         differing = [sink for sink in left if not agree(runs, sink)]
-        cause = Cause()
+        cause, effect = Cause(), None
         if differing:
             cause = find_cause(self.sides, given, self.numbering, differing, agree)
-        is_behind = bool(self._lone_cuts())
-        answer = Answer.DIFFERENT if differing else Answer.UNKNOWN if is_behind else Answer.SAME
+            rounded = Rounded(runs, Errors(self.sides), differing)
+            effect = largest_effect(
+                rounded.effect(sink) if units[sink] is None else None for sink in differing
+            )
+        answer = self._answer(effect, is_different=bool(differing))
         exact = sum(units[sink] is None for sink in left)
         return FunctionComparison(
             answer=answer,
             unknown=Unknown.BEHIND if answer is Answer.UNKNOWN else Unknown.NONE,
             constructed=len(sinks) - len(left),
             executed=exact,
-            tolerated=len(left) - exact,
+            tolerated=len(left) - exact + len(self.given.facts),
             largest=max(errors, default=None),
+            effect=effect,
             reference=cause.places[0],
             candidate=cause.places[1],
             edits=cause.edits,
         )
+
+    def _answer(self, effect: Effect | None, *, is_different: bool) -> Answer:
+        if is_different and (effect is None or not effect.is_hidden):
+            return Answer.DIFFERENT
+        if self._lone_cuts():
+            return Answer.UNKNOWN
+        return Answer.HIDDEN if is_different else Answer.SAME
 
     def _taken_by_cuts(self) -> Iterator[Sink]:
         """Yield what paired operators without a rule take."""
         for one, two in self.leaves.cuts:
             if len(one.taken) == len(two.taken) and _is_forward(one) and _is_forward(two):
                 yield from (Sink(a, b, None) for a, b in zip(one.taken, two.taken, strict=True))
-
-    def _is_constructed(self, sink: Sink) -> bool:
-        """Return whether both values are the same expression."""
-        if sink.rule is not None and sink.rule.steps:
-            return False
-        terms = [
-            side.lowered.terms[value]
-            for side, value in zip(self.sides, (sink.reference, sink.candidate), strict=True)
-        ]
-        return self.numbers[0][terms[0]] == self.numbers[1][terms[1]]
 
     def _coarse_terms(self) -> tuple[set[int], set[int]]:
         """Return the terms behind recorded values, of both sides."""
@@ -242,16 +254,3 @@ def _is_forward(operator: Operator) -> bool:
 def _opaque(side: Side) -> int:
     """Count the operators of the forward pass that have no rule."""
     return sum(_is_forward(side.program.operators[one]) for one in side.lowered.opaque)
-
-
-def _results(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[Sink]:
-    """Yield the paired results: what the root gives, and losses."""
-    known, found = reference.recorded.borders, candidate.recorded.borders
-    records = candidate.file.index.records
-    for pair in pairing.records:
-        info = records[pair.candidate]
-        is_root = info.role is Role.OUTPUT and info.call is not None and not info.module
-        if not (is_root or info.role is Role.LOSS) or pair.candidate_rule.steps:
-            continue
-        if len(pair.reference) == 1 and pair.reference[0] in known and pair.candidate in found:
-            yield Sink(known[pair.reference[0]], found[pair.candidate], pair.rule)

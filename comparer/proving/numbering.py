@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from padiff.program import Lowered, Node
 
+    from .executed import Sink
     from .leaves import Leaves
     from .side import Side
 
@@ -53,6 +54,15 @@ class Numbering:
     def both(self) -> tuple[Sequence[int], Sequence[int]]:
         """The numbers of the reference's terms and of the candidate's."""
         return self.reference, self.candidate
+
+    def is_same(self, sides: tuple[Side, Side], sink: Sink) -> bool:
+        """Return whether two values that lie alike are the same expression."""
+        reference, candidate = (side.lowered.terms for side in sides)
+        return (
+            sink.is_plain
+            and self.reference[reference[sink.reference]]
+            == self.candidate[candidate[sink.candidate]]
+        )
 
     def of_candidate(
         self, lowered: Lowered, given: Mapping[int, int], alike: Mapping[int, int]

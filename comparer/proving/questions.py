@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.comparer.auditing import audit
+from padiff.comparer.auditing import Answers, audit
 from padiff.comparer.auditing.result import Soundness
 from padiff.dumpfile import CompareError, DumpFormatError, ProgramError
 
@@ -12,11 +12,13 @@ from .function import compare_functions
 from .result import Execution
 
 if TYPE_CHECKING:
-    from padiff.comparer.auditing.result import AuditedValue
+    from padiff.comparer.auditing.forward import Measured
+    from padiff.comparer.auditing.result import Audit, AuditedValue
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
 
     from .earlier import Earlier
+    from .result import Audited
 
 __all__ = ["ask_all"]
 
@@ -32,18 +34,31 @@ def ask_all(
         pairing: Of their records.
         earlier: What the step before left; None in the first step that both dumps have.
     """
-    audits = [_audited(file) for file in (known, found)]
+    answers: Answers[Measured] = Answers(is_brief=True)
+    audits = [_audited(file, answers) for file in (known, found)]
     return Execution(
         function=compare_functions(known, found, pairing, earlier),
-        soundness=(audits[0][0], audits[1][0]),
-        unsound=(audits[0][1], audits[1][1]),
+        soundness=(_soundness(audits[0]), _soundness(audits[1])),
+        unsound=(_first_unsound(audits[0]), _first_unsound(audits[1])),
+        sound=(_sound(audits[0]), _sound(audits[1])),
     )
 
 
-def _audited(file: StepFile) -> tuple[Soundness, AuditedValue | None]:
+def _audited(file: StepFile, answers: Answers[Measured]) -> Audit | None:
     try:
-        result = audit(file)
+        return audit(file, answers)
     except (CompareError, ProgramError, DumpFormatError):
-        return Soundness.NOT_AUDITED, None
-    first = next((one for one in result.values if one.soundness is Soundness.UNSOUND), None)
-    return result.soundness, first
+        return None
+
+
+def _soundness(found: Audit | None) -> Soundness:
+    return Soundness.NOT_AUDITED if found is None else found.soundness
+
+
+def _first_unsound(found: Audit | None) -> AuditedValue | None:
+    return None if found is None else next(iter(found.unsound), None)
+
+
+def _sound(found: Audit | None) -> frozenset[Audited]:
+    values = () if found is None else found.values
+    return frozenset((one.value, one.check) for one in values if one.soundness is Soundness.SOUND)

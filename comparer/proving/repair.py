@@ -87,8 +87,8 @@ class Repair:
             numbers = self._numbers()
             results = [
                 (one, two)
-                for one, two in self._results()
-                if self._numbering.reference[one] != numbers[two]
+                for sink, (one, two) in zip(self._sinks, self._results(), strict=True)
+                if not (sink.is_plain and self._numbering.reference[one] == numbers[two])
             ]
             if not results:
                 return bool(self.made)

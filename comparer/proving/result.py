@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from padiff.comparer.auditing.result import Soundness
+from padiff.comparer.auditing.result import Check, Soundness
 
 if TYPE_CHECKING:
     from padiff.comparer.auditing.result import AuditedValue
@@ -14,26 +14,36 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "ArgumentDifference",
+    "Audited",
     "Change",
     "CoarserValue",
     "Edit",
     "EditKind",
+    "Effect",
     "Execution",
+    "Fault",
     "FunctionComparison",
     "LeafDifference",
+    "Parting",
     "Place",
     "Unknown",
+    "UnsoundValue",
     "UpdateComparison",
     "UpdateDifference",
     "UsedOperator",
 ]
 
 
+Audited = tuple[int, Check]
+"""Id of a value, and whether its elements or its gradient are meant."""
+
+
 class Answer(StrEnum):
     """Whether both programs compute the same function."""
 
     SAME = "same"
+    HIDDEN = "hidden"
+    """They compute two functions, but rounding does more to this input than the difference."""
     DIFFERENT = "different"
     UNKNOWN = "unknown"
 
@@ -101,6 +111,8 @@ class UsedOperator:
 
     name: str
     arguments: tuple[Argument, ...]
+    module: str = ""
+    """Path of the module in whose call it ran, empty outside modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +142,9 @@ class LeafDifference:
     candidate: str
     kind: str
     """``parameter``, ``buffer``, ``input``, or ``state`` of an optimizer; ``gradient`` of a
-    parameter that none reached on one side, or that the update of one side took otherwise."""
+    parameter that none reached on one side, or that the update of one side took otherwise;
+    ``tie`` of several parameters that are one in the reference; or ``result``: a number, an array
+    or text that the model gives, and that is no value of its program."""
     elements: int
     """How many are off."""
     of: int
@@ -139,6 +153,8 @@ class LeafDifference:
     that is not there."""
     place: Place | None = None
     """The operator that cuts a gradient off, on the side that has it."""
+    holds: str = ""
+    """The reference's leaf that it is a copy of instead; empty where it is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +169,22 @@ class CoarserValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentDifference:
-    """A number of an update that is another one on the other side."""
+class Effect:
+    """A difference of function beside what rounding does to the same elements."""
 
-    operator: str
-    """Without module, and the same for one tensor and for a list of them: ``lerp``."""
-    reference: float
-    candidate: float
+    difference: float
+    """The largest, over the root mean square of the reference's elements; of what an update left,
+    over that of how far the update moved it."""
+    rounding: float
+    """What rounding moves that element by, both sides together, in the same unit. Dtypes coarser
+    than float32 count as float32."""
+    share: float
+    """The largest difference of an element, in units of what rounding moves that element by."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether rounding does more to each element than the difference."""
+        return self.share <= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +195,25 @@ class UpdateDifference:
     candidate: str
     error: float
     """The largest error over the root mean square of the reference's elements."""
-    places: tuple[Place | None, Place | None]
-    """Where the updates part, on each side."""
-    arguments: tuple[ArgumentDifference, ...] = ()
-    """Where both run the same operators with other numbers."""
+    effect: Effect | None = None
+    """None where rounding could not be measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where two programs part, if no edit was found that proves why."""
+
+    reference: Place | None
+    candidate: Place | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsoundValue:
+    """A value that its own program contradicts."""
+
+    is_candidate: bool
+    """Whose value it is."""
+    value: AuditedValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,8 +228,20 @@ class UpdateComparison:
     executed: int = 0
     largest: float | None = None
     differences: tuple[UpdateDifference, ...] = ()
+    reference: Place | None = None
+    """Where the updates of the first that differs part, on each side."""
+    candidate: Place | None = None
+    edits: tuple[Edit, ...] = ()
+    """A proof of its cause: with these it is left as the reference leaves it."""
+    effect: Effect | None = None
+    """Of the answers hidden and different: the one that rounding hides least, None where rounding
+    could not be measured."""
     proven: frozenset[str] = frozenset()
     """Names of the candidate's weights, buffers and moments that both sides leave alike."""
+
+
+Fault = Edit | Parting | LeafDifference | CoarserValue | UnsoundValue | UpdateDifference
+"""Something that execution found to be wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,9 +257,13 @@ class FunctionComparison:
     executed: int = 0
     """Those that were executed and agree at 1e-9 of their size."""
     tolerated: int = 0
-    """Those behind recorded values, which agree within the rounding of their dtype."""
+    """Those behind recorded values, which agree within the rounding of their dtype, and those that
+    are no values of the programs."""
     largest: float | None = None
     """The largest error of what was executed, over the root mean square of the reference's."""
+    effect: Effect | None = None
+    """Of the answers hidden and different: the one that rounding hides least, None where rounding
+    could not be measured."""
     opaque: tuple[int, int] = (0, 0)
     """Operators without a rule, of the reference and of the candidate."""
     reference: Place | None = None
@@ -241,10 +297,15 @@ class Execution:
     """Sound execution, of the reference and of the candidate?"""
     unsound: tuple[AuditedValue | None, AuditedValue | None] = (None, None)
     """The first value of each side that its own program contradicts."""
+    sound: tuple[frozenset[Audited], frozenset[Audited]] = (frozenset(), frozenset())
+    """What was audited on each side and is what its own program says."""
 
     @property
     def answer(self) -> Answer:
-        """Return whether all three questions are answered with yes, one with no, or neither."""
+        """Return whether all three questions are answered with yes, one with no, or neither.
+
+        A difference that rounding hides leaves it at yes; ``is_hidden`` says that there is one.
+        """
         function = self.function
         answers = {function.answer}
         if function.update is not None:
@@ -257,4 +318,16 @@ class Execution:
         ):
             return Answer.DIFFERENT
         is_known = Soundness.NOT_AUDITED not in self.soundness and not function.unjudged
-        return Answer.SAME if is_known and answers == {Answer.SAME} else Answer.UNKNOWN
+        is_same = answers <= {Answer.SAME, Answer.HIDDEN}
+        return Answer.SAME if is_known and is_same else Answer.UNKNOWN
+
+    @property
+    def is_hidden(self) -> bool:
+        """Return whether a function or an update differs by less than rounding: a finding."""
+        update = self.function.update
+        effects = (self.function.effect, None if update is None else update.effect)
+        return any(one is not None and one.is_hidden for one in effects)
+
+    def answer_with(self, *, strict: bool) -> Answer:
+        """Return the answer, where ``strict`` takes what rounding hides as a difference, too."""
+        return Answer.DIFFERENT if strict and self.is_hidden else self.answer

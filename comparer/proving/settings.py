@@ -1,4 +1,4 @@
-"""Settings of an optimizer: as numbers in operators, and as tensors of few bits."""
+"""Settings that an optimizer holds as tensors of few bits."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Phase, Role, ValueRef
+from padiff.dumpfile import Content, Phase, Role, ValueRef
 from padiff.program import TABLES, UNIT_ROUNDOFF
-
-from .result import ArgumentDifference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from padiff.program import Node, Operator
+    from padiff.program import Operator
 
     from .side import Side
 
-__all__ = ["differing_arguments", "exact_settings"]
+__all__ = ["exact_settings"]
 
 _POWERS = {"beta1_pow": "beta1", "beta2_pow": "beta2"}
 """Arguments that hold the power of another one, which counts the updates."""
@@ -63,8 +61,9 @@ def _named(side: Side, operator: Operator) -> dict[str, object]:
 def _rates(side: Side) -> Iterator[float]:
     index = side.file.index
     for record in index.records:
-        if record.role is Role.LR and record.value is not None:
-            yield float(side.file.value_array(index.values[record.value]).reshape(()))
+        info = None if record.value is None else index.values[record.value]
+        if record.role is Role.LR and info is not None and info.content is Content.FULL:
+            yield float(side.file.value_array(info).reshape(()))
 
 
 def _exact(
@@ -86,52 +85,3 @@ def _exact(
     count = round(math.log(rounded) / math.log(beta))
     exact = beta**count
     return exact if abs(exact - rounded) <= _ROUNDINGS * max(count, 1) * unit * exact else None
-
-
-def differing_arguments(
-    sides: tuple[Side, Side], wanted: tuple[int, int]
-) -> Iterator[ArgumentDifference]:
-    """Yield the numbers in which two updates differ, where both run the same operators.
-
-    Args:
-        sides: The reference and the candidate.
-        wanted: What the updates left.
-    """
-    known, found = (_numbers(side, value) for side, value in zip(sides, wanted, strict=True))
-    if [name for name, _ in known] != [name for name, _ in found]:
-        return
-    for (name, one), (_, two) in zip(known, found, strict=True):
-        if len(one) == len(two):
-            for number, other in zip(one, two, strict=True):
-                if number != other:
-                    yield ArgumentDifference(operator=name, reference=number, candidate=other)
-
-
-def _numbers(side: Side, value: int) -> list[tuple[str, list[float]]]:
-    """Return the primitives of an update's operators that make a value, each with its numbers."""
-    nodes, producers = side.lowered.nodes, side.lowered.producers
-    rest, places = [side.lowered.terms[value]], set[int]()
-    while rest:
-        place = producers.get(rest.pop())
-        if place is not None and place not in places:
-            places.add(place)
-            rest += nodes[place].operands
-    operators = side.program.operators
-    return [
-        (_plain(operators[node.operator].name), _constants(side, node))
-        for node in (nodes[place] for place in sorted(places))
-        if operators[node.operator].phase is Phase.UPDATE and node.primitive != "full"
-    ]
-
-
-def _constants(side: Side, node: Node) -> list[float]:
-    made = [side.lowered.producers.get(term) for term in node.operands]
-    nodes = [side.lowered.nodes[place] for place in made if place is not None]
-    attributes = [dict(one.attributes) for one in nodes if one.primitive == "full"]
-    return [float(one["value"]) for one in attributes if not one["shape"]]
-
-
-def _plain(name: str) -> str:
-    """Return what the forms of an operator over one tensor and over a list have in common."""
-    short = name.rpartition(".")[2].removeprefix("_foreach_")
-    return short if short.endswith("__") else short.removesuffix("_")

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
-from .alignment import Alignment
+from .cause import find_cause
 from .executed import Runs, Sink
-from .parting import find_parting
+from .hidden import Rounded, largest_effect
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
-from .settings import differing_arguments
+from .updateerrors import UpdateErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair
     from padiff.program import Leaf
 
     from .leaves import Leaves
-    from .result import Place
+    from .numbering import Numbering
+    from .result import Effect
     from .side import Side
 
 __all__ = ["compare_updates"]
@@ -37,8 +38,6 @@ _NORMS = frozenset({"torch.nn.functional.batch_norm", "paddle._C_ops.batch_norm"
 batch, Paddle's the biased one, and a momentum that is a float32."""
 _VARIANCE = 2
 """Where the running variance is among their outputs; or it is the last one."""
-_MOST_PLACES = 1
-"""Weights and moments whose place is looked for: each takes two executions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def compare_updates(
     sides: tuple[Side, Side],
     leaves: Leaves,
     pairing: Pairing,
-    numbers: tuple[Sequence[int], Sequence[int]],
+    numbering: Numbering,
 ) -> UpdateComparison | None:
     """Compare what the updates of one step leave.
 
@@ -62,23 +61,19 @@ def compare_updates(
         sides: The reference and the candidate.
         leaves: Of both.
         pairing: Of their records.
-        numbers: Of their terms; equal ones are the same expression.
+        numbering: Of their terms.
 
     Returns:
         None where neither side recorded an update.
     """
-    return _Updates(sides, leaves, pairing, numbers).run()
+    return _Updates(sides, leaves, pairing, numbering).run()
 
 
 class _Updates:
     def __init__(
-        self,
-        sides: tuple[Side, Side],
-        leaves: Leaves,
-        pairing: Pairing,
-        numbers: tuple[Sequence[int], Sequence[int]],
+        self, sides: tuple[Side, Side], leaves: Leaves, pairing: Pairing, numbering: Numbering
     ) -> None:
-        self.sides, self.leaves, self.numbers = sides, leaves, numbers
+        self.sides, self.leaves, self.numbering = sides, leaves, numbering
         self.unseen: list[str] = []
         """What changed without an operator that was recorded, by the candidate's name."""
         self.left = list(self._left_of(pairing))
@@ -88,7 +83,7 @@ class _Updates:
         if not self.left and not self.unseen:
             return None
         behind = self._behind_lone_cuts()
-        known = [one for one in self.left if not self._is_constructed(one.sink)]
+        known = [one for one in self.left if not self.numbering.is_same(self.sides, one.sink)]
         asked = [one for one in known if one.candidate not in behind]
         try:
             found = self._execute(asked)
@@ -98,7 +93,7 @@ class _Updates:
         differing = {one.candidate for one in found.differences}
         proven = {one.candidate for one in self.left} - behind - differing
         found = replace(found, constructed=len(self.left) - len(known), proven=frozenset(proven))
-        if found.answer is Answer.SAME and (behind or self.unseen):
+        if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
             detail = min(behind or self.unseen)
             found = replace(found, answer=Answer.UNKNOWN, unknown=unknown, detail=detail)
@@ -112,35 +107,50 @@ class _Updates:
         sinks = [one.sink for one in asked]
         runs = Runs(self.sides, given, sinks)
         differing = [one for one in asked if not self._agree(runs, one.sink)]
-        differences = tuple(
-            self._difference(one, given, runs, is_placed=at < _MOST_PLACES)
-            for at, one in enumerate(differing)
-        )
+        if not differing:
+            largest = max(map(runs.error, sinks), default=None)
+            return UpdateComparison(answer=Answer.SAME, executed=len(asked), largest=largest)
+        effects = self._effects(runs, given, differing)
+        # One stands for all: what is wrong is mostly wrong for each weight.
+        seen = [
+            one
+            for one, effect in zip(differing, effects, strict=True)
+            if effect is None or not effect.is_hidden
+        ]
+        first = [*seen, *differing][0].sink
+        cause = find_cause(self.sides, given, self.numbering, [first], self._agree)
         return UpdateComparison(
-            answer=Answer.DIFFERENT if differing else Answer.SAME,
+            answer=Answer.DIFFERENT if seen else Answer.HIDDEN,
             executed=len(asked),
             largest=max(map(runs.error, sinks), default=None),
-            differences=differences,
+            effect=largest_effect(effects),
+            differences=tuple(
+                UpdateDifference(
+                    reference=one.reference,
+                    candidate=one.candidate,
+                    error=runs.error(one.sink),
+                    effect=effect,
+                )
+                for one, effect in zip(differing, effects, strict=True)
+            ),
+            reference=cause.places[0],
+            candidate=cause.places[1],
+            edits=cause.edits,
         )
 
-    def _difference(
-        self, one: _Left, given: tuple[dict[int, Leaf], dict[int, Leaf]], runs: Runs,
-        *, is_placed: bool,
-    ) -> UpdateDifference:  # fmt: skip
-        """Say where the updates of one weight or moment part."""
-        wanted = [one.sink.reference], [one.sink.candidate]
-        places: tuple[Place | None, Place | None] = (None, None)
-        if is_placed:
-            alignment = Alignment(self.sides[0].lowered, given[0], wanted[0])
-            likeness = alignment.partners(self.sides[1].lowered, given[1], wanted[1])
-            places = find_parting(self.sides, self.numbers, likeness.partners, wanted)
-        return UpdateDifference(
-            reference=one.reference,
-            candidate=one.candidate,
-            error=runs.error(one.sink),
-            places=places,
-            arguments=tuple(differing_arguments(self.sides, (wanted[0][0], wanted[1][0]))),
-        )
+    def _effects(
+        self,
+        runs: Runs,
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        differing: Sequence[_Left],
+    ) -> list[Effect | None]:
+        """Measure what differs beside what rounding does to it; None of statistics of norms."""
+        names = {one.sink: one.candidate for one in differing}
+        rounded = Rounded(runs, UpdateErrors(self.sides, given, names), [*names])
+        return [
+            rounded.effect(one.sink) if self._of_norms(one.sink) is None else None
+            for one in differing
+        ]
 
     def _left_of(self, pairing: Pairing) -> Iterator[_Left]:
         """Yield the pairs of what the update left."""
@@ -184,16 +194,6 @@ class _Updates:
         if value is None or len(ids) < len(values) or pair.candidate_rule.steps:
             return None
         return Sink(ids[0], value, pair.rule, tuple(ids[1:]))
-
-    def _is_constructed(self, sink: Sink) -> bool:
-        """Return whether both are the same expression."""
-        if sink.others or (sink.rule is not None and sink.rule.steps):
-            return False
-        terms = (
-            self.sides[0].lowered.terms[sink.reference],
-            self.sides[1].lowered.terms[sink.candidate],
-        )
-        return self.numbers[0][terms[0]] == self.numbers[1][terms[1]]
 
     def _behind_lone_cuts(self) -> set[str]:
         """Return what rests on the outcomes of operators that only one side recorded, or drew."""

@@ -8,6 +8,7 @@ from padiff.comparer.auditing import Soundness
 from padiff.comparer.proving import Answer
 
 from .edit_words import worded_edit
+from .fault_words import worded_ends, worded_leaf, worded_place, worded_unsound
 from .numbers import count, number, plural
 from .style import DIM
 
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
 
     from padiff.comparer.proving import (
         Edit,
+        Effect,
         Execution,
         FunctionComparison,
-        LeafDifference,
-        Place,
         UpdateComparison,
-        UpdateDifference,
     )
     from padiff.comparer.result import Comparison
 
@@ -38,14 +37,15 @@ def draw_executed(canvas: Canvas, comparison: Comparison) -> None:
     steps = [step for step in comparison.steps if step.executed is not None]
     if not steps:
         return
-    step = next((one for one in steps if _answer(one.executed) is not Answer.SAME), steps[0])
+    step = min(steps, key=lambda one: _rank(one.executed))  # the first of those that rank alike
     if step.executed is None:
         return
     where = (
         "" if len(steps) == 1 else f", step {step.step}" + f" rank {step.rank}" * bool(step.rank)
     )
-    canvas.heading("BY EXECUTION", f"both programs in float64{where}; no verdict rests on it")
-    for line in _lines(step.executed):
+    canvas.heading("BY EXECUTION", f"both programs in float64{where}")
+    is_told = any(found.faults for found in step.divergences)
+    for line in _lines(step.executed, is_told=is_told):
         canvas.line(f"  {canvas.safe(line)}")
     others = sum(_answer(one.executed) is Answer.DIFFERENT for one in steps if one is not step)
     if others:
@@ -56,34 +56,73 @@ def _answer(executed: Execution | None) -> Answer:
     return Answer.SAME if executed is None else executed.answer
 
 
-def _lines(executed: Execution) -> Iterator[str]:
-    yield from _function(executed.function)
-    yield from _leaves(executed.function)
-    if executed.function.update is not None:
-        yield from _update(executed.function.update)
+def _rank(executed: Execution | None) -> int:
+    """Return 0 for a step that is not answered with yes, 1 for one with a finding, 2 for others."""
+    if _answer(executed) is not Answer.SAME:
+        return 0
+    return 1 if executed is not None and executed.is_hidden else 2
+
+
+def _lines(executed: Execution, *, is_told: bool) -> Iterator[str]:
+    """Yield the answers; with causes and places, unless the origins tell them."""
+    function = executed.function
+    yield from _function(function)
+    yield from () if is_told else _causes(function)
+    yield from _leaves(function)
+    if function.update is not None:
+        yield from _update(function.update)
+        yield from () if is_told else _causes(function.update)
     yield from _soundness(executed)
 
 
 def _function(found: FunctionComparison) -> Iterator[str]:
-    """Yield the first answer, and where the functions part."""
+    """Yield the first answer."""
+    tolerated = f"{count(found.tolerated)} behind recorded values, by tolerance"
+    error = "" if found.largest is None else f"; largest error {number(found.largest)} of its size"
+    if found.effect is not None:
+        error = f"; largest error {_effect(found.effect, 'size')}"
+    yield from _asked("same function?    ", found, tolerated * bool(found.tolerated), error)
+
+
+def _asked(
+    question: str, found: FunctionComparison | UpdateComparison, more: str = "", error: str = ""
+) -> Iterator[str]:
+    """Yield an answer, and how many results it rests on."""
     if found.answer is Answer.UNKNOWN:
         detail = f": {found.detail}" if found.detail else ""
-        yield f"same function?    unknown: {found.unknown.value}{detail}"
+        yield f"{question}unknown: {found.unknown.value}{detail}"
         return
     parts = []
     if found.constructed:
         parts.append(f"{count(found.constructed)} the same by construction")
     if found.executed:
         parts.append(f"{count(found.executed)} executed")
-    if found.tolerated:
-        parts.append(f"{count(found.tolerated)} behind recorded values, by tolerance")
-    error = "" if found.largest is None else f"; largest error {number(found.largest)} of its size"
-    word = "yes" if found.answer is Answer.SAME else "no"
-    yield f"same function?    {word}: {', '.join(parts)}{error}"
+    if more:
+        parts.append(more)
+    yield f"{question}{_WORDS[found.answer]}: {', '.join(parts)}{error}"
+    if found.answer is Answer.HIDDEN and found.effect is not None:
+        yield f"  in each element at most {number(found.effect.share)} of what rounding makes there"
+
+
+_WORDS = {
+    Answer.SAME: "yes",
+    Answer.HIDDEN: "no, but rounding hides it",
+    Answer.DIFFERENT: "no",
+}
+
+
+def _effect(effect: Effect, unit: str) -> str:
+    """Word a difference with the rounding of the same element."""
+    size = f"{number(effect.difference)} of its {unit}"
+    return f"{size}, where rounding makes {number(effect.rounding)}"
+
+
+def _causes(found: FunctionComparison | UpdateComparison) -> Iterator[str]:
+    """Yield the proof of a cause, or where the programs part."""
     if found.edits:
         yield from _proof(found.edits)
     else:
-        yield from _ends(found.reference, found.candidate, "first ")
+        yield from (f"  {line}" for line in worded_ends(found.reference, found.candidate))
 
 
 def _proof(edits: Sequence[Edit]) -> Iterator[str]:
@@ -93,22 +132,10 @@ def _proof(edits: Sequence[Edit]) -> Iterator[str]:
     for edit in edits[:_MOST_EDITS]:
         times = f" ({count(edit.times)} times)" if edit.times > 1 else ""
         yield f"  - {worded_edit(edit)}{times}"
-        for line in _ends(edit.reference, edit.candidate):
-            yield f"  {line}"
+        for line in worded_ends(edit.reference, edit.candidate):
+            yield f"    {line}"
     if len(edits) > _MOST_EDITS:
         yield f"  and {count(len(edits) - _MOST_EDITS)} more"
-
-
-def _ends(reference: Place | None, candidate: Place | None, word: str = "") -> Iterator[str]:
-    for side, place in (("reference", reference), ("candidate", candidate)):
-        if place is not None:
-            yield f"  {side} {word}at {_place(place)}"
-
-
-def _place(place: Place) -> str:
-    module = f"{place.module or '(root)'} ({place.class_name})" if place.class_name else "the loss"
-    site = "" if place.site is None else f", {place.site.file}:{place.site.line}"
-    return f"{place.operator} of {module}{site}"
 
 
 def _leaves(found: FunctionComparison) -> Iterator[str]:
@@ -123,52 +150,20 @@ def _leaves(found: FunctionComparison) -> Iterator[str]:
         return
     yield f"same leaves?      no: {plural(len(found.differences), 'difference')}{without}"
     for one in found.differences[:_MOST_LEAVES]:
-        yield f"  {_leaf(one)}"
+        yield f"  {worded_leaf(one)}"
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 
 
 def _update(found: UpdateComparison) -> Iterator[str]:
     """Yield whether the updates are the same, and the weights that they change otherwise."""
-    if found.answer is Answer.UNKNOWN:
-        detail = f": {found.detail}" if found.detail else ""
-        yield f"same update?      unknown: {found.unknown.value}{detail}"
-        return
-    parts = []
-    if found.constructed:
-        parts.append(f"{count(found.constructed)} the same by construction")
-    if found.executed:
-        parts.append(f"{count(found.executed)} executed")
-    word = "yes" if found.answer is Answer.SAME else "no"
-    yield f"same update?      {word}: {', '.join(parts)}"
+    yield from _asked("same update?      ", found)
     for one in found.differences[:_MOST_LEAVES]:
-        yield f"  {_changed(one)}"
+        size = f"{number(one.error)} of its size"
+        size = size if one.effect is None else _effect(one.effect, "update")
+        yield f"  {one.candidate}: by up to {size}"
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
-
-
-def _changed(one: UpdateDifference) -> str:
-    """Say of a weight how its updates differ."""
-    by = f"{one.candidate}: by up to {number(one.error)} of its size"
-    if one.arguments:
-        first = one.arguments[0]
-        return (
-            f"{by}; {first.operator} takes {first.candidate!r} where the reference takes "
-            f"{first.reference!r}"
-        )
-    names = [place.operator for place in one.places if place is not None]
-    return f"{by}; they part at {' and '.join(names)}" if names else by
-
-
-def _leaf(one: LeafDifference) -> str:
-    name = one.candidate or one.reference
-    if one.largest is None:
-        place = "" if one.place is None else f", cut off by {_place(one.place)}"
-        return f"{one.kind} of {name}: on one side only{place}"
-    return (
-        f"{one.kind} {name}: {count(one.elements)} of {count(one.of)} elements, "
-        f"by up to {number(one.largest)} of its size"
-    )
 
 
 def _soundness(executed: Execution) -> Iterator[str]:
@@ -179,8 +174,7 @@ def _soundness(executed: Execution) -> Iterator[str]:
     coarser = executed.function.coarser
     if coarser is not None:
         what = f"{coarser.candidate} where the reference has {coarser.reference}"
-        yield f"  lost precision: {what}, at {_place(coarser.place)}"
+        yield f"  lost precision: {what}, at {worded_place(coarser.place)}"
     for side, one in zip(sides, executed.unsound, strict=True):
         if one is not None:
-            what = f"{one.check} of {one.operator}" if one.check == "gradient" else one.operator
-            yield f"  {side} first at {what} of {one.module or '(root)'}: {one.reason}"
+            yield f"  {side} first at {worded_unsound(one)}"

@@ -25,7 +25,7 @@ def verdict_line(verdict: str, scope: Scope) -> str:
 
 def match_words(scope: Scope) -> str:
     """Return what matches, and no more than was looked at."""
-    return f"MATCH{_extent(scope)}: {_counted(scope)}{_left(scope)}"
+    return f"MATCH{_extent(scope)}: {_counted(scope)}{_proven(scope)}{_left(scope)}"
 
 
 def _extent(scope: Scope) -> str:
@@ -59,6 +59,22 @@ def _counted(scope: Scope) -> str:
     if words[1:]:
         return f"{', '.join(words[:-1])} and {words[-1]} agree"
     return f"{words[0]} {'agrees' if words[0].startswith(('1 ', 'the ')) else 'agree'}"
+
+
+def _proven(scope: Scope) -> str:
+    """Return what was proved by execution, and what lies within tolerances only."""
+    if scope.loosened:
+        return f" within the tolerances{_steps(scope.loosened, scope)}, but the programs differ"
+    if scope.hidden:
+        return f"; what the programs differ in, rounding hides{_steps(scope.hidden, scope)}"
+    if scope.proven:
+        steps = _steps(scope.proven, scope)
+        return f"; same function, same leaves, sound execution{steps}"
+    return ""
+
+
+def _steps(count: int, scope: Scope) -> str:
+    return "" if count == scope.steps else f" in {count} of {scope.steps} steps"
 
 
 def _left(scope: Scope) -> str:

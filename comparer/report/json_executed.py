@@ -13,6 +13,7 @@ from .json_values import strict
 if TYPE_CHECKING:
     from padiff.comparer.proving import (
         Edit,
+        Effect,
         Execution,
         FunctionComparison,
         LeafDifference,
@@ -28,6 +29,7 @@ def execution_to_json(found: Execution) -> JSON:
     """Give the answers of one step as JSON."""
     data: JSON = {
         "answer": found.answer.value,
+        "hidden": found.is_hidden,
         "function": _function_to_json(found.function),
         "soundness": [one.value for one in found.soundness],
         "unsound": [None if one is None else value_to_json(one) for one in found.unsound],
@@ -38,17 +40,9 @@ def execution_to_json(found: Execution) -> JSON:
 def _function_to_json(found: FunctionComparison) -> JSON:
     """Give a comparison of functions as JSON."""
     return {
-        "answer": found.answer.value,
-        "unknown": found.unknown.value,
-        "detail": found.detail,
-        "constructed": found.constructed,
-        "executed": found.executed,
+        **_asked_to_json(found),
         "tolerated": found.tolerated,
-        "largest": found.largest,
         "opaque": list(found.opaque),
-        "reference": _place_to_json(found.reference),
-        "candidate": _place_to_json(found.candidate),
-        "edits": [_edit_to_json(one) for one in found.edits],
         "leaves": found.leaves,
         "lone": list(found.lone),
         "differences": [_difference_to_json(one) for one in found.differences],
@@ -64,7 +58,8 @@ def _function_to_json(found: FunctionComparison) -> JSON:
     }
 
 
-def _update_to_json(found: UpdateComparison) -> JSON:
+def _asked_to_json(found: FunctionComparison | UpdateComparison) -> dict[str, JSON]:
+    """Return an answer, what it rests on and why it is no."""
     return {
         "answer": found.answer.value,
         "unknown": found.unknown.value,
@@ -72,23 +67,36 @@ def _update_to_json(found: UpdateComparison) -> JSON:
         "constructed": found.constructed,
         "executed": found.executed,
         "largest": found.largest,
+        "effect": _effect_to_json(found.effect),
+        "reference": _place_to_json(found.reference),
+        "candidate": _place_to_json(found.candidate),
+        "edits": [_edit_to_json(one) for one in found.edits],
+    }
+
+
+def _update_to_json(found: UpdateComparison) -> JSON:
+    return {
+        **_asked_to_json(found),
         "differences": [
             {
                 "reference": one.reference,
                 "candidate": one.candidate,
                 "error": one.error,
-                "places": [_place_to_json(place) for place in one.places],
-                "arguments": [
-                    {
-                        "operator": each.operator,
-                        "reference": each.reference,
-                        "candidate": each.candidate,
-                    }
-                    for each in one.arguments
-                ],
+                "effect": _effect_to_json(one.effect),
             }
             for one in found.differences
         ],
+    }
+
+
+def _effect_to_json(found: Effect | None) -> JSON:
+    if found is None:
+        return None
+    return {
+        "difference": found.difference,
+        "rounding": found.rounding,
+        "share": found.share,
+        "hidden": found.is_hidden,
     }
 
 
@@ -120,6 +128,7 @@ def _difference_to_json(found: LeafDifference) -> JSON:
         "of": found.of,
         "largest": found.largest,
         "place": _place_to_json(found.place),
+        "holds": found.holds,
     }
 
 

@@ -10,6 +10,7 @@ from padiff.comparer.result import Verdict
 from padiff.dumpfile.bulk import collector_paused
 
 from .cause_json import cause_to_json, profile_to_json
+from .fault_words import evidence_of
 from .json_details import details_to_json
 from .json_scope import scope_to_json
 from .json_steps import steps_to_json
@@ -170,7 +171,7 @@ def _divergence(found: Divergence) -> dict[str, JSON]:
             "reference": _source(pair.reference),
             "candidate": _source(pair.candidate),
         },
-        "evidence": list(found.evidence),
+        "evidence": list(evidence_of(found)),
         "suspects": list(found.suspects),
         "causes": [cause_to_json(cause) for cause in found.causes],
         "profile": [profile_to_json(axis) for axis in found.profile],

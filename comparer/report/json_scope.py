@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["read_scope", "scope_to_json"]
 
-_COUNTS = ("outputs", "losses", "weights", "buffers", "gradients", "records")
+_COUNTS = (
+    "outputs",
+    "losses",
+    "weights",
+    "buffers",
+    "gradients",
+    "records",
+    "steps",
+    "proven",
+    "hidden",
+    "loosened",
+)
 
 
 def scope_to_json(scope: Scope) -> dict[str, JSON]:

@@ -18,6 +18,7 @@ from padiff.comparer.result import (
 )
 from padiff.dumpfile import Phase
 
+from .fault_words import evidence_of
 from .numbers import allowed, at_least, count, index, number, plural, share
 from .style import DIM, HERE, Canvas, verdict_word
 
@@ -79,8 +80,8 @@ def _further(canvas: Canvas, origins: Sequence[Divergence]) -> None:
             )
         ]
         rows.append(("", _short(canvas, found.pair)))
-        if found.evidence:
-            rows.append(("", Text(canvas.safe(found.evidence[0]), style=DIM)))
+        for line in evidence_of(found)[:1]:
+            rows.append(("", Text(canvas.safe(line), style=DIM)))
         canvas.facts(rows)
     if len(origins) > limit:
         canvas.line(f"  ... {len(origins) - limit} more (--verbose lists all)", DIM)
@@ -118,7 +119,7 @@ def _first(canvas: Canvas, found: Divergence, *, by_mean: bool) -> Facts:
         names = ", ".join(canvas.safe(path or "(root)") for path in found.suspects)
         rows.append(("one of", Text(f"{names} (the evidence cannot tell them apart)")))
     rows.append(("inputs" if found.phase is not Phase.BACKWARD else "gradients in", _inputs(found)))
-    rows += _told(canvas, pair, found.evidence)
+    rows += _told(canvas, pair, evidence_of(found))
     return rows + _measured(canvas, pair, by_mean=by_mean)
 
 
@@ -166,6 +167,8 @@ def _side(canvas: Canvas, end: Endpoint | None) -> Text:
 
 def _inputs(found: Divergence) -> Text:
     """Say whether what went in agrees."""
+    if found.faults:
+        return Text("the same in both programs: the fault is here", style="green")
     if found.inputs_agree is None:
         return Text("none recorded", style="yellow")
     if found.inputs_agree:
@@ -257,7 +260,7 @@ def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
                 ),
             )
         )
-    if pair.tolerance is not None and pair.verdict is Verdict.DIVERGED:
+    if pair.tolerance is not None and pair.verdict is Verdict.DIVERGED and metrics.mismatched:
         rows.append(("would pass", _would_pass(metrics)))
     return rows
 

@@ -13,7 +13,7 @@ from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Verb
 
 from .entry_likeness import pair_likest
-from .entry_rules import RESHAPE, may_be_turned, possible_rules
+from .entry_rules import RESHAPE, possible_rules, square_rules
 from .unit_keys import value_key
 from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair
@@ -277,7 +277,8 @@ def _made(
     chosen = tuple([pair.reference.entries[place] for place in way.sources])
     known = pair.reference.is_laid_out, pair.candidate.is_laid_out
     rule = None
-    if _is_foreign(sides) and may_be_turned([one.shape for one in chosen], entry, pair):
+    shapes = [one.shape for one in chosen]
+    if square_rules(shapes, entry, pair, is_foreign=_is_foreign(sides)):
         pass
     elif way.is_straight and known[0] == known[1] and chosen[0].record.shape == entry.record.shape:
         rule = IDENTITY

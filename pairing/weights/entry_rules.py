@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, UnitPair
 
-__all__ = ["RESHAPE", "may_be_turned", "possible_rules"]
+__all__ = ["RESHAPE", "TURNS", "possible_rules", "square_rules"]
 
 RESHAPE = Rule.parse("reshape")
 _TRANSPOSE = Rule.parse("transpose")
 _TURN = Rule.parse("permute 0 2 1")
 _MATRIX, _CUBE = 2, 3
+TURNS = {_MATRIX: _TRANSPOSE, _CUBE: _TURN}
+"""What lays a matrix the other way round, or each of a stack of them, by the number of axes."""
+_TRANSPOSED = "is_transposed"
+"""Attribute in which the stacks of experts of transformers state how they lie."""
 
 
 def possible_rules(
@@ -43,8 +47,9 @@ def possible_rules(
         pair: The two layers.
         is_foreign: Whether they are of two frameworks.
     """
-    if is_foreign and may_be_turned(shapes, entry, pair):
-        return [IDENTITY, _TRANSPOSE]
+    square = square_rules(shapes, entry, pair, is_foreign=is_foreign)
+    if square:
+        return square
     options = _usual(whole, shapes, entry, pair)
     if not any(option.fits(shapes, entry.shape) for option in options):
         options = _reshaped(rule, shapes, entry, pair)
@@ -73,15 +78,34 @@ def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) ->
     return options
 
 
-def may_be_turned(shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> bool:
-    """Tell whether it is a square matrix of classes that are no layers of two frameworks.
+def square_rules(
+    shapes: Sequence[Shape], entry: Entry, pair: UnitPair, *, is_foreign: bool
+) -> list[Rule]:
+    """Return the rules of a square matrix that may lie either way; none for all other entries.
 
-    Their layers keep matrices the other way round, and what authors write beside them often does.
+    Layers of two frameworks keep matrices the other way round, and what authors write beside them
+    often does. Stacks of matrices lie either way in one framework, too, unless both sides are of
+    one class. Where both state how they lie, one rule is left.
+
+    Args:
+        shapes: Of the reference's entries.
+        entry: The candidate's.
+        pair: The two layers.
+        is_foreign: Whether they are of two frameworks.
     """
+    turn = TURNS.get(len(entry.shape))
     is_known = pair.reference.is_laid_out or pair.candidate.is_laid_out
-    is_square = len(entry.shape) == _MATRIX and len(set(entry.shape)) == 1
     is_same = [tuple(entry.shape)] == [tuple(shape) for shape in shapes]
-    return is_square and is_same and not is_known and not entry.is_buffer
+    is_square = len(set(entry.shape[-_MATRIX:])) == 1
+    if turn is None or is_known or entry.is_buffer or not (is_same and is_square):
+        return []
+    modules = pair.reference.module, pair.candidate.module
+    if len(entry.shape) == _CUBE:
+        stated = [module.attributes.get(_TRANSPOSED) for module in modules]
+        if all(isinstance(one, bool) for one in stated):
+            return [IDENTITY if stated[0] == stated[1] else turn]
+        is_foreign = is_foreign or modules[0].class_path != modules[1].class_path
+    return [IDENTITY, turn] if is_foreign else []
 
 
 def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:

@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.pairing.steps import Verb
-
 from .entry_pairs import SQUARE
+from .entry_rules import TURNS
 from .weight_plan import WeightChoice, WeightWay
 
 if TYPE_CHECKING:
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
 
     from padiff.pairing.rule import Rule
 
-    from .inventory import Inventory
+    from .inventory import Entry, Inventory, Unit
     from .weight_plan import WeightPair
 
 __all__ = ["turn_choices", "turned_alike"]
 
 Holder = tuple[str, str]
 """Class, and the name of a parameter in it."""
-_MATRIX = 2
+_CUBE = 3
 _TOLD = 0.7
 _NUMBER = re.compile(r"\d+")
 
@@ -41,7 +40,7 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
     ]  # fmt: skip
     wanted = {pair.candidate for pair in doubtful}
     names = {
-        entry.record.id: entry.name
+        entry.record.id: _question(unit, entry)
         for unit in (candidate.units if wanted else ())
         for entry in unit.entries
         if entry.record.id in wanted and not entry.is_alias
@@ -56,15 +55,23 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
             continue
         ways = [pair, *(replace(pair, rule=other.rule) for other in others)]
         yield WeightChoice(
-            name=_NUMBER.sub("#", names[pair.candidate]),
+            name=names[pair.candidate],
             ways=tuple(WeightWay(label=str(way.rule), pairs=(way,), is_usual=True) for way in ways),
         )
+
+
+def _question(unit: Unit, entry: Entry) -> str:
+    """Name what is decided together: one parameter of all blocks, all stacks of all blocks."""
+    is_stack = len(entry.shape) == _CUBE
+    return _NUMBER.sub("#", unit.path or unit.module.class_name if is_stack else entry.name)
 
 
 def turned_alike(
     sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
 ) -> list[WeightPair]:
     """Lay square matrices of users' own classes as others lie that have this name there.
+
+    Of stacks of matrices, all of a class lie alike, whatever their names.
 
     Args:
         sides: Both sides.
@@ -76,10 +83,10 @@ def turned_alike(
     lain: dict[tuple[Holder, ...], set[Rule]] = {}
     for pair in pairs:
         if _is_matrix(sides[1], pair) and pair.note != SQUARE:
-            lain.setdefault(_of(tables, pair), set()).add(pair.rule)
+            lain.setdefault(_of(sides[1], tables, pair), set()).add(pair.rule)
     found = []
     for pair in pairs:
-        rules = lain.get(_of(tables, pair), set()) if pair.note == SQUARE else set()
+        rules = lain.get(_of(sides[1], tables, pair), set()) if pair.note == SQUARE else set()
         rule = next(iter(rules)) if len(rules) == 1 else None
         is_told = rule in {pair.rule, *(one.rule for one in pair.alternatives)}
         sure = max(pair.confidence, _TOLD)
@@ -102,14 +109,20 @@ def _holders(side: Inventory) -> dict[int, Holder]:
     }
 
 
-def _of(tables: Sequence[Mapping[int, Holder]], pair: WeightPair) -> tuple[Holder, ...]:
-    return tables[0][pair.reference[0]], tables[1][pair.candidate]
+def _of(
+    candidate: Inventory, tables: Sequence[Mapping[int, Holder]], pair: WeightPair
+) -> tuple[Holder, ...]:
+    """Return what matrices that lie alike have in common."""
+    holders = tables[0][pair.reference[0]], tables[1][pair.candidate]
+    axes = len(candidate.side.index.records[pair.candidate].shape)
+    return tuple((kind, "" if axes == _CUBE else name) for kind, name in holders)
 
 
 def _is_matrix(candidate: Inventory, pair: WeightPair) -> bool:
+    """Return whether the shape of a matrix or of a stack of them says which way it lies."""
     shape = candidate.side.index.records[pair.candidate].shape
-    return len(shape) == _MATRIX and len(pair.reference) == 1 and len(set(shape)) > 1
+    return len(shape) in TURNS and len(pair.reference) == 1 and len(set(shape[-2:])) > 1
 
 
 def _only_turns(rule: Rule) -> bool:
-    return all(step.verb is Verb.TRANSPOSE for step in rule.steps)
+    return rule.is_identity or rule in TURNS.values()

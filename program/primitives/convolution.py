@@ -112,7 +112,8 @@ def _padded(x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
 
 
 def _numbers(x: Array, weight: Array) -> tuple[Array, Array]:
-    dtype = np.result_type(x, weight, np.int64)
+    dtype = np.result_type(x, weight)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.int64)
     return x.astype(dtype, copy=False), weight.astype(dtype, copy=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import padiff
-from padiff.comparer.auditing import Audit, Check, Soundness
+from padiff.comparer.auditing import Answers, Audit, Check, Soundness, audit
 from padiff.comparer.auditing.result import Reason
 from padiff.dumpfile import CompareError
 from tests.support.planted_authors import MODELS
@@ -19,6 +20,8 @@ from tests.support.planted_authors import MODELS
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from padiff.comparer.auditing.forward import Measured
 
 
 Thing = Any
@@ -143,7 +146,7 @@ def _scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("factor", "reason"), [(1.001, Reason.OTHER), (-1.0, Reason.OPPOSITE), (0.0, Reason.ZERO)]
+    ("factor", "reason"), [(1.001, Reason.SCALED), (-1.0, Reason.OPPOSITE), (0.0, Reason.ZERO)]
 )
 def test_a_wrong_backward_of_a_function_is_found(
     factor: float, reason: Reason, tmp_path: Path
@@ -162,10 +165,18 @@ def test_a_right_backward_of_a_function_is_sound(tmp_path: Path) -> None:
     assert found.unsound == ()
 
 
-def test_what_is_detached_is_not_blamed(tmp_path: Path) -> None:
-    found = audited(_Net(lambda x: x * x.detach().tanh()), tmp_path)
+@pytest.mark.parametrize(("dtype", "factor"), [("float32", 1.00001), ("bfloat16", 1.25)])
+def test_a_factor_of_a_gradient_is_found_whatever_the_direction(
+    dtype: str, factor: float, tmp_path: Path
+) -> None:
+    found = []
+    for seed in range(8):
+        x = torch.randn(5, 16, generator=torch.Generator().manual_seed(seed))
+        kind = getattr(torch, dtype)
+        model = _Net(_scaled(factor)).to(kind)
+        found.append(audited(model, tmp_path / str(seed), {"x": x.to(kind)}).unsound)
 
-    assert found.unsound == ()
+    assert all(unsound and unsound[0].module == "norm" for unsound in found)
 
 
 def test_what_runs_without_a_graph_is_not_blamed(tmp_path: Path) -> None:
@@ -286,6 +297,41 @@ class _Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + torch.tanh(self.layer(x))
+
+
+def test_what_two_dumps_recorded_alike_is_executed_once(tmp_path: Path) -> None:
+    answers: Answers[Measured] = Answers()
+    x = torch.randn(5, 16)
+    counts, found = [], []
+    for name, between in (("a", torch.tanh), ("b", torch.tanh), ("c", torch.sigmoid)):
+        model = _Net(between)
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(x)
+        with padiff.open_dump(recorder.path).open(0, 0) as file:
+            found.append(audit(file, answers))
+        counts.append(len(answers))
+
+    assert found[0].values == found[1].values
+    assert 0 < counts[0] == counts[1] < counts[2] < 2 * counts[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_brief_audits_say_the_same(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        model(**inputs)
+    with padiff.open_dump(recorder.path).open(0, 0) as file:
+        whole, brief = (audit(file, Answers(is_brief=is_brief)) for is_brief in (False, True))
+
+    errors = [
+        (one.error, two.error)
+        for one, two in zip(whole.values, brief.values, strict=True)
+        if one.error is not None and two.error is not None
+    ]
+    assert errors
+    assert all(one <= math.sqrt(3) * two for one, two in errors)
+    assert [one.soundness for one in whole.values] == [one.soundness for one in brief.values]
 
 
 def test_readers_that_read_each_other_are_not_counted_twice(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ COUNTS = {
     "between": 2 * len(FRAMEWORKS),
     "comparing": 6 * 3 + 2 + 2,
     "whole": 8 + 3,
+    "commands": 1 + 2 + 2,
     "diverging": 2,
+    "executing": 7,
     "growth": 3 * 6 + 3,
     "startup": 3 + 1,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def test_a_factor_that_no_tolerance_sees_is_another_function(tmp_path: Path) -> 
     assert result.verdict is Verdict.MATCH
     found = result.steps[0].executed
     assert found is not None
-    assert found.answer is Answer.DIFFERENT
+    assert found.function.answer is Answer.HIDDEN
     for place in (found.function.reference, found.function.candidate):
         assert place is not None
         assert (place.operator, place.module) == ("torch.Tensor.mul", "second")
@@ -335,19 +336,144 @@ def test_a_port_to_another_framework(epsilon: float, answer: Answer, tmp_path: P
         assert function.candidate.module == "norm"
 
 
+class _Normed(nn.Module):
+    """A norm in the middle, of values whose variance is about 90."""
+
+    def __init__(self, norm: nn.Module, scale: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.into, self.norm, self.out = nn.Linear(16, 16), norm, nn.Linear(16, 8)
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.into(x).flatten(0, -2) * 16.0) * self.scale
+        result: torch.Tensor = self.out(nn.functional.gelu(y))
+        return result
+
+
+_FINDINGS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module], Answer]] = {
+    "epsilon of a layer norm": (
+        lambda: _Normed(nn.LayerNorm(16, eps=1e-12)),
+        lambda: _Normed(nn.LayerNorm(16, eps=1e-6)),
+        Answer.HIDDEN,
+    ),
+    "epsilon of a batch norm": (
+        lambda: _Normed(nn.BatchNorm1d(16, eps=1e-12)),
+        lambda: _Normed(nn.BatchNorm1d(16, eps=1e-6)),
+        Answer.HIDDEN,
+    ),
+    "a scale of 1 and 3e-8": (
+        lambda: _Normed(nn.LayerNorm(16)),
+        lambda: _Normed(nn.LayerNorm(16), 1 + 3e-8),
+        Answer.HIDDEN,
+    ),
+    "a scale of 1.00001": (
+        lambda: _Normed(nn.LayerNorm(16)),
+        lambda: _Normed(nn.LayerNorm(16), 1.00001),
+        Answer.DIFFERENT,
+    ),
+    "a scale of 1.001": (
+        lambda: _Normed(nn.LayerNorm(16)),
+        lambda: _Normed(nn.LayerNorm(16), 1.001),
+        Answer.DIFFERENT,
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", _FINDINGS)
+def test_what_rounding_hides_is_a_finding_with_a_proof(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    reference, candidate, answer = _FINDINGS[name]
+
+    found = executed(tmp_path, reference().to(dtype), candidate().to(dtype))
+
+    is_hidden = answer is Answer.HIDDEN
+    assert found.function.answer is answer
+    assert found.answer is (Answer.SAME if is_hidden else Answer.DIFFERENT)
+    assert found.answer_with(strict=True) is Answer.DIFFERENT
+    assert found.is_hidden is is_hidden
+    assert found.function.edits
+    assert found.function.effect is not None
+    assert (found.function.effect.share <= 1) is is_hidden
+
+
+def test_float64_hides_less(tmp_path: Path) -> None:
+    reference, candidate, _ = _FINDINGS["epsilon of a layer norm"]
+
+    found = executed(tmp_path, reference().double(), candidate().double())
+
+    assert found.function.answer is Answer.DIFFERENT
+
+
+class _Spotted(nn.Module):
+    """One of 192 elements may be off."""
+
+    def __init__(self, error: float) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.into, self.error = nn.Linear(16, 16), error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.into(x)
+        spot = torch.zeros_like(y)
+        spot[0, 0, 0] = self.error
+        result: torch.Tensor = y + spot * y
+        return result
+
+
+def test_one_element_is_enough_for_a_difference(tmp_path: Path) -> None:
+    """On the whole the difference is as small as what rounding makes of all elements."""
+    found = executed(tmp_path, _Spotted(0.0), _Spotted(4e-6))
+
+    assert found.function.answer is Answer.DIFFERENT
+
+
+def test_a_leaf_beside_a_finding_is_a_difference(tmp_path: Path) -> None:
+    reference, candidate, _ = _FINDINGS["epsilon of a layer norm"]
+    other = candidate()
+    with torch.no_grad():
+        other.get_parameter("out.weight")[3, 4] *= 1 + 2**-20
+
+    found = executed(tmp_path, reference(), other)
+
+    assert found.function.answer is Answer.HIDDEN
+    assert found.answer is Answer.DIFFERENT
+
+
+def test_reports_tell_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference, candidate, _ = _FINDINGS["epsilon of a layer norm"]
+    paths = recorded(tmp_path, "a", reference()), recorded(tmp_path, "b", candidate())
+    report = tmp_path / "report.json"
+
+    main(["compare", *map(str, paths), "--execute", "--strict", "--json", str(report)])
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "same function? no, but rounding hides it: 1 executed; largest error " in said
+    assert "of layer_norm: 1e-06 where the reference has 1e-12" in said
+    data = json.loads(report.read_text())
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    found = data["steps"][0]["executed"]
+    assert (found["answer"], found["hidden"]) == ("same", True)
+    assert found["function"]["effect"]["hidden"]
+
+
 def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [
         recorded(tmp_path, name, _Net(_Attention(scale)))
-        for name, scale in (("reference", 0.25), ("candidate", 0.2500001))
+        for name, scale in (("reference", 0.25), ("candidate", 0.25001))
     ]
     report = tmp_path / "report.json"
 
-    assert main(["compare", *map(str, paths), "--execute", "--json", str(report)]) == 0
+    main(["compare", *map(str, paths), "--execute", "--json", str(report)])
 
     said = " ".join(capsys.readouterr().out.split())  # lines are folded where they are long
     assert "BY EXECUTION" in said
-    assert "same function? no: 1 executed" in said
-    assert "other of mul: 0.2500001 where the reference has 0.25" in said
+    assert re.search(
+        "same function\\? no: 1 executed; largest error .* where rounding makes ", said
+    )
+    assert "other of mul: 0.25001 where the reference has 0.25" in said
     assert "candidate at torch.Tensor.mul of second (_Attention), " in said
     data = json.loads(report.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)

@@ -189,9 +189,63 @@ def test_a_wrong_setting_is_another_update_and_named_with_its_weight(
     assert found.function.update is not None
     first = found.function.update.differences[0]
     assert first.candidate.startswith("0.weight")
-    named = first.arguments[0]
-    assert named.operator == argument[0]
-    assert (named.reference, named.candidate) == pytest.approx(argument[1:])
+    told = {
+        edit.candidate.operator.rpartition(".")[2].rstrip("_"): edit.changes[0]
+        for edit in found.function.update.edits
+        if edit.candidate is not None
+    }
+    change = told[argument[0]]
+    assert (change.known, change.found) == pytest.approx(argument[1:])
+
+
+def test_a_rate_is_off_in_units_of_the_update_and_not_of_the_weight(tmp_path: Path) -> None:
+    """The rates move weights of 0.3 by some 1e-8 otherwise: few are written with other bits."""
+    reference = trained(tmp_path, "reference", sgd(lr=1e-4, momentum=0.0))
+    candidate = trained(tmp_path, "candidate", sgd(lr=1.001e-4, momentum=0.0))
+
+    found = executed(reference, candidate)[0]
+
+    assert found.answer is Answer.DIFFERENT
+
+
+@pytest.mark.parametrize("make", [sgd, adamw])
+def test_a_rate_that_is_off_by_less_than_rounding_is_a_finding(
+    make: Callable[..., Make], tmp_path: Path
+) -> None:
+    reference = trained(tmp_path, "reference", make(lr=0.01))
+    candidate = trained(tmp_path, "candidate", make(lr=0.01 * (1 + 3e-8)))
+
+    found = executed(reference, candidate)
+
+    assert answers(found) == [Answer.SAME] * STEPS
+    assert [one.answer_with(strict=True) for one in found] == [Answer.DIFFERENT] * STEPS
+    update = found[0].function.update
+    assert update is not None
+    assert update.answer is Answer.HIDDEN
+    assert update.edits
+
+
+def test_updates_that_cannot_be_weighed_are_different(tmp_path: Path) -> None:
+    """With random errors some places in a table are too large, whichever weight is weighed."""
+
+    def pick(model: Any) -> None:  # noqa: ANN401
+        table = torch.full((3, 64), 1.0)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                places = torch.full((64,), 2.9999998)
+                for _ in range(8):
+                    places = places * (1.0 + 0.0 * parameter.grad.sum())
+                parameter.grad.mul_(table[places.long()].mean())
+
+    reference = trained(tmp_path, "reference", sgd(), before=pick)
+    candidate = trained(tmp_path, "candidate", sgd(lr=0.1 * (1 + 3e-8)), before=pick)
+
+    update = executed(reference, candidate)[0].function.update
+
+    assert update is not None
+    assert update.answer is Answer.DIFFERENT
+    assert len(update.differences) > 1
+    assert {one.effect for one in update.differences} == {None}
 
 
 @pytest.mark.parametrize(
@@ -210,9 +264,13 @@ def test_a_wrong_setting_is_another_update_and_named_with_its_weight(
 def test_a_wrong_setting_of_a_port_is_another_update(
     make: Make, wrong: Make, tmp_path: Path
 ) -> None:
+    """In the first step Paddle's second beta, a float32, hides a rate that is off by 1e-5."""
     known, had = trained(tmp_path, "torch", make), trained_paddle(tmp_path, wrong)
 
-    assert executed(known, had)[0].answer is Answer.DIFFERENT
+    found = executed(known, had)
+
+    assert found[0].answer_with(strict=True) is Answer.DIFFERENT
+    assert Answer.DIFFERENT in answers(found)
 
 
 @pytest.mark.parametrize(
@@ -303,11 +361,11 @@ def test_reports_name_the_update(tmp_path: Path, capsys: pytest.CaptureFixture[s
     data = json.loads(capsys.readouterr().out)
 
     assert "same update? no: " in text
-    assert "add takes 1e-06 where the reference takes 1e-08" in text
+    assert "of add_: 1e-06 where the reference has 1e-08" in text
     jsonschema.validate(data, SCHEMA)
     update = copy.deepcopy(data["steps"][0]["executed"]["function"]["update"])
     assert update["answer"] == "different"
-    assert update["differences"][0]["arguments"][0]["operator"] == "add"
+    assert update["edits"][0]["changes"][0]["candidate"] == 1e-6
 
 
 @pytest.mark.parametrize(("momentum", "answer"), [(0.1, Answer.SAME), (0.2, Answer.DIFFERENT)])

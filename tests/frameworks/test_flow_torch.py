@@ -14,7 +14,7 @@ from padiff.cli.main import main
 from padiff.comparer.locating.dataflow import Flow, Made
 from padiff.comparer.locating.nonfinite import MASK, find_nonfinite
 from padiff.dumpfile import Index, open_dump
-from tests.support.located import compare_dumps
+from tests.support.located import compare_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +158,7 @@ def test_a_fault_in_glue_is_placed_between_calls(
     reference = recorded(Net(), tmp_path / "a")
     candidate = recorded(Net(fault), tmp_path / "b")
 
-    first = compare_dumps(reference, candidate).origins[0]
+    first = compare_numbers(reference, candidate).origins[0]
 
     assert first.pair.reference is not None
     assert first.pair.reference.address.module == "second"
@@ -280,7 +280,7 @@ def test_nan_of_the_backward_alone_names_the_call(tmp_path: Path) -> None:
 def test_a_nan_on_one_side_is_said_at_the_origin(tmp_path: Path) -> None:
     reference, candidate = recorded(Net(), tmp_path / "a"), recorded(Net("all masked"), tmp_path)
 
-    first = compare_dumps(reference, candidate).origins[0]
+    first = compare_numbers(reference, candidate).origins[0]
 
     assert first.evidence[0].startswith("makes nan or inf out of finite inputs on the candidate")
 
@@ -298,7 +298,7 @@ def test_a_module_of_another_kind_is_said(tmp_path: Path) -> None:
     reference = recorded(Gated(nn.SiLU()), tmp_path / "a")
     candidate = recorded(Gated(nn.GELU()), tmp_path / "b")
 
-    first = compare_dumps(reference, candidate).origins[0]
+    first = compare_numbers(reference, candidate).origins[0]
 
     assert first.pair.reference is not None
     assert first.pair.reference.address.module == "act"
@@ -328,7 +328,7 @@ def test_a_cut_gradient_is_said(tmp_path: Path) -> None:
             return out
 
     reference = recorded(Two(is_cut=False), tmp_path / "a")
-    found = compare_dumps(reference, recorded(Two(is_cut=True), tmp_path / "b"))
+    found = compare_numbers(reference, recorded(Two(is_cut=True), tmp_path / "b"))
 
     first = found.origins[0]
     assert first.pair.reference is not None
@@ -352,7 +352,7 @@ def test_a_tensor_that_a_call_inside_is_given_detached_is_said(tmp_path: Path) -
     reference = recorded(Branched(is_cut=False), tmp_path / "a")
     candidate = recorded(Branched(is_cut=True), tmp_path / "b")
 
-    evidence = compare_dumps(reference, candidate).origins[0].evidence
+    evidence = compare_numbers(reference, candidate).origins[0].evidence
 
     assert any("no gradient flows back from side input[0] on the candidate" in one
                for one in evidence)  # fmt: skip

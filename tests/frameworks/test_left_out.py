@@ -9,7 +9,7 @@ from torch import nn
 
 import padiff
 from padiff.dumpfile import Phase
-from tests.support.located import compare_dumps
+from tests.support.located import compare_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def compared(folder: Path, *models: nn.Module) -> Comparison:
         with padiff.record(model, name=str(number), out=folder) as recorder:
             model(torch.tensor([[1, 4, 2], [7, 1, 3]])).square().mean().backward()
         paths.append(recorder.path)
-    return compare_dumps(*paths)
+    return compare_numbers(*paths)
 
 
 def test_layer_that_is_not_called_is_no_origin_of_its_own_gradients(tmp_path: Path) -> None:

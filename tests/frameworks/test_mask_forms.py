@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import padiff
+from padiff.comparer.decided import OTHERWISE
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Role
-from tests.support.located import compare_dumps
+from tests.support.located import compare_dumps, compare_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,14 +87,14 @@ class Ignores(nn.Module):
         return out
 
 
-def compared(folder: Path, *models: nn.Module) -> Comparison:
+def compared(folder: Path, *models: nn.Module, is_executed: bool = True) -> Comparison:
     paths = []
     for number, model in enumerate(models):
         with padiff.record(model, name=str(number), out=folder) as recorder:
             x = torch.linspace(-2, 2, 60).sin().reshape(2, 5, 6).requires_grad_()
             model(x).sum().backward()
         paths.append(recorder.path)
-    return compare_dumps(*paths)
+    return compare_dumps(*paths) if is_executed else compare_numbers(*paths)
 
 
 def reason_of(found: Comparison, module: str) -> tuple[Verdict, str]:
@@ -133,7 +134,7 @@ def test_flags_of_the_other_polarity_are_not_the_same_mask(tmp_path: Path) -> No
 
     assert reason_of(found, "attention")[0] is Verdict.INCOMPARABLE
     assert found.origins[0].pair.reference is not None
-    assert found.origins[0].pair.reference.address.module == ""
+    assert found.origins[0].pair.reference.address.module == "attention"
 
 
 @pytest.mark.parametrize("candidate", ["another", "a bias"])
@@ -142,7 +143,7 @@ def test_another_mask_cannot_be_compared(candidate: str, tmp_path: Path) -> None
 
     assert reason_of(found, "attention")[0] is Verdict.INCOMPARABLE
     assert found.origins[0].pair.reference is not None
-    assert found.origins[0].pair.reference.address.module == ""
+    assert found.origins[0].pair.reference.address.module == "attention"
 
 
 def test_equal_numbers_of_another_kind_match(tmp_path: Path) -> None:
@@ -154,8 +155,17 @@ def test_equal_numbers_of_another_kind_match(tmp_path: Path) -> None:
     )
 
 
-def test_what_shows_inside_is_said_with_its_difference(tmp_path: Path) -> None:
+def test_what_a_module_ignores_is_no_fault_of_the_program(tmp_path: Path) -> None:
     found = compared(tmp_path, Places(torch.int64), Places(torch.float32, 0.5))
+
+    assert found.verdict is Verdict.MATCH
+    assert reason_of(found, "inner") == (Verdict.SKIPPED, OTHERWISE)
+
+
+def test_what_shows_inside_is_said_with_its_difference(tmp_path: Path) -> None:
+    models = Places(torch.int64), Places(torch.float32, 0.5)
+
+    found = compared(tmp_path, *models, is_executed=False)
 
     (origin,) = found.origins
     assert origin.pair.reference is not None

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.comparer.proving import Answer
 from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 from padiff.dumpfile import Role
 from tests.support.ports import met_paddle, met_torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 IDS = (3, 5)
@@ -70,15 +72,28 @@ CASES = {
         reference="Plain", candidate="BareHead", shape=ROWS, fault="first"
     ),
     "packed attention against three linears": case("Packed", SEQUENCE, "value", named="proj"),
-    "stacked experts against a list": case(
-        "Mixture", SEQUENCE, "moe.experts.2.down_proj", named="moe"
-    ),
+    "stacked experts against a list": case("Mixture", SEQUENCE, "moe.experts.2.down_proj"),
     "blocks that run twice": case("Checkpointed", ROWS, "layer1"),
 }
 
 
-def compared(case: Case, folder: Path, *, fault: str = "") -> Comparison:
-    """Record both nets, the candidate perhaps with a layer that gives too much, and compare."""
+def compared(
+    case: Case,
+    folder: Path,
+    *,
+    fault: str = "",
+    plant: Callable[[Any], None] | None = None,
+    is_turned: bool = False,
+) -> Comparison:
+    """Record both nets, the candidate perhaps with a layer that gives too much, and compare.
+
+    Args:
+        case: The nets.
+        folder: Where dumps go.
+        fault: The candidate's layer.
+        plant: Puts the fault there; by default it gives too much.
+        is_turned: Hold the reference against the candidate.
+    """
     reference = getattr(met_torch, case.reference)()
     candidate = getattr(met_paddle, case.candidate)()
     met_torch.spread(reference)
@@ -86,7 +101,7 @@ def compared(case: Case, folder: Path, *, fault: str = "") -> Comparison:
     candidate.eval()
     assign_weight(reference, candidate)
     if fault:
-        _plant(dict(candidate.named_sublayers())[fault])
+        (plant or _plant)(dict(candidate.named_sublayers())[fault])
     data = case.inputs()
     with record(reference, name="reference", out=folder) as known:
         made = reference(torch.tensor(data))
@@ -97,7 +112,8 @@ def compared(case: Case, folder: Path, *, fault: str = "") -> Comparison:
         made = candidate(paddle.to_tensor(data))
         made = made if paddle.is_tensor(made) else made[0]
         (made * paddle.to_tensor(weights.numpy())).sum().backward()
-    return compare(known.path, found.path, CompareSettings(atol=1e-4))
+    paths = (found.path, known.path) if is_turned else (known.path, found.path)
+    return compare(*paths, CompareSettings(atol=1e-4, execute=True))
 
 
 def _plant(layer: Any) -> None:  # noqa: ANN401 - untyped library
@@ -114,6 +130,50 @@ def test_right_port_matches_without_a_map(name: str, tmp_path: Path) -> None:
     assert result.origins == ()
     assert step.coverage_reference.fraction >= CASES[name].coverage
     assert step.coverage_candidate.fraction >= CASES[name].coverage
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_right_port_is_the_same_when_executed(
+    name: str,
+    is_turned: bool,
+    tmp_path: Path,
+) -> None:
+    found = compared(CASES[name], tmp_path, is_turned=is_turned).steps[0].executed
+
+    assert found is not None
+    assert found.answer is Answer.SAME
+    assert found.function.tolerated == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planted_fault_is_another_function_when_executed(name: str, tmp_path: Path) -> None:
+    found = compared(CASES[name], tmp_path, fault=CASES[name].fault).steps[0].executed
+
+    assert found is not None
+    assert found.function.answer is Answer.DIFFERENT
+    assert found.function.differences == ()
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_an_expert_that_is_detached_is_not_one_without_tokens(
+    is_turned: bool,
+    tmp_path: Path,
+) -> None:
+    def detach(layer: Any) -> None:  # noqa: ANN401 - untyped library
+        right = layer.forward
+        layer.forward = lambda *given: right(*given).detach()
+
+    case = CASES["stacked experts against a list"]
+
+    result = compared(case, tmp_path, fault=case.fault, plant=detach, is_turned=is_turned)
+
+    found = result.steps[0].executed
+    assert found is not None
+    lost = {one.candidate for one in found.function.differences if one.kind == "gradient"}
+    whole = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}
+    parts = {f"moe.experts.2.{name}_proj.weight" for name in ("gate", "up", "down")}
+    assert lost == (whole if is_turned else parts)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,5 +219,7 @@ def test_a_tie_of_one_side_only_shows_in_gradients_and_is_told(tmp_path: Path) -
 
     places = [origin.pair.candidate for origin in result.origins]
     names = {(place.address.module, place.address.role) for place in places if place is not None}
-    assert names == {("words", Role.WEIGHT_GRAD), ("head", Role.WEIGHT_GRAD)}
+    assert names <= {("words", Role.WEIGHT_GRAD), ("head", Role.WEIGHT_GRAD)}
+    kinds = {getattr(fault, "kind", "") for one in result.origins for fault in one.faults}
+    assert kinds == {"tie"}
     assert any("one tensor on the reference" in note for note in result.steps[0].notes)

@@ -72,8 +72,8 @@ def compared(folder: Path, reference: nn.Module, candidate: nn.Module) -> Functi
 
 EDITS: dict[str, tuple[dict[str, Callable[..., Any]], list[str]]] = {
     "a number": (
-        {"scale": lambda s: s * 0.2500001},
-        ["other of mul: 0.2500001 where the reference has 0.25"],
+        {"scale": lambda s: s * 0.25001},
+        ["other of mul: 0.25001 where the reference has 0.25"],
     ),
     "an axis": (
         {"softmax": lambda s: torch.softmax(s, -2)},
@@ -208,6 +208,5 @@ def test_the_report_shows_the_proof(tmp_path: Path) -> None:
 
     report = padiff.compare(paths[0], paths[1], execute=True).report()
 
-    assert "proved: without this the candidate computes what the reference computes" in report
-    assert "- relu where the reference has gelu" in report
+    assert "proved: relu where the reference has gelu" in report
     assert report.count(f"{Path(__file__).name}:") >= 2

@@ -263,6 +263,14 @@ CASES: dict[str, tuple[str, ...]] = {
         "[3], 2, paddle.int64, place",
         "[], True, paddle.bool, place",
     ),
+    "paddle.to_tensor": (
+        "[[1.5, 2], [3, -4]]",
+        "[1, 2], paddle.float64",
+        "True",
+        "2.5, paddle.int64, place",
+        "f(3, 4), paddle.float32",
+        "i(9, 5), stop_gradient=False",
+    ),
     "full_like": ("f(3, 4), 2.5, paddle.float64, place", "f(3, 4), 2, paddle.int64, place"),
     **dict.fromkeys(["zeros", "ones"], ("[3, 4], paddle.float64, place",)),
     **dict.fromkeys(

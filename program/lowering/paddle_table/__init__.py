@@ -1,7 +1,8 @@
 """The operators of Paddle.
 
 Short forms of names: ``add`` is ``paddle._C_ops.add``, and ``.__getitem__`` is
-``paddle.Tensor.__getitem__``, ``legacy.relu`` is ``paddle._legacy_C_ops.relu``. Arguments stand in
+``paddle.Tensor.__getitem__``, ``legacy.relu`` is ``paddle._legacy_C_ops.relu``, and
+``paddle.to_tensor`` is itself. Arguments of operators stand in
 the order of Paddle's C++ interface, in which its own functions call them. Some functions, such as
 ``paddle.sum``, hand the user's arguments on as they are: axes may be one number or None, dtypes
 strings, and the last argument the ``name`` that Paddle ignores. Results that Paddle needs for
@@ -35,6 +36,7 @@ PADDLE = Table(
         "": "paddle._C_ops.",
         ".": "paddle.Tensor.",
         "legacy.": "paddle._legacy_C_ops.",
+        "paddle.": "paddle.",
     },
     has_names=True,
     rows=tuple(

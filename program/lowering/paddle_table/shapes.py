@@ -91,6 +91,12 @@ def _full(b: Builder, a: Arguments) -> Term:
     return s.filled(b, s.integers(b, a.shape), a.value, kind_of(a.dtype, Kind.FLOAT))
 
 
+def _to_tensor(b: Builder, a: Arguments) -> Term:
+    """Write numbers down, or copy a tensor."""
+    made = a.data if isinstance(a.data, Term) else b.literal(np.asarray(a.data))
+    return s.as_kind(b, made, kind_of(a.dtype, made.kind))
+
+
 def _full_like(b: Builder, a: Arguments) -> Term:
     return s.filled(b, a.x.shape, a.value, kind_of(a.dtype, a.x.kind))
 
@@ -358,6 +364,7 @@ ROWS: tuple[Row, ...] = (
     row("stack", "x, axis=0", lambda b, a: s.stack(b, a.x, a.axis)),
     row("unbind", "x, axis=0", _unbind),
     row("unstack", "x, axis=0, num=0", _unbind),
+    row("paddle.to_tensor", "data, dtype=None, place=None, stop_gradient=True", _to_tensor),
     row("full_", "output, shape, value, dtype=None, place=None", _full),
     row("full", "shape, value, dtype=None, place=None", _full),
     row("full_like", "x, value, dtype=None, place=None", _full_like),

@@ -20,6 +20,7 @@ from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def run_with(action: Callable[[], int | None], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -265,3 +266,48 @@ def test_before_the_process_ends_its_objects_are_not_walked_again(
     main()
 
     assert bool(frozen) is is_last
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["acept", "a", "b"], " Did you mean 'accept'?"),
+        (["comapre", "a", "b"], " Did you mean 'compare' or 'compare-logs' or 'map'?"),
+        (["weights", "comparre", "a", "b"], " Did you mean 'compare'?"),
+        (["weights", "plann"], " Did you mean 'plan'?"),
+        (["zzz"], ""),
+    ],
+)
+def test_a_mistyped_command_names_the_nearest_ones(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(words)
+
+    typo = next(word for word in words if word != "weights")
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == f"padiff: error: No such command {typo!r}.{meant}"
+
+
+@pytest.mark.parametrize("module", ["padiff", "padiff.cli"])
+@pytest.mark.parametrize(
+    ("words", "code", "stream", "text"),
+    [
+        (["--version"], 0, "stdout", "padiff "),
+        (["--help"], 0, "stdout", "Usage: padiff "),
+        (["compare", "nothing", "nowhere"], 2, "stderr", "padiff: error: "),
+    ],
+)
+def test_the_package_runs_as_the_command_does(
+    module: str, words: list[str], code: int, stream: str, text: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert getattr(done, stream).startswith(text)

@@ -189,6 +189,18 @@ def test_a_rule_loosens_one_module(tmp_path: Path) -> None:
     assert "the tolerance rule 'other:atol=1.0' named no pair" in found.notes
 
 
+@pytest.mark.parametrize(
+    ("atol", "rtol", "is_noted"),
+    [(1e-9, None, True), (1e-3, None, False), (None, None, False), (1e-9, 0.0, False)],
+)
+def test_an_atol_alone_below_the_defaults_is_noted(
+    atol: float | None, rtol: float | None, is_noted: bool, tmp_path: Path
+) -> None:
+    found = compare(*tiny_pair(tmp_path), CompareSettings(atol=atol, rtol=rtol))
+
+    assert any("alone only loosens" in note for note in found.notes) is is_noted
+
+
 def test_mean_mode_forgives_one_element(tmp_path: Path) -> None:
     pair = tiny_pair(tmp_path, weight_change=1e-3)
     settings = CompareSettings(atol=9e-4, phases=(Phase.FORWARD,))

@@ -54,6 +54,14 @@ def test_options_replace_the_defaults() -> None:
     assert chosen(policy, address()) == Tolerance(atol=1e-3, rtol=0.0)
 
 
+@pytest.mark.parametrize(("atol", "expected"), [(0.0, 1e-5), (1e-7, 1e-5), (1e-3, 1e-3)])
+@pytest.mark.parametrize("role", [Role.OUTPUT, Role.WEIGHT, Role.BUFFER])
+def test_an_atol_alone_only_loosens(atol: float, expected: float, role: Role) -> None:
+    found = chosen(TolerancePolicy(atol=atol), address(role=role))
+
+    assert found == Tolerance(atol=expected, rtol=1.3e-6)
+
+
 def test_a_gradient_is_judged_relative_to_the_largest_gradient() -> None:
     policy = TolerancePolicy()
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
+from padiff.comparer.judging.rejudge import Outcome, rejudge
+from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Phase, Role
 from tests.support.dumps import DumpBuilder, write_dump
 
@@ -24,6 +27,8 @@ MOVE = np.full((4, 4), 0.01, np.float32)
 TURNED = MOVE.copy()
 TURNED[0, 0] = -0.01
 """As ``MOVE``, but for the element of which the gradient is rounding noise."""
+NEARLY = np.float32(1.1e-5)
+"""More than a weight's own rounding, less than an update's default tolerance: 1.2e-3 of 0.01."""
 OFF = 1e-3
 GIVEN = 5e-3
 """Less than the turned element moves the output by, and more than an eighth of that."""
@@ -90,6 +95,67 @@ def test_drift_does_not_loosen_a_tolerance_that_was_given(tmp_path: Path) -> Non
         if pair.reference is not None and pair.reference.address.role is Role.OUTPUT
     ]
     assert {pair.verdict for pair in outputs} == {Verdict.DIVERGED}
+
+
+@pytest.mark.parametrize("atol", [0.0, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("moved", [TURNED, MOVE + NEARLY], ids=["noise", "nearly"])
+def test_an_atol_alone_is_never_stricter_for_updates_than_the_default(
+    moved: Array, atol: float, tmp_path: Path
+) -> None:
+    comparison = compared(tmp_path, step(0, 0, before=WEIGHT, moved=moved), atol=atol)
+
+    assert diverged(comparison) == []
+
+
+@pytest.mark.parametrize(("atol", "expected"), [(None, [(0, 0)]), (OFF / 2, [(0, 0)]), (GIVEN, [])])
+def test_an_atol_alone_loosens_updates(
+    atol: float | None, expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    moved = MOVE + np.float32(OFF)
+
+    comparison = compared(tmp_path, step(0, 0, before=WEIGHT, moved=moved), atol=atol)
+
+    assert diverged(comparison) == expected
+
+
+@pytest.mark.parametrize("before", [None, 1e-9, 1e-6, OFF / 2, GIVEN])
+@pytest.mark.parametrize("again", [0.0, 1e-9, 1e-6, OFF / 2, GIVEN, 1.0])
+@pytest.mark.parametrize("moved", [TURNED, MOVE + NEARLY, MOVE + np.float32(OFF)])
+def test_judging_updates_again_is_comparing_again_or_open(
+    moved: Array, before: float | None, again: float, tmp_path: Path
+) -> None:
+    candidate = step(0, 0, before=WEIGHT, moved=moved)
+    report = to_json(compared(tmp_path / "before", candidate, atol=before))
+    comparison = compared(tmp_path / "again", candidate, atol=again)
+
+    (found,) = rejudge(report, atol=again, rtol=None).pairs  # all else is equal by digest
+
+    is_known = found.outcome is not Outcome.UNDECIDED
+    assert is_known or before is None or again < before or diverged(comparison)
+    assert not is_known or found.agrees is (not diverged(comparison))
+
+
+def test_atol_and_rtol_together_are_the_rule_for_updates_too(tmp_path: Path) -> None:
+    candidate = step(0, 0, before=WEIGHT, moved=MOVE + NEARLY)
+
+    comparison = compared(tmp_path, candidate, atol=1e-6, rtol=0.0)
+
+    assert diverged(comparison) == [(0, 0)]
+
+
+@pytest.mark.parametrize("atol", [None, 0.0, 1e-12, 1e-6])
+def test_an_atol_alone_is_never_stricter_for_moments_than_the_default(
+    atol: float | None, tmp_path: Path
+) -> None:
+    moment, slot = np.linspace(0, 10, 16, dtype=np.float32).reshape(4, 4), ".weight['exp_avg']"
+    paths = []
+    for name, off in (("reference", 0.0), ("candidate", 2e-4)):
+        built = step(0, 0, before=WEIGHT, moved=MOVE)
+        after = moment + np.float32(off)
+        built.record("fc", Role.OPTIMIZER_STATE, after, slot=slot, phase=Phase.UPDATE)
+        paths.append(write_dump(tmp_path / name, built))
+
+    assert diverged(compare(paths[0], paths[1], CompareSettings(atol=atol))) == []
 
 
 def test_drift_of_a_rank_is_not_allowed_to_another(tmp_path: Path) -> None:

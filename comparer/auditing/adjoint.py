@@ -1,0 +1,163 @@
+"""The first look at a gradient: one direction, and exact derivatives where that is cheap.
+
+The direction is the outer product of signs along the first axes and along the others, so that what
+is linear in a value, as a product with a matrix is, costs next to nothing along it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.program import Outer, derivative
+
+from .limits import LEAN, STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.program import Tangent
+    from padiff.program.primitives import Array
+
+    from .slices import KnownProgram, Part
+
+__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "summed"]
+
+_BLOCK = 1 << 16
+"""Elements that are multiplied at once, so that they stay in the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Sums over the elements of a product of two arrays."""
+
+    count: int
+    """How many there are."""
+    total: float
+    squares: float
+    magnitudes: float
+
+
+def summed(products: Array) -> Products:
+    """Return the sums over products."""
+    return Products(
+        count=products.size,
+        total=float(products.sum()),
+        squares=float(np.vdot(products, products)),
+        magnitudes=float(np.abs(products).sum()),
+    )
+
+
+def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Products, list[Products]]:
+    """Return both sides of the adjoint identity along one direction.
+
+    Args:
+        known: The program.
+        value: Id of a value whose elements are all finite.
+        parts: From there to each value with a gradient.
+
+    Raises:
+        ProgramError: Elements lack on the way, or the program cannot be executed.
+        DumpFormatError: Elements are damaged.
+    """
+    gradient = known.gradient(value)
+    assert gradient is not None
+    direction = outer_signs(gradient, split=_split(gradient, parts), seed=value)
+    terms = []
+    for part in parts:
+        incoming = known.gradient(part.wanted)
+        assert incoming is not None
+        terms.append(_product(incoming, _moved(known, value, part, direction)))
+    return _product(gradient, direction), terms
+
+
+def lean_signs(gradient: Array, *, seed: int | Sequence[int]) -> Array:
+    """Draw a direction of ones and minus ones, more of them along a gradient than against it.
+
+    So its product with the gradient is some ``LEAN`` times the gradient's norm. With as many of
+    either it may be next to nothing, and whatever is wrong with the gradient's size with it. Errors
+    that are independent of each other are no larger for it.
+
+    Args:
+        gradient: Or sums of its elements.
+        seed: Of what is left to chance.
+    """
+    random = np.random.default_rng(seed)
+    total, norm = float(np.abs(gradient).sum()), float(np.sqrt(np.square(gradient).sum()))
+    along = 0.5 + 0.5 * min(LEAN * norm / total, 1.0) if total else 0.5
+    own = np.where(gradient == 0, random.choice([-1.0, 1.0], gradient.shape), np.sign(gradient))
+    return np.where(random.random(gradient.shape) < along, own, -own)
+
+
+def outer_signs(gradient: Array, *, split: int, seed: int) -> Outer:
+    """Draw a direction of ones and minus ones that leans along a gradient, as an outer product.
+
+    The shorter side leans along that part of the gradient that is largest: where all parts are
+    alike, as those of a mean are, sums over them are not next to nothing then. The longer side
+    leans along these sums.
+
+    Args:
+        gradient: Of a value.
+        split: How many axes are on the left.
+        seed: Of what is left to chance.
+    """
+    shapes = gradient.shape[:split], gradient.shape[split:]
+    rows = gradient.reshape(math.prod(shapes[0]), math.prod(shapes[1]))
+    is_turned = rows.shape[0] < rows.shape[1]
+    rows = rows.T if is_turned else rows
+    squares = np.einsum("ij,ij->i", rows, rows)
+    largest = rows[int(np.argmax(squares))] if squares.size else np.zeros(rows.shape[1])
+    short = lean_signs(largest, seed=[seed, 0])
+    long = lean_signs(rows @ short, seed=[seed, 1])
+    left, right = (short, long) if is_turned else (long, short)
+    return Outer(left.reshape(shapes[0]), right.reshape(shapes[1]))
+
+
+def _split(point: Array, parts: Sequence[Part]) -> int:
+    """Return between which axes the primitives that read a value split it."""
+    names = {node.primitive for part in parts for node in part.nodes}
+    split = 1 if any("convolution" in name for name in names) else point.ndim - 1
+    return min(max(split, 0), point.ndim)
+
+
+def _moved(known: KnownProgram, value: int, part: Part, direction: Outer) -> Tangent:
+    """Return how the end of a part moves: exactly, or as a central difference."""
+    found = derivative(known.lowered, known.leaves(part), value, direction, part.wanted)
+    if found is not None:
+        return found
+    point, signs = known.elements(value), direction.dense()
+    sizes = point[point != 0]
+    step = STEP * (float(np.sqrt(np.mean(np.square(sizes)))) if sizes.size else 1.0)
+    above, below = (
+        known.compute(part, changed={value: point + way * step * signs}) for way in (1.0, -1.0)
+    )
+    return apart(above, below) / (2 * step)
+
+
+def apart(above: Array, below: Array) -> Array:
+    """Return a difference; what is infinite in both, as masked scores are, does not differ."""
+    with np.errstate(invalid="ignore"):
+        return np.where(above == below, 0.0, above - below)
+
+
+def _product(gradient: Array, tangent: Tangent) -> Products:
+    """Return the sums over the products of a gradient and a tangent, block by block."""
+    if isinstance(tangent, Outer):
+        left, right = tangent.left.reshape(-1), tangent.right.reshape(-1)
+    else:
+        left, right = np.ones(1), np.ascontiguousarray(tangent).reshape(-1)
+    rows = gradient.reshape(left.size, right.size)
+    sums = np.zeros(3)
+    high, wide = max(1, _BLOCK // max(right.size, 1)), _BLOCK
+    for row in range(0, left.size, high):
+        one = left[row : row + high]
+        for column in range(0, right.size, wide):
+            two = right[column : column + wide]
+            block = rows[row : row + high, column : column + wide]
+            sums[0] += one @ (block @ two)
+            sums[1] += (one * one) @ ((block * block) @ (two * two))
+            sums[2] += np.abs(one) @ (np.abs(block) @ np.abs(two))
+    return Products(gradient.size, *map(float, sums))

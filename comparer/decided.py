@@ -1,0 +1,210 @@
+"""What execution decides of a step: whether it is asked, and what rounding explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import Phase, Role
+from padiff.program import read_program
+
+from .auditing import Check
+from .auditing.slices import cuts
+from .judgedpairs import remarkable, replaced
+from .proving import Answer
+from .result import JudgedPair, Looked, Verdict
+from .settings import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from padiff.dumpfile import StepFile
+
+    from .judging.judge import Judgement
+    from .proving import Execution
+    from .result import Scope, StepComparison
+    from .settings import CompareSettings
+
+__all__ = [
+    "OTHERWISE",
+    "ROUNDING",
+    "explain_by_rounding",
+    "is_asked",
+    "may_diverge",
+    "rests_on_execution",
+    "with_execution",
+]
+
+ROUNDING = "rounding: both programs compute the same, and each value is what its program says"
+"""The reason of a pair that differs by more than a tolerance where execution finds no fault."""
+OTHERWISE = "another form on the way: both programs compute the same"
+"""The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
+_NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
+"""Roles that no program makes."""
+
+
+def is_asked(settings: CompareSettings) -> bool:
+    """Return whether both programs are to be executed: all of a model was asked for."""
+    is_narrow = settings.include or settings.exclude or settings.phases is not None
+    return settings.execute and not is_narrow
+
+
+def may_diverge(settings: CompareSettings) -> bool:
+    """Return whether a fault that execution finds is a divergence whatever the numbers say.
+
+    A tolerance, a share or a measured floor that the user gives loosens: a difference of the
+    programs whose numbers lie within it is a note. An atol alone below the defaults has no effect.
+    """
+    atol = None if settings.is_below_defaults else settings.atol
+    given = atol, settings.rtol, settings.max_mismatched, settings.quantile
+    scales = settings.floor, settings.golden
+    is_plain = not settings.rules and settings.mode is Mode.STRICT
+    return is_plain and all(one is None for one in (*given, *scales))
+
+
+def rests_on_execution(step: StepComparison, settings: CompareSettings) -> bool:
+    """Return whether a step matches because all three questions were answered with yes."""
+    return _answer(step, settings) is Answer.SAME and not settings.is_literal
+
+
+def _answer(step: StepComparison, settings: CompareSettings) -> Answer | None:
+    return None if step.executed is None else step.executed.answer_with(strict=settings.strict)
+
+
+def with_execution(
+    scope: Scope, steps: Sequence[StepComparison], settings: CompareSettings
+) -> Scope:
+    """Return what was looked at, with how many steps execution has answered."""
+    answers = [_answer(step, settings) for step in steps]
+    hidden = [step.executed is not None and step.executed.is_hidden for step in steps]
+    is_result = any(rests_on_execution(step, settings) for step in steps)
+    is_nothing = scope.looked_at is Looked.NOTHING
+    return replace(
+        scope,
+        looked_at=Looked.RESULT if is_nothing and is_result else scope.looked_at,
+        steps=len(steps),
+        proven=sum(rests_on_execution(step, settings) for step in steps),
+        hidden=0 if settings.strict else sum(hidden),
+        loosened=answers.count(Answer.DIFFERENT),
+    )
+
+
+def explain_by_rounding(
+    judgement: Judgement,
+    sides: tuple[StepFile, StepFile],
+    executed: Execution,
+    settings: CompareSettings,
+) -> Judgement:
+    """Let match what only rounding made of it.
+
+    Pairs that differ agree where both programs compute the same function of the same leaves, and
+    each of the two values is what its own program says, within the rounding of its operators.
+    Where the user gave both tolerances, nothing is explained.
+
+    Args:
+        judgement: The verdicts by tolerance.
+        sides: The reference's and the candidate's step.
+        executed: The three answers.
+        settings: What the user asked for.
+    """
+    answer = executed.answer_with(strict=settings.strict)
+    if answer is not Answer.SAME or settings.is_literal:
+        return judgement
+    open_ = [
+        (place, pair)
+        for place, pair in remarkable(judgement.pairs)
+        if pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair))
+    ]
+    if not open_:
+        return judgement
+    known, found = (_Sound(file, which, executed) for which, file in enumerate(sides))
+    is_whole = known.is_whole and found.is_whole
+    update = executed.function.update
+    proven = frozenset() if update is None else update.proven
+    explained: dict[int, JudgedPair] = {}
+    for place, pair in open_:
+        records, record = judgement.records[place]
+        if pair.verdict is not Verdict.DIVERGED:
+            explained[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=OTHERWISE)
+            continue
+        is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
+        if (is_sound and (is_whole or not _is_gradient(pair))) or _left_alike(pair, proven):
+            explained[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=ROUNDING)
+    return replace(judgement, pairs=replaced(judgement.pairs, explained))
+
+
+class _Sound:
+    """What of a side was audited and found to be sound."""
+
+    def __init__(self, file: StepFile, which: int, executed: Execution) -> None:
+        self._records = file.index.records
+        self._recorded = recorded = read_program(file)
+        self._audited = executed.sound[which]
+        self._rows: set[int | None] = set()
+        if recorded is not None:
+            leaves = (one.id for one in recorded.program.values if one.kind is not None)
+            self._rows.update(map(recorded.row, leaves))
+            self._rows.update(
+                recorded.gradient_row(value) if check is Check.GRADIENT else recorded.row(value)
+                for value, check in self._audited
+            )
+
+    def holds(self, record: int) -> bool:
+        """Return whether a record holds a leaf of the program, or what was found to be sound."""
+        info = self._records[record]
+        is_of_program = info.role not in _NUMBERS and info.phase is not Phase.UPDATE
+        return is_of_program and info.value is not None and info.value in self._rows
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all gradients are sound from the results back, and none is cut off on purpose.
+
+        A gradient that nobody audited, or that a side does not hand on, changes all behind it,
+        each of which is sound by itself.
+        """
+        if self._recorded is None:
+            return False
+        recorded = self._recorded
+        run = [one for one in recorded.program.operators if one.phase is not Phase.UPDATE]
+        late = (value for one in run if one.no_grad for value in one.taken)
+        if any(map(cuts, run)) or any(map(recorded.got_gradient, late)):
+            return False
+        begun = self._given()
+        return all(
+            (value, Check.GRADIENT) in self._audited
+            for one in run
+            for value in one.taken
+            if one.call is not None
+            and value not in begun
+            and recorded.has_gradient(value)
+            and recorded.has_elements(value)
+        )
+
+    def _given(self) -> set[int]:
+        """Return what the model gives: nobody saw where its gradients come from."""
+        borders = {} if self._recorded is None else self._recorded.borders
+        return {
+            value
+            for record, value in borders.items()
+            if self._records[record].role is Role.OUTPUT and not self._records[record].module
+        }
+
+
+def _is_gradient(pair: JudgedPair) -> bool:
+    end = pair.candidate or pair.reference
+    return end is not None and end.address.phase is Phase.BACKWARD
+
+
+def _is_inside(pair: JudgedPair) -> bool:
+    """Return whether a pair that cannot be compared is on the way to what the model gives."""
+    end = pair.reference or pair.candidate
+    is_call = end is not None and end.call is not None and bool(end.address.module)
+    return pair.verdict is Verdict.INCOMPARABLE and is_call
+
+
+def _left_alike(pair: JudgedPair, proven: frozenset[str]) -> bool:
+    """Return whether a pair is what updates leave that were proven to be the same."""
+    end = pair.candidate
+    if end is None or end.address.phase is not Phase.UPDATE or end.address.role in _NUMBERS:
+        return False
+    return f"{end.address.module}{end.address.slot}".lstrip(".") in proven

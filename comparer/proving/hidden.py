@@ -1,0 +1,168 @@
+"""Which differences rounding hides: how far float32's own errors move results that differ.
+
+Both programs are executed again with random errors in every primitive, as large as those of the
+dtype that each operator ran in, but never of a dtype coarser than float32: what float32 shows is
+a fault in bfloat16, too. How far that moves an element of either side is the unit that differences
+of that element are measured in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import DumpFormatError, ProgramError
+from padiff.program import UNIT_ROUNDOFF, Rounding
+
+from .result import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from padiff.program import Operator
+    from padiff.program.primitives import Array
+
+    from .executed import Runs, Sink
+    from .side import Side
+
+__all__ = ["FINEST", "Errors", "Rounded", "largest_effect", "units_of"]
+
+FINEST = UNIT_ROUNDOFF["float32"]
+"""Coarser dtypes count as this one."""
+_RUNS = (1, 3, 12)
+"""Executions of both sides: one where half of the elements are clearly off, twelve where three
+leave it open."""
+_DOUBT = 8.0
+"""Three executions leave open what is up to this many times more or less than rounding: of 100 000
+elements two get a unit that is as much too small from them, none from twelve."""
+
+
+def units_of(side: Side) -> dict[int, float]:
+    """Return the unit roundoff of each operator of a side by its id: float32's or a finer one."""
+    values = side.program.values
+
+    def unit(operator: Operator) -> float:
+        made = (UNIT_ROUNDOFF.get(values[one].dtype, 0.0) for one in operator.outputs)
+        return min(max(made, default=0.0), FINEST)
+
+    return {one.id: unit(one) for one in side.program.operators}
+
+
+class Errors:
+    """The errors that both sides make: random ones in each primitive."""
+
+    def __init__(self, sides: tuple[Side, Side]) -> None:
+        """Look which dtype each operator ran in."""
+        self.sides = sides
+        self.units = units_of(sides[0]), units_of(sides[1])
+
+    def rounding(self, which: int, seed: int) -> Rounding:
+        """Return the errors of one execution of the reference (0) or the candidate (1)."""
+        return Rounding(self.units[which], seed=seed)
+
+    def unit_of(self, sink: Sink, known: Array) -> Array:
+        """Return what differences are relative to: the reference's elements."""
+        del sink
+        return np.abs(known)
+
+    def written(self, sink: Sink) -> float:
+        """Return what writing a result rounds, relative to it."""
+        ends = zip(self.sides, (sink.reference, sink.candidate), strict=True)
+        dtypes = [side.program.values[value].dtype for side, value in ends]
+        return min(max(UNIT_ROUNDOFF.get(one, 0.0) for one in dtypes), FINEST)
+
+
+class Rounded:
+    """Executions of both programs with the errors of their dtypes, made when they are needed."""
+
+    def __init__(self, runs: Runs, errors: Errors, sinks: Sequence[Sink]) -> None:
+        """Begin with none.
+
+        Args:
+            runs: The programs, executed without errors.
+            errors: Those to make.
+            sinks: The results that differ.
+        """
+        self._runs, self._errors, self._sinks = runs, errors, sinks
+        self._made = 0
+        self._squares: dict[Sink, list[Array]] = {}
+        """Of each result the sums of the squares of its moves, of the reference and the candidate;
+        the results themselves are not kept: those of an update are as large as the model."""
+
+    def effect(self, sink: Sink) -> Effect | None:
+        """Measure a difference in units of what rounding does to each element.
+
+        Returns:
+            None where the shapes differ, or the programs cannot be executed with errors.
+        """
+        found = self._runs.differences(sink)
+        if found is None:
+            return None
+        effect = None
+        try:
+            for runs in _RUNS:
+                while self._made < runs:
+                    self._run()
+                effect, is_clear = self._effect(sink, *found)
+                if is_clear:
+                    break
+        except (ProgramError, DumpFormatError):
+            return None
+        return effect
+
+    def _run(self) -> None:
+        """Execute both programs once more."""
+        seed = self._made + 1
+        known, found = (
+            self._runs.execute(which, self._errors.rounding(which, seed), self._sinks)
+            for which in (0, 1)
+        )
+        self._made = seed  # not where that failed: the next result would find no moves
+        for sink in self._sinks:
+            if self._runs.differences(sink) is None:
+                continue
+            pairs = zip(self._runs.pair(sink), self._runs.pair(sink, known, found), strict=True)
+            with np.errstate(all="ignore"):
+                moves = [np.abs(after - before) ** 2 for before, after in pairs]
+            moves = [np.where(np.isfinite(one), one, 0.0) for one in moves]
+            before = self._squares.get(sink)
+            if before is not None:
+                moves = [one + more for one, more in zip(before, moves, strict=True)]
+            self._squares[sink] = moves
+
+    def _effect(self, sink: Sink, off: Array, known: Array) -> tuple[Effect, bool]:
+        """Return the effect, and whether more executions would not change the answer."""
+        with np.errstate(all="ignore"):
+            unit = self._errors.unit_of(sink, known)
+            one, two = (np.sqrt(squares / self._made) for squares in self._squares[sink])
+            rounding = np.maximum(one + two, self._errors.written(sink) * unit)
+            ratio = np.where(off == 0, 0.0, off / rounding)
+        ratio = np.where(np.isnan(ratio), np.inf, ratio)
+        size, most = _rms(unit) or 1.0, int(np.argmax(off))
+        effect = Effect(
+            difference=float(off.flat[most]) / size,
+            rounding=float(rounding.flat[most]) / size,
+            share=float(np.max(ratio)),
+        )
+        if self._made == 1:
+            return effect, bool(np.median(ratio) > _DOUBT)
+        return effect, not 1 / _DOUBT <= effect.share <= _DOUBT
+
+
+def largest_effect(effects: Iterable[Effect | None]) -> Effect | None:
+    """Return the effect that rounding hides least; None if one could not be measured."""
+    found: Effect | None = None
+    for one in effects:
+        if one is None:
+            return None
+        if found is None or one.share > found.share:
+            found = one
+    return found
+
+
+def _rms(array: Array) -> float:
+    """Return the root mean square of the finite elements, 0 where there are none."""
+    finite = array[np.isfinite(array)]
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0

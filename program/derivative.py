@@ -1,0 +1,231 @@
+"""Derivatives along a direction, of programs that are linear in what moves.
+
+Elements are moved, added and multiplied with what stays; the derivative is then the same program,
+run once on the direction itself. Directions and what becomes of them are kept as outer products
+where they are such, so that a product with a matrix is one with a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .execute import Execution, Limits
+from .primitives import VOCABULARY, Array, Kind
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping
+
+    from .execute import Leaf
+    from .lowering import Lowered, Node
+
+__all__ = ["Outer", "Tangent", "derivative"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """All products of an element of one array with one of another."""
+
+    left: Array
+    """Along the first axes."""
+    right: Array
+    """Along the others."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of one array and then those of the other."""
+        return self.left.shape + self.right.shape
+
+    def dense(self) -> Array:
+        """Return the products."""
+        return np.asarray(np.multiply.outer(self.left, self.right))
+
+
+Tangent: TypeAlias = Array | Outer
+
+_EACH = frozenset({
+    "cast", "cumsum", "diagonal", "expand", "flip", "neg", "overlap", "pad", "reshape", "roll",
+    "slice", "sum", "transpose", "tril", "triu", "windows",
+})  # fmt: skip
+"""Linear in their only operand."""
+_SUMS = frozenset({"add", "concat", "sub"})
+"""Linear in all operands together: those that stay count as zero."""
+_PRODUCTS = {
+    "convolution": (0, 1),
+    "convolution_transposed": (0, 1),
+    "div": (0,),
+    "gather": (0,),
+    "matmul": (0, 1),
+    "mul": (0, 1),
+    "pick": (0,),
+    "take": (0,),
+}
+"""Linear in any one of these operands, where the others stay."""
+
+
+def derivative(
+    lowered: Lowered,
+    leaves: Mapping[int, Leaf],
+    value: int,
+    direction: Tangent,
+    wanted: int,
+    *,
+    limits: Limits | None = None,
+) -> Tangent | None:
+    """Return how one value of a program moves as another one does.
+
+    Args:
+        lowered: The program.
+        leaves: Elements by the program's value ids, as ``execute`` takes them.
+        value: Id of the value that moves.
+        direction: How far each of its elements moves: float64, of its shape.
+        wanted: Id of a value.
+        limits: None for the default.
+
+    Returns:
+        float64 of the wanted value's shape, or an outer product; None if it does not depend on
+        the other one by primitives that are linear in it.
+
+    Raises:
+        ProgramError: As ``execute``.
+    """
+    own = lowered.terms[value]
+    known = {own, *(lowered.terms[one] for one in leaves)}
+    nodes = [lowered.nodes[place] for place in lowered.behind([lowered.terms[wanted]], known=known)]
+    moved = {own}
+    stays: list[int] = []
+    for node in nodes:
+        if moved.isdisjoint(node.operands):
+            continue
+        others = _staying(lowered, node, moved)
+        if others is None:
+            return None
+        stays += others
+        moved.update(node.outputs)
+    if lowered.terms[wanted] not in moved:
+        return None
+    needed = set(lowered.behind(stays, known=known))
+    run = _Along(lowered, leaves, limits or Limits(), moved)
+    run.tangents[own] = direction
+    run.run_all(
+        [
+            node
+            for node in nodes
+            if not moved.isdisjoint(node.outputs) or lowered.producers[node.outputs[0]] in needed
+        ],
+        [*stays, lowered.terms[wanted]],
+    )
+    return run.tangents[lowered.terms[wanted]]
+
+
+def _staying(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
+    """Return the operands that stay and are needed; None if the primitive is not linear."""
+    if any(lowered.specs[one].kind is not Kind.FLOAT for one in node.outputs):
+        return None
+    places = [place for place, term in enumerate(node.operands) if term in moved]
+    if node.primitive in _EACH or node.primitive in _SUMS:
+        return []
+    if len(places) == 1 and places[0] in _PRODUCTS.get(node.primitive, ()):
+        return [term for term in node.operands if term not in moved]
+    return None
+
+
+class _Along(Execution):
+    """Runs what moves on tangents, and what stays on elements."""
+
+    def __init__(
+        self, lowered: Lowered, leaves: Mapping[int, Leaf], limits: Limits, moved: set[int]
+    ) -> None:
+        super().__init__(lowered, leaves, limits, None)
+        self._moved = moved
+        self.tangents: dict[int, Tangent] = {}
+
+    def run_node(self, node: Node, uses: Counter[int]) -> None:
+        if self._moved.isdisjoint(node.operands):
+            super().run_node(node, uses)
+            return
+        specs = [self.lowered.specs[output] for output in node.outputs]
+        self.check_limits(node, VOCABULARY[node.primitive], specs)
+        self.tangents[node.outputs[0]] = self._tangent(node)
+        for term in node.operands:
+            uses[term] -= 1
+            if not uses[term]:
+                self.tangents.pop(term, None)
+                if term in self.arrays:
+                    self.free(term)
+
+    def _tangent(self, node: Node) -> Tangent:
+        shape = self.lowered.specs[node.outputs[0]].shape
+        if node.primitive in _SUMS:
+            return self._sum(node, shape)
+        if node.primitive in _EACH:
+            return _of_one(node, self.tangents[node.operands[0]], shape)
+        place = next(at for at, term in enumerate(node.operands) if term in self._moved)
+        tangent = self.tangents[node.operands[place]]
+        others = [self.operand(term) for at, term in enumerate(node.operands) if at != place]
+        if isinstance(tangent, Outer):
+            found = _of_outer(node, place, tangent, others[0])
+            if found is not None:
+                return found
+        operands = [*others[:place], _dense(tangent), *others[place:]]
+        return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+    def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent:
+        found = [self.tangents.get(term) for term in node.operands]
+        first = found[0]
+        if node.primitive != "concat" and found[1] is None and first is not None:
+            return first if first.shape == shape else np.broadcast_to(_dense(first), shape)
+        operands = [
+            np.zeros(self.lowered.specs[term].shape) if one is None else _dense(one)
+            for term, one in zip(node.operands, found, strict=True)
+        ]
+        return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+
+def _dense(tangent: Tangent) -> Array:
+    return tangent.dense() if isinstance(tangent, Outer) else tangent
+
+
+def _of_one(node: Node, tangent: Tangent, shape: tuple[int, ...]) -> Tangent:
+    """Return what a primitive with one operand makes of a tangent."""
+    attributes: dict[str, Any] = dict(node.attributes)
+    if node.primitive == "cast":
+        return tangent
+    if isinstance(tangent, Outer):
+        if node.primitive == "transpose" and tangent.left.ndim == tangent.right.ndim == 1:
+            return (
+                tangent if attributes["order"][0] % 2 == 0 else Outer(tangent.right, tangent.left)
+            )
+        split = len(shape) - tangent.right.ndim
+        is_apart = shape[split:] == tangent.right.shape
+        if (
+            node.primitive == "reshape"
+            and is_apart
+            and math.prod(shape[:split]) == tangent.left.size
+        ):
+            return Outer(tangent.left.reshape(shape[:split]), tangent.right)
+    if node.primitive == "pad":
+        attributes["value"] = 0.0
+    return np.asarray(VOCABULARY[node.primitive].run(_dense(tangent), **attributes))
+
+
+def _of_outer(node: Node, place: int, tangent: Outer, other: Array) -> Tangent | None:
+    """Return what a product makes of an outer product, if that is less than of its elements."""
+    left, right = tangent.left, tangent.right
+    if node.primitive == "matmul" and other.ndim > 1:
+        if place == 0 and right.ndim == 1 and other.ndim == 2:  # noqa: PLR2004
+            return Outer(left, right @ other)
+        if place == 1 and left.ndim == right.ndim == 1:
+            return Outer(other @ left, right)
+    if node.primitive == "convolution" and left.ndim == 1:
+        run, attributes = VOCABULARY[node.primitive].run, dict(node.attributes)
+        if place == 0:
+            return Outer(left, run(right[None], other, **attributes)[0])
+        if attributes["groups"] == 1:
+            filtered = run(other, right[None], **attributes)
+            return np.asarray(filtered * left.reshape(-1, *(1,) * (right.ndim - 1)))
+    return None

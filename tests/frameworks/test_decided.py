@@ -1,0 +1,260 @@
+"""The verdict rests on execution: what rounding explains, what it finds, what tolerances loosen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.cli.main import main
+from padiff.comparer import CompareSettings
+from padiff.comparer.decided import ROUNDING
+from padiff.comparer.faults import locate_by_execution
+from padiff.comparer.locating.locate import Located
+from padiff.comparer.proving import Edit, LeafDifference, UnsoundValue, UpdateDifference
+from padiff.comparer.result import Kind
+from padiff.dumpfile import Phase, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Make = Callable[[], nn.Module]
+
+
+class Steep(nn.Module):
+    """Sums, in the order that is asked for, and blows their rounding up."""
+
+    def __init__(self, *, is_turned: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.is_turned = is_turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, two = self.first(x), self.second(x)
+        total = one + (two + x) if self.is_turned else (one + two) + x
+        return torch.sin(total * 1e4)
+
+
+class Block(nn.Module):
+    """A norm between two layers."""
+
+    def __init__(self, eps: float = 1e-5, scale: float = 1.0) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(8, 8), nn.LayerNorm(8, eps=eps)
+        self.last, self.scale = nn.Linear(8, 3), scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.last(torch.tanh(self.norm(self.first(x))) * self.scale)
+        return found
+
+
+class _Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return gradient * 2.002
+
+
+class Wrong(Block):
+    """The same function with a gradient of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = _Cut.apply(torch.tanh(self.norm(self.first(x))))  # type: ignore[no-untyped-call]
+        found: torch.Tensor = self.last(hidden * 0.5)
+        return found
+
+
+def dumps(tmp_path: Path, *models: Make, width: int = 8) -> list[Path]:
+    paths = []
+    for number, make in enumerate(models):
+        torch.manual_seed(0)
+        model = make()
+        torch.manual_seed(1)
+        with padiff.record(model, name=f"model{number}", out=tmp_path) as recorder:
+            model(torch.randn(4, width)).square().mean().backward()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+    return paths
+
+
+def test_rounding_that_grows_is_explained_and_no_divergence(tmp_path: Path) -> None:
+    one, two = dumps(
+        tmp_path, lambda: Steep(is_turned=False), lambda: Steep(is_turned=True), width=16
+    )
+
+    by_tolerance = padiff.compare(one, two, execute=False)
+    found = padiff.compare(one, two)
+
+    assert by_tolerance.verdict == "diverged"
+    assert found.verdict == "match"
+    assert any(pair.reason == ROUNDING for pair in found.steps[0].pairs)
+    assert found.scope.proven == found.scope.steps == 1
+
+
+def test_both_tolerances_are_the_rule_of_numpy_and_explain_nothing(tmp_path: Path) -> None:
+    one, two = dumps(
+        tmp_path, lambda: Steep(is_turned=False), lambda: Steep(is_turned=True), width=16
+    )
+
+    assert padiff.compare(one, two, atol=1e-6, rtol=1e-6).verdict == "diverged"
+    assert padiff.compare(one, two, atol=3.0, rtol=0.0).verdict == "match"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 1),
+        (["--no-execute"], 0),
+        (["--atol", "1e-3"], 0),
+        (["--atol", "1e-9"], 1),
+        (["--atol", "1e-3", "--rtol", "0"], 0),
+        (["--include", "norm"], 0),
+    ],
+    ids=["default", "not executed", "atol", "no atol to speak of", "both", "a part"],
+)
+def test_a_difference_below_the_tolerances_diverges_unless_it_is_accepted(
+    options: list[str], code: int, tmp_path: Path
+) -> None:
+    one, two = dumps(tmp_path, Block, lambda: Block(scale=1.000003))
+
+    assert main(["compare", str(one), str(two), "--quiet", *options]) == code
+
+
+def test_an_accepted_difference_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = dumps(tmp_path, Block, lambda: Block(eps=1e-3))
+
+    code = main(["compare", str(one), str(two), "--atol", "0.1"])
+
+    assert code == 0
+    text = " ".join(capsys.readouterr().out.split())  # long lines are folded
+    assert "gradients agree within the tolerances, but the programs differ" in text
+    assert "eps of layer_norm: 0.001 where the reference has 1e-05" in text
+
+
+def test_the_origin_is_the_module_of_the_proved_edit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = dumps(tmp_path, Block, lambda: Block(eps=1e-3))
+
+    found = padiff.compare(one, two)
+    main(["compare", str(one), str(two), "--json", "-"])
+    data = json.loads(capsys.readouterr().out)
+
+    (origin,) = found.origins
+    assert origin.pair.reference is not None
+    assert origin.pair.reference.address.module == "norm"
+    (edit,) = origin.faults
+    assert isinstance(edit, Edit)
+    assert edit.changes[0].name == "eps"
+    assert found.steps[0].tree[2].origin
+    evidence = data["origins"][0]["evidence"]
+    assert evidence[0] == "proved: eps of layer_norm: 0.001 where the reference has 1e-05"
+
+
+def test_another_weight_is_an_origin_beside_another_function(tmp_path: Path) -> None:
+    def other() -> nn.Module:
+        model = Block(eps=1e-3)
+        with torch.no_grad():
+            model.last.weight[0, 0] += 0.5
+        return model
+
+    one, two = dumps(tmp_path, Block, other)
+
+    found = padiff.compare(one, two)
+
+    faults = {
+        one.pair.reference.address.module: type(one.faults[0])
+        for one in found.origins
+        if one.pair.reference is not None
+    }
+    assert faults == {"norm": Edit, "last": LeafDifference}
+
+
+def test_a_gradient_that_its_program_contradicts_is_an_origin_of_the_backward_pass(
+    tmp_path: Path,
+) -> None:
+    one, two = dumps(tmp_path, Block, Wrong)
+
+    found = padiff.compare(one, two)
+
+    assert found.verdict == "diverged"
+    assert {one.phase for one in found.origins} == {Phase.BACKWARD}
+    (fault,) = found.origins[0].faults
+    assert isinstance(fault, UnsoundValue)
+    assert fault.is_candidate
+
+
+def test_another_update_is_an_origin_with_its_proof(tmp_path: Path) -> None:
+    paths = []
+    for name, rate in (("reference", 0.1), ("candidate", 0.1001)):
+        torch.manual_seed(0)
+        model = Block()
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        with padiff.record(model, name=name, out=tmp_path, optimizer=optimizer) as recorder:
+            model(torch.ones(2, 8)).square().mean().backward()
+            optimizer.step()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    found = padiff.compare(paths[0], paths[1])
+
+    faults = [fault for one in found.origins for fault in one.faults]
+    assert {type(fault) for fault in faults} == {UpdateDifference, Edit}
+    assert all(one.phase is Phase.UPDATE for one in found.origins)
+
+
+def test_a_fault_with_nothing_near_that_shows_it_is_not_lost(tmp_path: Path) -> None:
+    one, two = dumps(tmp_path, Block, lambda: Block(eps=1e-3))
+    (step,) = padiff.compare(one, two).steps
+    assert step.executed is not None
+    weights = [
+        pair
+        for pair in step.pairs
+        if pair.reference is not None and pair.reference.address.role is Role.WEIGHT
+    ]
+
+    found = locate_by_execution(
+        Located(divergences=(), pairs=weights), step.executed, CompareSettings(), is_port=False
+    )
+
+    assert [one.kind for one in found.divergences] == [Kind.ORIGIN]
+
+
+def test_dumps_without_programs_are_judged_by_tolerance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Block()
+    for name in ("reference", "candidate"):
+        with padiff.record(model, name=name, out=tmp_path, program=False):
+            model(torch.ones(2, 8))
+
+    code = main(["compare", str(tmp_path / "reference"), str(tmp_path / "candidate")])
+
+    assert code == 0
+    assert "BY EXECUTION" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("candidate", "options", "code"),
+    [
+        (lambda: Steep(is_turned=True), ["--atol", "1e-6"], 0),
+        (lambda: Steep(is_turned=True), ["--atol", "1e-6", "--rtol", "0"], 1),
+    ],
+    ids=["explained", "literal"],
+)
+def test_a_report_that_is_judged_again_keeps_what_rounding_explains(
+    candidate: Make, options: list[str], code: int, tmp_path: Path
+) -> None:
+    one, two = dumps(tmp_path, lambda: Steep(is_turned=False), candidate, width=16)
+    report = tmp_path / "report.json"
+    assert main(["compare", str(one), str(two), "--quiet", "--json", str(report)]) == 0
+
+    assert main(["judge", str(report), *options]) == code

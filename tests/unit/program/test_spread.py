@@ -1,0 +1,68 @@
+"""What rounding is expected to do is what many executions with random errors show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from padiff.program import UNIT_ROUNDOFF, Rounding, execute, execute_with_spread
+from tests.support.small_programs import drawn, lowered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from padiff.program.lowering.builder import Term
+
+SHAPES = {"x": (3, 40), "w": (5, 40), "b": (5,), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3)}
+_MOVES = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+_UNITS = {0: UNIT_ROUNDOFF["float32"]}
+_RUNS = 400
+
+
+def linear(leaves: Mapping[str, Term]) -> Term:
+    build = leaves["w"].builder
+    return leaves["x"] @ build("transpose", leaves["w"], order=(1, 0)) + leaves["b"]
+
+
+def twice(leaves: Mapping[str, Term]) -> Term:
+    build = leaves["w"].builder
+    inner = leaves["x"] @ build("transpose", leaves["w"], order=(1, 0))
+    return (inner - leaves["b"]) @ leaves["w"]
+
+
+def convolved(leaves: Mapping[str, Term]) -> Term:
+    return leaves["image"].builder("convolution", leaves["image"], leaves["kernel"], **_MOVES)
+
+
+def added(leaves: Mapping[str, Term]) -> Term:
+    return leaves["x"] - 0.3
+
+
+@pytest.mark.parametrize("make", [linear, twice, convolved, added])
+def test_the_spread_is_that_of_random_errors(make: Callable[[Mapping[str, Term]], Term]) -> None:
+    program, result = lowered(SHAPES, make)
+    leaves = drawn(SHAPES, 1)
+    leaves[0][0] = 2.0  # whole numbers are not off
+
+    found = execute_with_spread(program, leaves, result, _UNITS)
+
+    assert found is not None
+    exact, spread = found
+    np.testing.assert_allclose(exact, execute(program, leaves, [result])[result], rtol=1e-12)
+    runs = (Rounding(_UNITS, seed=seed) for seed in range(_RUNS))
+    moved = [
+        execute(program, leaves, [result], rounding=rounding)[result] - exact for rounding in runs
+    ]
+    np.testing.assert_allclose(spread, np.sqrt(np.mean(np.square(moved), axis=0)), rtol=0.2)
+
+
+def test_nothing_is_expected_where_a_result_is_read_twice() -> None:
+    def make(leaves: Mapping[str, Term]) -> Term:
+        once = leaves["x"] + 0.3
+        return once - once
+
+    program, result = lowered(SHAPES, make)
+
+    assert execute_with_spread(program, drawn(SHAPES, 1), result, _UNITS) is None
