@@ -168,12 +168,14 @@ KIBI = 1024
 )
 @click.option(
     "--content",
-    metavar="operators|full|sample=N|stats|digest",
+    metavar="operators|full|sample=N|program|stats|digest",
     default="full",
     show_default=True,
     help="How much to write: all elements, of every operator's outcome too; of each tensor that "
     "modules take and give: all elements; N (4096) or more at positions fixed by "
-    "the shape, with statistics and digest; these alone; or digests, which prove only equality.",
+    "the shape, with statistics and digest; with the program what it takes to compute the rest "
+    "again, for a small baseline; statistics and digests alone; or digests, which prove only "
+    "equality.",
 )
 @click.option(
     "--program",

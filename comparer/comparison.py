@@ -68,6 +68,9 @@ __all__ = ["compare"]
 Given = ParamSpec("Given")
 Item = TypeVar("Item")
 
+_WITHOUT_ELEMENTS = ("program", "stats", "digest")
+"""What the reference may have been recorded with so that its values can only be computed again."""
+
 Scales = tuple[Noise | None, ThreeWay | None]
 """What was measured of how far correct runs differ."""
 
@@ -307,7 +310,10 @@ def _executed(
     rank = known.index.rank
     said = run.executed.get(rank)
     earlier = None if said is None else read_earlier(before(), said)
-    executed = run.executed[rank] = ask_all(known, found, pairing, earlier)
+    kept = run.manifests[0].settings.get("content")
+    executed = run.executed[rank] = ask_all(
+        known, found, pairing, earlier, is_recomputed=kept in _WITHOUT_ELEMENTS
+    )
     return executed
 
 

@@ -37,6 +37,10 @@ __all__ = [
 
 ROUNDING = "rounding: both programs compute the same, and each value is what its program says"
 """The reason of a pair that differs by more than a tolerance where execution finds no fault."""
+RECOMPUTED = (
+    "computed again: both programs compute the same, and the candidate's value is what they say"
+)
+"""The reason of a pair whose elements the reference does not keep."""
 OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
@@ -77,13 +81,16 @@ def with_execution(
     """Return what was looked at, with how many steps execution has answered."""
     answers = [_answer(step, settings) for step in steps]
     hidden = [step.executed is not None and step.executed.is_hidden for step in steps]
-    is_result = any(rests_on_execution(step, settings) for step in steps)
+    proven = [rests_on_execution(step, settings) for step in steps]
+    again = [step.executed is not None and step.executed.is_recomputed for step in steps]
     is_nothing = scope.looked_at is Looked.NOTHING
     return replace(
         scope,
-        looked_at=Looked.RESULT if is_nothing and is_result else scope.looked_at,
+        looked_at=Looked.RESULT if is_nothing and any(proven) else scope.looked_at,
+        by_statistics=scope.by_statistics and not all(proven),
         steps=len(steps),
-        proven=sum(rests_on_execution(step, settings) for step in steps),
+        proven=sum(proven),
+        recomputed=sum(again),
         hidden=0 if settings.strict else sum(hidden),
         loosened=answers.count(Answer.DIFFERENT),
     )
@@ -117,10 +124,14 @@ def explain_by_rounding(
     ]
     if not open_:
         return judgement
-    known, found = (_Sound(file, which, executed) for which, file in enumerate(sides))
+    known, found = (
+        _Sound(file, which, executed, is_trusted=executed.is_recomputed and not which)
+        for which, file in enumerate(sides)
+    )
     is_whole = known.is_whole and found.is_whole
     update = executed.function.update
     proven = frozenset() if update is None else update.proven
+    reason = RECOMPUTED if executed.is_recomputed else ROUNDING
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
@@ -129,14 +140,17 @@ def explain_by_rounding(
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
         if (is_sound and (is_whole or not _is_gradient(pair))) or _left_alike(pair, proven):
-            explained[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=ROUNDING)
+            explained[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=reason)
     return replace(judgement, pairs=replaced(judgement.pairs, explained))
 
 
 class _Sound:
-    """What of a side was audited and found to be sound."""
+    """What of a side was audited and found to be sound, or is taken at its program's word."""
 
-    def __init__(self, file: StepFile, which: int, executed: Execution) -> None:
+    def __init__(
+        self, file: StepFile, which: int, executed: Execution, *, is_trusted: bool
+    ) -> None:
+        self._is_trusted = is_trusted
         self._records = file.index.records
         self._recorded = recorded = read_program(file)
         self._audited = executed.sound[which]
@@ -153,7 +167,8 @@ class _Sound:
         """Return whether a record holds a leaf of the program, or what was found to be sound."""
         info = self._records[record]
         is_of_program = info.role not in _NUMBERS and info.phase is not Phase.UPDATE
-        return is_of_program and info.value is not None and info.value in self._rows
+        is_sound = self._is_trusted or info.value in self._rows
+        return is_of_program and info.value is not None and is_sound
 
     @property
     def is_whole(self) -> bool:
@@ -169,6 +184,8 @@ class _Sound:
         late = (value for one in run if one.no_grad for value in one.taken)
         if any(map(cuts, run)) or any(map(recorded.got_gradient, late)):
             return False
+        if self._is_trusted:
+            return True
         begun = self._given()
         return all(
             (value, Check.GRADIENT) in self._audited

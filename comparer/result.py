@@ -377,6 +377,8 @@ class Scope:
     """Steps and ranks that were compared."""
     proven: int = 0
     """Those of which execution answered all three questions with yes."""
+    recomputed: int = 0
+    """Those of which the reference keeps no elements, so that they were computed again."""
     hidden: int = 0
     """Those of which the programs differ by less than rounding does to their inputs."""
     loosened: int = 0

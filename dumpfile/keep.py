@@ -20,6 +20,9 @@ class Keep:
     operators: bool = False
     """Whether every operator's outcome is kept as much as the tensors that modules take and give;
     else digest and statistics of it are."""
+    program: bool = False
+    """Whether the elements of what no candidate has are kept beside a content that keeps none: of
+    inputs, constants and drawn numbers. With the program all others can be computed again."""
     sample: int = DEFAULT_SAMPLE
     """Positions that content ``sample`` draws of either family, see ``sampling.py``."""
 
@@ -37,9 +40,10 @@ class Keep:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``operators``, ``full``, ``sample``, ``sample=4096``, ``stats`` or ``digest``.
+        """Read what ``--content`` takes: a level of ``Content``, ``operators`` or ``program``.
 
-        ``operators`` is ``full`` for every operator's outcome, too.
+        A sample may have its size, as in ``sample=4096``. ``operators`` is ``full`` for every
+        operator's outcome, too; ``program`` is ``stats`` with elements of what no candidate has.
 
         Raises:
             ConfigError: It is none of these.
@@ -49,11 +53,14 @@ class Keep:
         """
         if text == "operators":
             return cls(operators=True)
+        if text == "program":
+            return cls(content=Content.STATS, program=True)
         word, equals, number = text.partition("=")
         is_number = number.isascii() and number.isdigit()
         if word not in tuple(Content) or (equals and (word != Content.SAMPLE or not is_number)):
             raise ConfigError(
-                f"cannot keep {text!r}: expected operators, full, sample=NUMBER, stats or digest"
+                f"cannot keep {text!r}: expected operators, full, sample=NUMBER, program, stats "
+                "or digest"
             )
         return cls(content=Content(word), sample=int(number) if equals else DEFAULT_SAMPLE)
 
@@ -61,5 +68,7 @@ class Keep:
         """Give the text form; ``Keep.parse`` reads it back."""
         if self.operators:
             return "operators"
+        if self.program:
+            return "program"
         is_sample = self.content is Content.SAMPLE
         return f"{self.content}={self.sample}" if is_sample else str(self.content)

@@ -71,7 +71,7 @@ class StepWriter:
         self._path, self._relative, self._shown = path, relative, shown or str(path)
         self._step, self._rank = step, rank
         self._finished = finished
-        self._content, self._keeps_operators = content.content, content.operators
+        self._keep = content
         self._partial = path.with_name(f".{path.name}.partial")
         self._modules: list[ModuleInfo] = []
         self._calls: dict[int, CallInfo] = {}
@@ -131,16 +131,23 @@ class StepWriter:
     @property
     def inner_content(self) -> Content:
         """How much is written of what operators make between modules."""
-        return self._content if self._keeps_operators else self.at_most(Content.STATS)
+        return self._keep.content if self._keep.operators else self.at_most(Content.STATS)
+
+    @property
+    def leaf_content(self) -> Content:
+        """How much is written of what no operator made and no candidate has: inputs, constants."""
+        return Content.FULL if self._keep.program else self._keep.content
 
     def at_most(self, content: Content | None) -> Content:
         """Return how much is written of a value of which somebody wants so much.
 
         Args:
-            content: What is wanted; None wants as much as this file keeps.
+            content: What is wanted; None wants as much as this file keeps of most values.
         """
-        own = self._content
-        return own if content is None or own.rank < content.rank else content
+        usual, most = self._keep.content, self.leaf_content
+        if content is None:
+            return usual
+        return most if most.rank < content.rank else content
 
     def store(
         self,

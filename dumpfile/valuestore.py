@@ -35,6 +35,7 @@ __all__ = ["Stored", "ValueStore"]
 _QUEUE_BYTES = 128 << 20  # beside the arena, elements that are still on their way here
 _ITEM_BYTES = 512  # what a waiting item costs beside its elements
 _PAGE_BYTES = 4 << 20
+_STATISTICS_BYTES = 64  # of eight numbers: what is no larger than they are is as well kept whole
 _SMALL_BYTES = 1 << 20  # of small values, which go to the thread together
 _OVERLAPPED_BYTES = 1 << 20  # from here on, statistics are taken while the elements are written
 _NOWHERE = None, 0
@@ -130,6 +131,8 @@ class ValueStore:
         """
         name = dtype_name(array.dtype)
         content = content or self._keep.content
+        if self._keep.program and array.nbytes <= _STATISTICS_BYTES:
+            content = Content.FULL
         if content is Content.SAMPLE and not is_sampled(array.size, self._keep.sample):
             content = Content.FULL
         is_small = array.nbytes < SMALL_BYTES and content is not Content.SAMPLE

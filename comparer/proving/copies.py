@@ -48,7 +48,7 @@ def find_differences(
         candidate: Its side.
         earlier: What the step before left; None in the first step.
         unjudged: Gets the names of leaves that differ, and may do so: the update that they rest on
-            was not proven.
+            was not proven, or the reference keeps no elements that tell by how much.
 
     Raises:
         DumpFormatError: Elements are damaged.
@@ -58,10 +58,12 @@ def find_differences(
     for value, pair in sorted(leaves.pairs.items()):
         end = candidate.program.values[value]
         if end.kind in _COPIED and not _is_equal_by_digest(pair, reference, candidate):
-            found = _difference(pair, end, reference, candidate)
+            is_kept = all(map(reference.recorded.has_elements, pair.reference))
+            found = (_difference if is_kept else _unmeasured)(pair, end, reference, candidate)
             if found is None:
                 continue
-            answer = None
+            is_sure = is_kept or _differs_surely(pair, end, reference, candidate)
+            answer = None if is_sure else Answer.UNKNOWN
             if earlier is not None and end.kind in _UPDATED:
                 answer = earlier.answer((reference, candidate), pair.reference, value)
             if answer is None:
@@ -244,6 +246,39 @@ def _difference(
         of=int(one.size),
         largest=float(np.max(off)) / size if size else float(np.max(off)),
     )
+
+
+def _unmeasured(
+    pair: LeafPair, end: Value, reference: Side, _candidate: Side
+) -> LeafDifference | None:
+    """Return a difference of unknown size: the reference's dump keeps no elements."""
+    count = math.prod(end.shape)
+    return LeafDifference(
+        reference=reference.program.values[pair.reference[0]].name,
+        candidate=end.name,
+        kind=end.kind.value if end.kind else "",
+        elements=count,
+        of=count,
+        largest=None,
+    )
+
+
+def _differs_surely(pair: LeafPair, end: Value, reference: Side, candidate: Side) -> bool:
+    """Return whether digests that differ tell that a leaf is no copy.
+
+    They do not where elements lie otherwise or are of another dtype, nor of a buffer that each
+    side may have computed, if its size is the same but for a few roundings.
+    """
+    one, two = reference.recorded.info(pair.reference[0]), candidate.recorded.info(pair.candidate)
+    if one is None or two is None or one.dtype != two.dtype:
+        return False
+    if pair.rule.steps or len(pair.reference) != 1:
+        return False
+    if end.kind is not LeafKind.BUFFER or one.statistics.l2 is None or two.statistics.l2 is None:
+        return end.kind is not LeafKind.BUFFER
+    off = abs(one.statistics.l2 - two.statistics.l2)
+    unit = UNIT_ROUNDOFF.get(one.dtype, 0.0)
+    return off > _DERIVED_ROUNDINGS * unit * max(one.statistics.l2, two.statistics.l2)
 
 
 def _wide(array: Array) -> Array:

@@ -163,8 +163,7 @@ class _Comparison:
 
     def _execute(self, sinks: list[Sink], left: list[Sink]) -> FunctionComparison:
         """Execute what is not equal by construction, and see where it parts."""
-        reference, candidate = self.sides
-        given = self.leaves.of_reference(reference), self.leaves.of_candidate(reference, candidate)
+        given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
         runs = Runs(self.sides, given, left)
         coarse = self._coarse_terms()
         units = {sink: self._unit(sink, coarse) for sink in left}

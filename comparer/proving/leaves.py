@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from padiff.pairing import IDENTITY
 from .settings import exact_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from padiff.pairing import Pairing, RecordPair, Rule
     from padiff.program import Leaf, Operator
@@ -49,27 +50,45 @@ class Leaves:
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
-    def of_reference(self, side: Side) -> dict[int, Leaf]:
-        """Return what each leaf of the reference holds."""
-        return {value: self._own(side, value, 0) for value in side.lowered.leaves.values()}
+    def of_reference(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
+        """Return what each leaf of the reference holds.
+
+        Where its dump keeps no elements of one, the candidate's stand for them on both sides:
+        whether they are the same is another question, which digests answer.
+        """
+        lent = self._lent(reference, candidate)
+        return {
+            value: lent.get(value) or self._own(reference, value, 0)
+            for value in reference.lowered.leaves.values()
+        }
 
     def of_candidate(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
         """Return what each leaf of the candidate holds: the reference's where it has a partner."""
+        lent = self._lent(reference, candidate)
         found: dict[int, Leaf] = {}
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
-            found[value] = (
-                self._own(candidate, value, 1)
-                if pair is None
-                else self._through(pair, reference, candidate.program.values[value].shape)
-            )
+            if pair is None:
+                found[value] = self._own(candidate, value, 1)
+                continue
+            parts = [lent.get(one) or self._own(reference, one, 0) for one in pair.reference]
+            found[value] = partial(_joined, pair.rule, parts, candidate.program.values[value].shape)
         return found
 
-    def _through(
-        self, pair: LeafPair, reference: Side, shape: tuple[int, ...]
-    ) -> Callable[[], Array]:
-        parts = [self._own(reference, value, 0) for value in pair.reference]
-        return lambda: pair.rule.apply([part() for part in parts], shape)
+    def _lent(self, reference: Side, candidate: Side) -> dict[int, Callable[[], Array]]:
+        """Return what the candidate holds of leaves of which the reference's dump keeps nothing."""
+        found: dict[int, Callable[[], Array]] = {}
+        values = reference.program.values
+        for value, pair in sorted(self.pairs.items()):
+            if all(map(reference.recorded.has_elements, pair.reference)):
+                continue
+            shapes = [values[one].shape for one in pair.reference]
+            rules = pair.rule.inverses(shapes, candidate.program.values[value].shape)
+            own = [self._own(candidate, value, 1)]
+            for one, rule, shape in zip(pair.reference, rules or (), shapes, strict=False):
+                if not reference.recorded.has_elements(one):
+                    found.setdefault(one, partial(_joined, rule, own, shape))
+        return found
 
     def _own(self, side: Side, value: int, which: int) -> Callable[[], Array]:
         """Return a function that loads what a side recorded of a leaf, settings unrounded."""
@@ -78,6 +97,11 @@ class Leaves:
             return side.recorded_leaf(value)
         shape = side.program.values[value].shape
         return lambda: np.full(shape, exact)
+
+
+def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
+    """Load leaves, and join them as a rule says."""
+    return rule.apply([part() for part in parts], shape)
 
 
 def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:

@@ -24,7 +24,12 @@ __all__ = ["ask_all"]
 
 
 def ask_all(
-    known: StepFile, found: StepFile, pairing: Pairing, earlier: Earlier | None = None
+    known: StepFile,
+    found: StepFile,
+    pairing: Pairing,
+    earlier: Earlier | None = None,
+    *,
+    is_recomputed: bool = False,
 ) -> Execution:
     """Answer the three questions; what cannot be executed is an answer, too.
 
@@ -33,6 +38,8 @@ def ask_all(
         found: The candidate's.
         pairing: Of their records.
         earlier: What the step before left; None in the first step that both dumps have.
+        is_recomputed: Whether the reference was recorded without the elements of what its operators
+            make, so that it cannot be audited.
     """
     answers: Answers[Measured] = Answers(is_brief=True)
     audits = [_audited(file, answers) for file in (known, found)]
@@ -41,6 +48,7 @@ def ask_all(
         soundness=(_soundness(audits[0]), _soundness(audits[1])),
         unsound=(_first_unsound(audits[0]), _first_unsound(audits[1])),
         sound=(_sound(audits[0]), _sound(audits[1])),
+        is_recomputed=is_recomputed,
     )
 
 

@@ -150,7 +150,7 @@ class LeafDifference:
     of: int
     largest: float | None
     """The largest error over the root mean square of the reference's elements; None of a gradient
-    that is not there."""
+    that is not there, and where the reference keeps digests alone."""
     place: Place | None = None
     """The operator that cuts a gradient off, on the side that has it."""
     holds: str = ""
@@ -284,7 +284,8 @@ class FunctionComparison:
     update: UpdateComparison | None = None
     """None where no update was recorded."""
     unjudged: tuple[str, ...] = ()
-    """Leaves that differ and rest on an earlier update that was not proven."""
+    """Leaves that differ, and of which it is not known whether they may: they rest on an earlier
+    update that was not proven, or the reference keeps no elements of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +300,9 @@ class Execution:
     """The first value of each side that its own program contradicts."""
     sound: tuple[frozenset[Audited], frozenset[Audited]] = (frozenset(), frozenset())
     """What was audited on each side and is what its own program says."""
+    is_recomputed: bool = False
+    """Whether the reference keeps no elements of what its operators made: it is taken at its
+    program's word, and only the candidate is audited."""
 
     @property
     def answer(self) -> Answer:
@@ -317,7 +321,8 @@ class Execution:
             or Soundness.UNSOUND in self.soundness
         ):
             return Answer.DIFFERENT
-        is_known = Soundness.NOT_AUDITED not in self.soundness and not function.unjudged
+        audited = self.soundness[1:] if self.is_recomputed else self.soundness
+        is_known = Soundness.NOT_AUDITED not in audited and not function.unjudged
         is_same = answers <= {Answer.SAME, Answer.HIDDEN}
         return Answer.SAME if is_known and is_same else Answer.UNKNOWN
 

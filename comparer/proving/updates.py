@@ -101,7 +101,7 @@ class _Updates:
 
     def _execute(self, asked: list[_Left]) -> UpdateComparison:
         given = (
-            self.leaves.of_reference(self.sides[0]),
+            self.leaves.of_reference(*self.sides),
             self.leaves.of_candidate(self.sides[0], self.sides[1]),
         )
         sinks = [one.sink for one in asked]

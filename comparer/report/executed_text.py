@@ -68,7 +68,7 @@ def _lines(executed: Execution, *, is_told: bool) -> Iterator[str]:
     function = executed.function
     yield from _function(function)
     yield from () if is_told else _causes(function)
-    yield from _leaves(function)
+    yield from _leaves(function, is_recomputed=executed.is_recomputed)
     if function.update is not None:
         yield from _update(function.update)
         yield from () if is_told else _causes(function.update)
@@ -138,13 +138,15 @@ def _proof(edits: Sequence[Edit]) -> Iterator[str]:
         yield f"  and {count(len(edits) - _MOST_EDITS)} more"
 
 
-def _leaves(found: FunctionComparison) -> Iterator[str]:
+def _leaves(found: FunctionComparison, *, is_recomputed: bool) -> Iterator[str]:
     lone = sum(found.lone)
     without = f", {count(lone)} without a partner" if lone else ""
     if not found.differences:
         if found.unjudged:
-            many = plural(len(found.unjudged), "result")
-            yield f"same leaves?      unknown: {many} of an earlier update that was not proven"
+            why = "rest on an earlier update that was not proven"
+            if is_recomputed:
+                why = "are not bit-equal, and the reference keeps no elements that tell by how much"
+            yield f"same leaves?      unknown: {count(len(found.unjudged))} {why}"
         elif found.leaves:
             yield f"same leaves?      yes: {count(found.leaves)}{without}"
         return
@@ -166,10 +168,15 @@ def _update(found: UpdateComparison) -> Iterator[str]:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 
 
+_SAID = {Soundness.SOUND: "yes", Soundness.UNSOUND: "no", Soundness.NOT_AUDITED: "not audited"}
+
+
 def _soundness(executed: Execution) -> Iterator[str]:
-    said = {Soundness.SOUND: "yes", Soundness.UNSOUND: "no", Soundness.NOT_AUDITED: "not audited"}
     sides = ("reference", "candidate")
-    each = [f"{said[one]} ({side})" for one, side in zip(executed.soundness, sides, strict=True)]
+    said = [_SAID[one] for one in executed.soundness]
+    if executed.is_recomputed and executed.soundness[0] is not Soundness.UNSOUND:
+        said[0] = "computed again"
+    each = [f"{word} ({side})" for word, side in zip(said, sides, strict=True)]
     yield f"sound execution?  {', '.join(each)}"
     coarser = executed.function.coarser
     if coarser is not None:

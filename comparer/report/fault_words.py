@@ -95,11 +95,13 @@ def worded_leaf(one: LeafDifference) -> str:
     name = one.candidate or one.reference
     if one.kind == "tie":
         return f"parameter {name}: of its own, where the reference shares {one.reference}"
+    if one.holds:
+        return f"{one.kind} {name}: it holds what is {one.holds} in the reference"
+    if one.largest is None and one.kind != "gradient":
+        return f"{one.kind} {name}: not bit-equal; the reference keeps no elements of it"
     if one.largest is None:
         place = "" if one.place is None else f", cut off by {worded_place(one.place)}"
         return f"{one.kind} of {name}: on one side only{place}"
-    if one.holds:
-        return f"{one.kind} {name}: it holds what is {one.holds} in the reference"
     return (
         f"{one.kind} {name}: {count(one.elements)} of {count(one.of)} elements, "
         f"by up to {number(one.largest)} of its size"

@@ -69,7 +69,8 @@ def _proven(scope: Scope) -> str:
         return f"; what the programs differ in, rounding hides{_steps(scope.hidden, scope)}"
     if scope.proven:
         steps = _steps(scope.proven, scope)
-        return f"; same function, same leaves, sound execution{steps}"
+        whose = " of the candidate, the reference computed again" if scope.recomputed else ""
+        return f"; same function, same leaves, sound execution{whose}{steps}"
     return ""
 
 

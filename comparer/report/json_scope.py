@@ -23,6 +23,7 @@ _COUNTS = (
     "records",
     "steps",
     "proven",
+    "recomputed",
     "hidden",
     "loosened",
 )

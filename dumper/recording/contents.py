@@ -44,7 +44,6 @@ class Contents:
     def __init__(self, adapter: Adapter, writer: StepWriter, *, limit: int = KEPT_BYTES) -> None:
         self._adapter = adapter
         self._writer = writer
-        self._most = writer.at_most(None)
         self._limit = limit
         self._kept: OrderedDict[Hashable, Content] = OrderedDict()
         self._kept_bytes = 0
@@ -54,10 +53,10 @@ class Contents:
 
         Args:
             tensor: What to store.
-            kept: How much of it to write at most; None as the writer does.
+            kept: How much of it to write, if the writer keeps so much; None as it does.
         """
         key = self._adapter.content_key(tensor)
-        kept = self._most if kept is None or kept.rank > self._most.rank else kept
+        kept = self._writer.at_most(kept)
         known = None if key is None else self._kept.get(key)
         if known is not None and self._is_true(known, key, tensor):
             self._kept.move_to_end(key)

@@ -104,6 +104,7 @@ class Description:
                 "include": list(settings.include),
                 "exclude": list(settings.exclude),
                 "depth": settings.depth,
+                "content": str(settings.content),
                 **more,
                 **_unsaved(model, adapter),
             },

@@ -49,6 +49,8 @@ OVERWRITE = "padiff.overwrite"
 """Operator that stands for a change of a tensor through memory that it shares with another."""
 _TELLING = 2
 """Elements from which on an equal content is no accident."""
+_HELD = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.GRADIENT, LeafKind.STATE})
+"""Leaves that each model has of its own, or makes."""
 RESULT = "->"
 """Keyword under which a number that was read out of a tensor is kept."""
 
@@ -117,7 +119,7 @@ class ProgramRecorder:
         self._writer, self._contents, self._sources = writer, contents, sources
         self._current_call, self._backward = current_call, backward
         self._builder = ProgramBuilder()
-        self._inner = writer.inner_content
+        self._inner, self._lone = writer.inner_content, writer.leaf_content
         self._live: dict[int, _Live] = {}
         self._by_content: dict[tuple[str, tuple[int, ...]], int] = {}
         self._written: dict[Hashable, list[int]] = {}
@@ -389,7 +391,7 @@ class ProgramRecorder:
         is_data = not taken.refs
         stored = None
         if not self._is_updating or is_random:
-            stored = self._store(tensor, None if is_random or is_data else self._inner)
+            stored = self._store(tensor, self._lone if is_random or is_data else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
             shape=stamp[1],
@@ -463,6 +465,8 @@ class ProgramRecorder:
         found = None if kind is not None else self._by_content.get(key)
         if found is None:
             kind = kind or self._leaf_kind(tensor)
+            if kind not in _HELD:
+                stored = self._store(tensor, self._lone)
             self.holes += kind is LeafKind.HOLE
             found = self._builder.add_value(
                 dtype=self._operators.dtype(tensor),

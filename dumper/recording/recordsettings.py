@@ -89,6 +89,11 @@ class RecordSettings:
                 f"cannot record with program={self.program!r}: expected True or False",
                 hint="False is --program none",
             )
+        if self.content.program and not self.program:
+            raise ConfigError(
+                "cannot keep content 'program' without a program: nothing could be computed again",
+                hint="drop --program none, or record with --content stats",
+            )
         if self.rank_wait_s is not None and not self.rank_wait_s >= 0:
             raise ConfigError(f"cannot wait {self.rank_wait_s} s for ranks: expected 0 or more")
         if self.name is not None and (not self.name.strip(".") or set(self.name) & set("/\\\0")):

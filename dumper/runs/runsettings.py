@@ -120,8 +120,8 @@ class RunSettings:
             raise ConfigError("cannot use --optimizer with --phase forward: drop one of them")
         if self.repeat is not None and self.no_run:
             raise ConfigError("cannot use --repeat with --no-run: nothing would move")
-        kept = self.record.content.content
-        if self.repeat is not None and kept in (Content.STATS, Content.DIGEST):
+        kept = self.record.content
+        if self.repeat is not None and kept.content in (Content.STATS, Content.DIGEST):
             raise ConfigError(
                 f"cannot use --repeat with --content {kept}: how far elements move would not be "
                 "known",
