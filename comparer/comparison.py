@@ -22,24 +22,15 @@ from .causes.weightgradients import explain_weight_gradients
 from .decided import explain_by_rounding, is_asked, with_execution
 from .faults import locate_by_execution
 from .judgedpairs import remarkable
-from .judging.clipped import excuse_clipped
 from .judging.coverage import count_coverage
 from .judging.judge import judge
-from .judging.kinks import excuse_kinks
 from .judging.noise import Noise, read_noise
 from .judging.threeway import ThreeWay, count_more_precise, measure_golden
 from .judging.updates import TrainingJudge
 from .later import Later
-from .locating.boundaries import excuse_boundaries
 from .locating.calltree import CallTree, is_bad
-from .locating.drift import excuse_drift
 from .locating.fed import Fed, read_fed
-from .locating.handed import excuse_handed
 from .locating.locate import Located, locate
-from .locating.masks import skip_masks
-from .locating.moved import excuse_moved
-from .locating.repeated import excuse_repeated
-from .locating.sharing import excuse_shared
 from .locating.tree import merge_trees
 from .lossoutputs import excuse_left_out
 from .narrow import narrow, reported
@@ -273,15 +264,10 @@ def _compare_files(
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
     judgement = excuse_left_out(judgement, pairing, (known.index, found.index), run.manifests)
-    judgement = excuse_clipped(judgement, pairing, known, found)
     judgement = run.training.settle(judgement, pairing, known, found)
     executed = _executed(known, found, pairing, run, before)
     if executed is not None:
         judgement = explain_by_rounding(judgement, (known, found), executed, settings)
-    judgement = skip_masks(
-        judgement, known.index, found.index, same_structure=pairing.same_structure
-    )
-    judgement = _excuse(judgement, pairing, known, found, settings, is_fed=bool(run.fed.phases))
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
         tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
@@ -376,32 +362,6 @@ def _later(
     if located.divergences:
         return make(*given, **named)
     return Later(partial(make, *given, **named))
-
-
-def _excuse(
-    judgement: Judgement,
-    pairing: Pairing,
-    known: StepFile,
-    found: StepFile,
-    settings: CompareSettings,
-    *,
-    is_fed: bool,
-) -> Judgement:
-    """Let match what only rounding made of it, and skip what is no gradient of the same thing."""
-    sides = known, found
-    judgement = excuse_boundaries(judgement, pairing, known.index)
-    if not is_fed:  # what is fed does not add up
-        judgement = excuse_drift(judgement, known.index, settings, phase=Phase.FORWARD)
-        judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.FORWARD)
-    judgement = excuse_kinks(judgement, known, found, settings)
-    if not is_fed:
-        judgement = excuse_moved(judgement, pairing, sides, settings, phase=Phase.BACKWARD)
-    judgement = excuse_shared(judgement, known.index, found.index)
-    if not is_fed:
-        judgement = excuse_handed(judgement, known, found)
-        judgement = excuse_repeated(judgement, known, found)
-        judgement = excuse_drift(judgement, known.index, settings, phase=Phase.BACKWARD)
-    return judgement
 
 
 def _pair_files(

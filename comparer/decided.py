@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .settings import CompareSettings
 
 __all__ = [
-    "OTHERWISE",
-    "ROUNDING",
     "explain_by_rounding",
     "is_asked",
     "may_diverge",
@@ -136,12 +134,16 @@ def explain_by_rounding(
     for place, pair in open_:
         records, record = judgement.records[place]
         if pair.verdict is not Verdict.DIVERGED:
-            explained[place] = replace(pair, verdict=Verdict.SKIPPED, fatal=False, reason=OTHERWISE)
+            explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
         if (is_sound and (is_whole or not _is_gradient(pair))) or _left_alike(pair, proven):
-            explained[place] = replace(pair, verdict=Verdict.MATCH, fatal=False, reason=reason)
+            explained[place] = _explained(pair, Verdict.MATCH, reason)
     return replace(judgement, pairs=replaced(judgement.pairs, explained))
+
+
+def _explained(pair: JudgedPair, verdict: Verdict, reason: str) -> JudgedPair:
+    return replace(pair, verdict=verdict, fatal=False, by_execution=True, reason=reason)
 
 
 class _Sound:

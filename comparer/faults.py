@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .result import Endpoint, JudgedPair
     from .settings import CompareSettings
 
-__all__ = ["WITHIN", "locate_by_execution"]
+__all__ = ["locate_by_execution"]
 
-WITHIN = "within the tolerance, but executing both programs tells them apart"
+_WITHIN = "within the tolerance, but executing both programs tells them apart"
 """The reason of an origin that no tolerance sees."""
 
 _ROLES = {
@@ -307,8 +307,10 @@ def _around(path: str) -> Iterator[str]:
 
 
 def _as_origin(pair: JudgedPair) -> JudgedPair:
-    reason = pair.reason if pair.verdict is Verdict.DIVERGED else WITHIN
-    return replace(pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True, reason=reason)
+    told = replace(pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True)
+    if pair.verdict is Verdict.DIVERGED:
+        return told
+    return replace(told, by_execution=True, reason=_WITHIN)
 
 
 def _origin(pair: JudgedPair, found: Iterable[_Found], known: Divergence | None) -> Divergence:

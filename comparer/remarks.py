@@ -14,12 +14,8 @@ from .causes.elsewhere import attribute_notes
 from .causes.inner import inner_notes
 from .decided import rests_on_execution
 from .judgedpairs import remarkable
-from .judging.kinks import kink_notes
 from .judging.tolerance import TolerancePolicy
-from .locating.drift import drift_notes
 from .locating.fed import read_fed
-from .locating.masks import mask_notes
-from .locating.moved import moved_notes
 from .locating.nonfinite import nonfinite_notes
 from .result import Coverage, Looked, StepComparison, Verdict
 from .settings import LARGEST_DEFAULT
@@ -83,10 +79,6 @@ def notes_of_step(
             pairing, (known.index, found.index), is_same=known.framework == found.framework
         ),
         *known_notes(located.pairs),
-        *mask_notes(located.pairs),
-        *moved_notes(located.pairs),
-        *drift_notes(located.pairs),
-        *kink_notes(located.pairs),
         *nonfinite_notes(known.index, found.index),
         *attribute_notes(
             pairing,

@@ -197,6 +197,8 @@ class JudgedPair:
     """Judged by statistics, as elements are not recorded: a divergence is certain, a match not."""
     by_digest: bool = False
     """Diverged by digests: nothing else was recorded, and they differ."""
+    by_execution: bool = False
+    """Whether executing both programs decided it, and no tolerance."""
     sampled_of: int | None = None
     """Elements of the whole tensor, where only ``metrics.size`` of them could be compared."""
     covered: bool = False

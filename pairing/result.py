@@ -107,9 +107,6 @@ class RecordPair:
     """What is done to the candidate before: the gradient of what only it repeats is summed."""
     note: str = ""
     """What a reader should know: a tie that was broken, a layout that was verified."""
-    is_provisional: bool = False
-    """Outputs of containers that hold other things, paired by slot, shape and name alone: where
-    they differ, the authors may have drawn the boundary elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import attacks, foreign, localised, planted, rewrites, rewritten, training
+from . import attacks, foreign, localised, otherforms, planted, rewrites, rewritten, training
 
 if TYPE_CHECKING:
     from .case import Case
@@ -18,7 +18,7 @@ def corpus(*, with_shared: bool = True) -> list[Case]:
     Args:
         with_shared: With the pairs that lie beside the checkout.
     """
-    parts = [planted, rewrites, rewritten, training, attacks, localised]
+    parts = [planted, rewrites, otherforms, rewritten, training, attacks, localised]
     found = [case for part in (*parts, *[foreign] * with_shared) for case in part.cases()]
     names = [case.name for case in found]
     twice = {name for name in names if names.count(name) > 1}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.locating.sharing import relative_error
+from padiff.comparer.locating.calltree import relative_error
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Phase, Role
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .noise import Noise
 
-__all__ = ["GRADIENT_ROLES", "Bases", "Basis", "BasisColumns"]
+__all__ = ["Bases", "Basis", "BasisColumns"]
 
 GRADIENT_ROLES = frozenset({Role.GRAD_INPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD})
 """The roles whose records are gradients."""

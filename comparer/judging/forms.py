@@ -68,8 +68,8 @@ class Forms:
 def _masks(flags: Array, added: Array, names: str) -> str:
     """Say of a mask of booleans what it says, if what the other side adds to the scores agrees.
 
-    True keeps, as 0 does. Where it drops, only what comes of both masks can tell that they are
-    right: see ``skip_masks``.
+    True keeps, as 0 does. Where it drops, only executing both programs can tell that both masks are
+    right.
     """
     is_free, is_masked = added == 0, added <= MASKED
     if not bool((is_free | is_masked).all()) or not bool((flags == is_free).all()):

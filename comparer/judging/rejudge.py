@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from padiff.comparer.decided import may_diverge
 from padiff.comparer.result import Evidence, Looked, Tolerance, Verdict
-from padiff.comparer.settings import Mode
+from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
 from .bystatistics import disagreement
 from .decision import Counted, agrees, by_errors
-from .excused import DRIFT, broken_places, weigh_excuses
 from .hull import passes
-from .kinks import KINKS
 from .noise import DEFAULT_FACTOR
-from .storedpair import StoredPair, as_list, as_mapping, optional_number, read_pair
+from .storedpair import StoredPair, as_list, as_mapping, as_number, optional_number, read_pair
 from .tolerance import TolerancePolicy, ToleranceRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from padiff.dumpfile import JSON
 
@@ -29,11 +28,12 @@ __all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 DIVERGED = "diverged"
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS})
 """What a tolerance decides about."""
-UNASKED = "rounding that grew, or elements over a kink, may explain it: only the dumps show that"
 BY_MOVE = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.LR, Role.NAMED})
 """What an update leaves that is judged by tolerances of its own: see ``updates``."""
 NOTHING = "nothing of what the model gives was judged"
-SHARED = "the gradient of a tensor that the sides may share differently, as other records tell"
+EXECUTED = "decided by executing both programs"
+UNASKED = "rounding may explain it, as both programs compute the same: only the dumps show that"
+TOO_LITTLE = "the report holds too little of its elements"
 
 
 class Outcome(StrEnum):
@@ -99,7 +99,8 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     All else is as in the report's own settings: rules, mode, floor and golden run, and the
     rounding and gradient noise that defaults allow. What is no question of tolerance stays as it
     was: nan and inf, shapes, absent records, coverage. So do verdicts that rest on other
-    records too (updates of weights, gradients of tensors that the sides share differently).
+    records too (updates of weights), and, unless both tolerances hold, those that executing both
+    programs gave.
 
     Args:
         report: The parsed JSON.
@@ -114,10 +115,12 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     if not isinstance(schema, str) or not schema.startswith("padiff-report/"):
         raise ConfigError(f"cannot judge again: expected a padiff report, found schema {schema!r}")
     rows = [read_pair(row) for row in as_list(top.get("pairs"))]
-    rejudger = _Rejudger(as_mapping(top.get("settings", {})), atol, rtol)
+    scope = as_mapping(top.get("scope", {}))
+    is_proven = 0 < as_number(scope.get("proven", 0)) == as_number(scope.get("steps", 0))
+    settings = as_mapping(top.get("settings", {}))
+    rejudger = _Rejudger(settings, atol, rtol, is_proven=is_proven)
     judged = [row for row in rows if row.rests_on in JUDGED]
-    pairs = rejudger.excuse(judged, tuple(map(rejudger.pair, judged)), top)
-    pairs = _open_shared(judged, pairs)
+    pairs = tuple(map(rejudger.pair, judged))
     reasons = [
         str(reason) for reason in as_list(top.get("reasons")) if not str(reason).endswith(DIVERGED)
     ]
@@ -125,7 +128,6 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     if absent:
         how = "None on one side, or by digests alone"
         reasons.append(f"{absent} records diverged otherwise: {how}")
-    scope = as_mapping(top.get("scope", {}))
     is_open = scope.get("looked_at") == Looked.NOTHING
     lacking = reasons if top.get("verdict") == Verdict.INCONCLUSIVE else [NOTHING]
     reasons = [] if top.get("verdict") == Verdict.INCONCLUSIVE else reasons
@@ -143,36 +145,6 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
     )
 
 
-def _open_shared(rows: Sequence[StoredPair], pairs: tuple[Rejudged, ...]) -> tuple[Rejudged, ...]:
-    """Leave open what comparing again may excuse: see ``locating/sharing.py``.
-
-    Whether the sides share a tensor differently, so that its gradient may differ, is told by what
-    else diverged. Where that changes, the report does not say whose excuse goes or comes.
-    """
-    others = [place for place, row in enumerate(rows) if not _may_be_shared(row)]
-    is_same = all(
-        pairs[place].outcome is not Outcome.UNDECIDED
-        and (pairs[place].outcome == DIVERGED) is (rows[place].verdict == DIVERGED)
-        for place in others
-    )
-
-    def is_open(row: StoredPair, pair: Rejudged) -> bool:
-        if not _may_be_shared(row) or pair.outcome in {Outcome.MATCH, Outcome.UNDECIDED}:
-            return False
-        return not is_same or (pair.outcome == DIVERGED and row.verdict != DIVERGED)
-
-    return tuple(
-        replace(pair, outcome=Outcome.UNDECIDED, why=SHARED) if is_open(row, pair) else pair
-        for row, pair in zip(rows, pairs, strict=True)
-    )
-
-
-def _may_be_shared(row: StoredPair) -> bool:
-    """Tell whether it is an input gradient of a module inside, finite where the other is."""
-    is_inner = bool(row.reference.module)
-    return is_inner and row.reference.role is Role.GRAD_INPUT and not row.nonfinite
-
-
 def _notes(rows: list[StoredPair]) -> list[str]:
     if all(row.basis is not None for row in rows):
         return []
@@ -184,9 +156,20 @@ class _Rejudger:
     """Decides pairs at other tolerances under a report's settings."""
 
     def __init__(
-        self, settings: Mapping[str, JSON], atol: float | None, rtol: float | None
+        self,
+        settings: Mapping[str, JSON],
+        atol: float | None,
+        rtol: float | None,
+        *,
+        is_proven: bool,
     ) -> None:
         """Read the settings.
+
+        Args:
+            settings: The report's.
+            atol: None takes the report's.
+            rtol: None takes the report's.
+            is_proven: Whether all steps match because both programs compute the same.
 
         Raises:
             ConfigError: They are none.
@@ -209,8 +192,11 @@ class _Rejudger:
         allowed = optional_number(settings.get("max_mismatched")) or 0.0
         self._share = max(allowed, 0.0 if quantile is None else 1 - quantile)
         factor = optional_number(settings.get("floor_factor"))
-        self._is_measured = any(settings.get(name) is not None for name in ("floor", "golden"))
         self._factor = DEFAULT_FACTOR if factor is None else factor
+        asked = CompareSettings(atol=self._policy.atol, rtol=self._policy.rtol)
+        self._is_literal = asked.is_literal
+        self._is_exact = may_diverge(asked)
+        self._is_proven = is_proven and not asked.is_literal
 
     def pair(self, pair: StoredPair) -> Rejudged:
         """Decide one pair."""
@@ -227,6 +213,9 @@ class _Rejudger:
         else:
             tolerance = self._choose(pair)
             answer = self._decide(pair, tolerance)
+        why = "" if answer is not None else TOO_LITTLE
+        if answer is False and self._is_proven and pair.verdict == Outcome.MATCH:
+            answer, why = None, UNASKED
         outcome = {True: Outcome.MATCH, False: Outcome.DIVERGED, None: Outcome.UNDECIDED}[answer]
         is_open = pair.rests_on != Evidence.STATISTICS and not pair.nonfinite
         return Rejudged(
@@ -235,44 +224,22 @@ class _Rejudger:
             outcome=outcome,
             needed_atol=_needed_atol(pair.hull, tolerance.rtol) if is_open else None,
             needed_rtol=_needed_rtol(pair.hull, tolerance.atol) if is_open else None,
-            why="" if answer is not None else "the report holds too little of its elements",
+            why=why,
         )
-
-    def excuse(
-        self,
-        rows: Sequence[StoredPair],
-        pairs: tuple[Rejudged, ...],
-        report: Mapping[str, JSON],
-    ) -> tuple[Rejudged, ...]:
-        """Excuse what is excused at the new tolerance too: see ``excused``."""
-        if self._policy.rtol is not None or self._given == (None, None):
-            return pairs
-        found = weigh_excuses(
-            rows,
-            [None if pair.outcome is Outcome.UNDECIDED else pair.agrees for pair in pairs],
-            broken=broken_places(report, JUDGED),
-            rules=self._policy.rules,
-            is_measured=self._is_measured,
-        )
-        settled = list(pairs)
-        for place, is_excused in found.items():
-            if pairs[place].outcome is Outcome.KEPT:
-                continue
-            outcome = Outcome.MATCH if is_excused else Outcome.UNDECIDED
-            why = "" if is_excused else UNASKED
-            settled[place] = replace(pairs[place], outcome=outcome, why=why)
-        return tuple(settled)
 
     def _why_kept(self, pair: StoredPair) -> str:
-        """Say why a pair's own tolerance did not decide it; empty if it did."""
+        """Return why a pair's own tolerance does not decide it; empty if it does."""
         if self._is_by_move(pair, self._before[1]):
             is_by_move = self._is_by_move(pair, self._policy.rtol)
             is_weight = pair.reference.role is Role.WEIGHT
             return "judged by how the update moved it" if is_weight and not is_by_move else ""
+        if pair.by_execution:
+            is_fault = pair.verdict == Outcome.DIVERGED
+            return EXECUTED if (self._is_exact if is_fault else not self._is_literal) else ""
         if pair.verdict not in {Outcome.MATCH, Outcome.DIVERGED}:
-            return "excused by other records"
-        if pair.tolerance is None or pair.reason.startswith((KINKS, DRIFT)):
-            return ""  # see excuse
+            return "decided by other records"
+        if pair.tolerance is None:
+            return ""
         own = self._decide(pair, pair.tolerance, mismatched=pair.mismatched)
         is_other = own is not None and own is not (pair.verdict == Outcome.MATCH)
         return "decided by other records" if is_other else ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .sums import Sums
 
-__all__ = ["CONTRACTIONS", "Rounding"]
+__all__ = ["Rounding"]
 
 _MATRIX = 2
 """Axes of a weight from which on it multiplies."""
@@ -47,7 +47,7 @@ _ALONE = frozenset({Role.WEIGHT_GRAD, Role.LOSS})
 _CODES = {role: code for code, role in enumerate(Role)}
 _MANY = 1 << 62
 """Sums below this fit 64 bits. Lengths in a dump from anyone may be larger."""
-CONTRACTIONS = (
+_CONTRACTIONS = (
     "adaptive_", "avg_pool", "celu", "dropout", "elu", "flatten", "gelu", "hard", "identity",
     "leaky_relu", "log_sigmoid", "max_pool", "mish", "relu", "sigmoid", "silu", "softmax",
     "softplus", "softshrink", "softsign", "tanh",
@@ -221,7 +221,7 @@ class Rounding:
     def _passes_on(self) -> list[bool]:
         """Tell of each module whether it passes an error on as it is."""
         kinds = map(kind_of, self._index.modules)
-        return [kind is not None and kind.startswith(CONTRACTIONS) for kind in kinds]
+        return [kind is not None and kind.startswith(_CONTRACTIONS) for kind in kinds]
 
     def _alone(self, record: RecordInfo) -> _Own:
         """Find what is added up for a record that is no product of one call."""

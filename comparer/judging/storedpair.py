@@ -47,11 +47,10 @@ class StoredPair:
     nonfinite: int
     mean_abs: float | None
     reference_mean_abs: float | None
-    relative_l2: float | None
     is_exact: bool
     """Whether its elements are integers or booleans."""
-    reason: str
-    """Why it was not decided by its tolerance alone; empty if it was."""
+    by_execution: bool
+    """Whether executing both programs decided it, and no tolerance."""
 
 
 def read_pair(data: JSON) -> StoredPair:
@@ -88,9 +87,8 @@ def read_pair(data: JSON) -> StoredPair:
         nonfinite=int(as_number(metrics.get("nonfinite_mismatched", 0))),
         mean_abs=optional_number(metrics.get("mean_abs")),
         reference_mean_abs=optional_number(metrics.get("reference_mean_abs")),
-        relative_l2=optional_number(metrics.get("relative_l2")),
         is_exact=not str(ends[0].get("dtype")).startswith(("float", "bfloat", "complex")),
-        reason=str(row.get("reason", "")),
+        by_execution=row.get("by_execution") is True,
     )
 
 

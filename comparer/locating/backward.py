@@ -16,8 +16,7 @@ from padiff.comparer.causes.attributes import attribute_differences
 from padiff.dumpfile import Phase, Role
 
 from .between import CONTAINERS
-from .calltree import CallTree, earliest, is_bad, is_told
-from .sharing import relative_error
+from .calltree import CallTree, earliest, is_bad, is_told, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

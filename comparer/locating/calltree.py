@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from .fed import Fed
 
-__all__ = ["CallTree", "earliest", "is_bad", "is_told"]
+__all__ = ["CallTree", "earliest", "is_bad", "is_told", "relative_error"]
 
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 
@@ -33,6 +34,15 @@ _BAD = frozenset({Verdict.DIVERGED, Verdict.INCOMPARABLE})
 def is_bad(pair: JudgedPair) -> bool:
     """Tell whether a pair shows a divergence."""
     return pair.fatal or pair.verdict in _BAD
+
+
+def relative_error(pair: JudgedPair) -> float:
+    """Return how far a pair is off, relative to its size; inf where it is absent or nan."""
+    if pair.equal_digest:
+        return 0.0
+    if pair.metrics is None or pair.metrics.relative_l2 is None:
+        return math.inf if is_bad(pair) else 0.0
+    return math.inf if pair.metrics.nonfinite_mismatched else pair.metrics.relative_l2
 
 
 @dataclass(frozen=True, slots=True)

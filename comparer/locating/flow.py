@@ -9,8 +9,8 @@ from padiff.comparer.causes.contrast import unit_roundoff
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Role
 
+from .calltree import relative_error
 from .moving import only_moves
-from .sharing import relative_error
 
 if TYPE_CHECKING:
     from padiff.comparer.result import JudgedPair
@@ -60,7 +60,7 @@ def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, 
 
 
 def _may_be_rounding(pair: JudgedPair) -> bool:
-    """Return whether more than half of the digits are right, as ``drift`` asks of rounding."""
+    """Return whether more than half of the digits are right."""
     ends = [end for end in (pair.reference, pair.candidate) if end is not None]
     unit = max((unit_roundoff(end.dtype) for end in ends), default=0.0)
     return relative_error(pair) <= math.sqrt(unit)

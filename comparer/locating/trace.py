@@ -18,9 +18,8 @@ from padiff.dumpfile import CALL_ROLES, Phase, Role
 
 from .backward import Faults
 from .between import CONTAINERS
-from .calltree import is_bad
+from .calltree import is_bad, relative_error
 from .dataflow import Made
-from .sharing import relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from .calltree import CallTree
 
-__all__ = ["Beginning", "Trace", "sound_error", "trace_back"]
+__all__ = ["Beginning", "Trace", "trace_back"]
 
 STEP = 4.0
 """What came out must be this many times as wrong as what went in for a fault to lie between."""
@@ -97,7 +96,7 @@ def trace_back(tree: CallTree, faults: Faults, phase: Phase) -> Faults:
     return Faults(origins=frozenset(origins), suspects=suspects, begun=begun)
 
 
-def sound_error(dtype: str) -> float:
+def _sound_error(dtype: str) -> float:
     """Give the relative error, in L2, up to which what one call made shows no fault."""
     sums = 0.0 if dtype == "float64" else SUMS * FLOAT32_ROUNDOFF
     return SAFETY * (unit_roundoff(dtype) + sums)
@@ -273,7 +272,7 @@ class Trace:
     ) -> Beginning | None:
         value = 0 if record.value is None else record.value
         dtype = self._tree.reference.values[value].dtype
-        sound = sound_error(dtype)
+        sound = _sound_error(dtype)
         error = self._error(record)
         known = next(
             (one for one in (maker, *self._tree.ancestors(maker)) if self._is_judged(one)), None

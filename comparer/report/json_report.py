@@ -206,6 +206,7 @@ def _pair(pair: JudgedPair) -> dict[str, JSON]:
         "equal_digest": pair.equal_digest,
         "rests_on": str(pair.rests_on),
         "sampled_of": pair.sampled_of,
+        **({"by_execution": True} if pair.by_execution else {}),
         "fatal": pair.fatal,
         "reason": pair.reason,
     }

@@ -157,6 +157,7 @@ def _pair(entry: Fields) -> JudgedPair:
         reason=entry.text("reason"),
         by_statistics=rests_on == "statistics",
         by_digest=rests_on == "digest" and not equal,
+        by_execution="by_execution" in names and entry.flag("by_execution"),
         sampled_of=entry.maybe_integer("sampled_of") if "sampled_of" in names else None,
     )
 

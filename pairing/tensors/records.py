@@ -141,9 +141,9 @@ def pair_container_outputs(
             is_judged = known.value in judged[0] and other.value in judged[1]
             is_alike = (known.slot, known.shape) == (other.slot, other.shape)
             if known.role is Role.OUTPUT and is_free and is_alike and not is_judged:
-                pair = RecordPair(reference=(first,), candidate=second,
-                                  paired_by=PairedBy.NAME, is_provisional=True)  # fmt: skip
-                made.append(pair)
+                made.append(
+                    RecordPair(reference=(first,), candidate=second, paired_by=PairedBy.NAME)
+                )
     return made
 
 

@@ -12,10 +12,11 @@ from torch import nn
 import padiff
 from padiff.cli.main import main
 from padiff.comparer import CompareSettings
-from padiff.comparer.decided import ROUNDING
 from padiff.comparer.faults import locate_by_execution
+from padiff.comparer.judging.rejudge import rejudge
 from padiff.comparer.locating.locate import Located
 from padiff.comparer.proving import Edit, LeafDifference, UnsoundValue, UpdateDifference
+from padiff.comparer.report.json_report import to_json
 from padiff.comparer.result import Kind
 from padiff.dumpfile import Phase, Role
 
@@ -31,13 +32,13 @@ class Steep(nn.Module):
 
     def __init__(self, *, is_turned: bool) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.first, self.second, self.large = nn.Linear(16, 16), nn.Linear(16, 16), nn.Identity()
         self.is_turned = is_turned
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         one, two = self.first(x), self.second(x)
         total = one + (two + x) if self.is_turned else (one + two) + x
-        return torch.sin(total * 1e4)
+        return torch.sin(self.large(total * 1e4))
 
 
 class Block(nn.Module):
@@ -95,7 +96,7 @@ def test_rounding_that_grows_is_explained_and_no_divergence(tmp_path: Path) -> N
 
     assert by_tolerance.verdict == "diverged"
     assert found.verdict == "match"
-    assert any(pair.reason == ROUNDING for pair in found.steps[0].pairs)
+    assert any(pair.by_execution for pair in found.steps[0].pairs)
     assert found.scope.proven == found.scope.steps == 1
 
 
@@ -106,6 +107,23 @@ def test_both_tolerances_are_the_rule_of_numpy_and_explain_nothing(tmp_path: Pat
 
     assert padiff.compare(one, two, atol=1e-6, rtol=1e-6).verdict == "diverged"
     assert padiff.compare(one, two, atol=3.0, rtol=0.0).verdict == "match"
+
+
+@pytest.mark.parametrize(
+    ("atol", "rtol", "code"),
+    [(None, None, 0), (1e-9, None, 0), (None, 1e-9, 2), (1e-6, 1e-6, 1), (3.0, 0.0, 0)],
+)
+def test_what_execution_explained_stays_so_in_a_report_unless_both_tolerances_are_given(
+    atol: float | None, rtol: float | None, code: int, tmp_path: Path
+) -> None:
+    one, two = dumps(
+        tmp_path, lambda: Steep(is_turned=False), lambda: Steep(is_turned=True), width=16
+    )
+
+    again = rejudge(to_json(padiff.compare(one, two)), atol=atol, rtol=rtol)
+
+    assert bool(again.reasons) is (code == 1)
+    assert bool(again.undecided) is (code == 2)
 
 
 @pytest.mark.parametrize(

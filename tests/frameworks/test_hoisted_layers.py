@@ -11,7 +11,6 @@ from torch import nn
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.dumper import record
-from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,9 +46,7 @@ def compared(tmp_path: Path, *, turned: bool, lost: int | None = None) -> Compar
     for name, model in zip(("reference", "candidate"), models, strict=True):
         with record(model, name=name, out=tmp_path):
             (model(MEMORY.clone().requires_grad_()) ** 2).sum().backward()
-    return compare(
-        tmp_path / "reference", tmp_path / "candidate", CompareSettings(atol=1e-6, execute=False)
-    )
+    return compare(tmp_path / "reference", tmp_path / "candidate", CompareSettings())
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -57,13 +54,6 @@ def test_gradients_of_all_calls_add_up_to_that_of_one(tmp_path: Path, *, turned:
     result = compared(tmp_path, turned=turned)
 
     assert result.verdict is Verdict.MATCH, result.reasons
-    reasons = {
-        pair.reason
-        for pair in result.steps[0].pairs
-        if pair.reference and pair.reference.address.role is Role.GRAD_OUTPUT
-    }
-    side = "reference" if turned else "candidate"
-    assert any(f"a value that the {side} makes 3 times" in reason for reason in reasons)
 
 
 def test_a_gradient_that_is_lost_in_one_step_stays_a_divergence(tmp_path: Path) -> None:

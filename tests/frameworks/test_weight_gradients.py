@@ -84,20 +84,6 @@ def compared(folder: Path, reference: Script, candidate: Script) -> Comparison:
 
 
 SCRIPT = Script(framework="torch", clips=True)
-OPTIMIZER = Script(framework="paddle", optimizer_clips=True)
-
-
-@pytest.mark.parametrize(
-    ("reference", "candidate"), [(SCRIPT, OPTIMIZER), (OPTIMIZER, SCRIPT)], ids=["torch", "paddle"]
-)
-def test_clip_in_the_loop_is_the_clip_in_the_optimizer(
-    tmp_path: Path, reference: Script, candidate: Script
-) -> None:
-    comparison = compared(tmp_path, reference, candidate)
-
-    assert comparison.verdict is Verdict.MATCH, comparison.reasons
-    reasons = {pair.reason for step in comparison.steps for pair in step.pairs if pair.reason}
-    assert any("one side clips before the gradient is recorded" in one for one in reasons)
 
 
 @pytest.mark.parametrize(

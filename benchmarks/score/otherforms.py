@@ -1,0 +1,231 @@
+"""Small networks whose values differ inside though they compute the same, each with a fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+import padiff
+
+from .case import DIFFERENT, SAME, Case, Expected, Group
+from .nets import net, scaled_gradient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+__all__ = ["cases"]
+
+Model = Any
+WIDTH, SIDE, WINDOW = 8, 8, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Two right forms of a network, and the second with a fault."""
+
+    one: Callable[[], Model]
+    other: Callable[[], Model]
+    wrong: Callable[[], Model]
+    fault: str
+    """What is wrong, in words."""
+    inputs: Callable[[], Tensor]
+
+
+def _linear() -> nn.Module:
+    return nn.Linear(WIDTH, WIDTH)
+
+
+def _draw(*shape: int) -> Callable[[], Tensor]:
+    return lambda: torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+def _ids() -> Tensor:
+    return torch.arange(12).reshape(3, 4)
+
+
+def _embedded(*, inside: float, behind: float) -> Callable[[], Model]:
+    """Scale rows in the embedding, or in the code behind it."""
+
+    def build() -> Model:
+        embedding = net(
+            lambda self, ids: self.table(ids) * inside, table=lambda: nn.Embedding(12, WIDTH)
+        )
+        return net(
+            lambda self, ids: self.last(self.embed(ids) * behind),
+            embed=lambda: embedding,
+            last=_linear,
+        )
+
+    return build
+
+
+def _branched(*, inside: float, behind: float) -> Callable[[], Model]:
+    """Scale a branch of two layers in its module, or in the code around it."""
+
+    def build() -> Model:
+        branch = net(lambda self, x: self.b(torch.relu(self.a(x))) * inside, a=_linear, b=_linear)
+        return net(
+            lambda self, x: self.last(x + self.branch(x) * behind),
+            branch=lambda: branch,
+            last=_linear,
+        )
+
+    return build
+
+
+def _cut(picture: Tensor, shift: int) -> Tensor:
+    """Shift a picture, and cut it into windows: (batch * windows, places, channels)."""
+    count = SIDE // WINDOW
+    rolled = picture.roll((-shift, -shift), (1, 2))
+    parts = rolled.reshape(len(picture), count, WINDOW, count, WINDOW, WIDTH)
+    return parts.transpose(2, 3).reshape(-1, WINDOW * WINDOW, WIDTH)
+
+
+def _joined(windows: Tensor, shift: int) -> Tensor:
+    """Undo ``_cut``."""
+    count = SIDE // WINDOW
+    parts = windows.reshape(-1, count, count, WINDOW, WINDOW, WIDTH)
+    return parts.transpose(2, 3).reshape(-1, SIDE, SIDE, WIDTH).roll((shift, shift), (1, 2))
+
+
+def _windowed(*, is_inside: bool, back: int = 2) -> Callable[[], Model]:
+    """Cut windows inside an attention, or in the code around it."""
+
+    def attend(self: Model, x: Tensor) -> Tensor:
+        x = _cut(x, 2) if is_inside else x
+        query, key, value = self.qkv(x).chunk(3, -1)
+        made: Tensor = self.proj((query @ key.mT * WIDTH**-0.5).softmax(-1) @ value)
+        return _joined(made, back) if is_inside else made
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        given = self.norm(x)
+        seen = self.attn(given) if is_inside else _joined(self.attn(_cut(given, 2)), back)
+        made: Tensor = self.last(x + seen)
+        return made
+
+    def build() -> Model:
+        attention = net(attend, qkv=lambda: nn.Linear(WIDTH, 3 * WIDTH), proj=_linear)
+        return net(
+            forward,
+            attn=lambda: attention,
+            norm=lambda: nn.LayerNorm(WIDTH),
+            last=_linear,
+        )
+
+    return build
+
+
+def _decoder(*, is_once: bool, lost: int | None = None) -> Callable[[], Model]:
+    """Project a memory once before a loop, or anew in each step."""
+
+    def forward(self: Model, memory: Tensor) -> Tensor:
+        state, once = memory[:, 0], self.memory(memory) if is_once else None
+        for step in range(3):
+            known = self.memory(memory) if once is None else once
+            known = known.detach() if step == lost else known
+            weights = torch.tanh(known + self.state(state)[:, None]).sum(-1).softmax(-1)
+            state = (weights[..., None] * memory).sum(1)
+        return state
+
+    return lambda: net(forward, memory=_linear, state=_linear)
+
+
+def _dense(*, is_anew: bool, factor: float = 1.0) -> Callable[[], Model]:
+    """Concatenate all earlier features anew for each layer, or let one tensor grow."""
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        features, grown = [x], x
+        for number, layer in enumerate(self.layers):
+            given = torch.cat(features, -1) if is_anew else grown
+            is_wrong = factor != 1 and number == 1
+            made = layer(scaled_gradient(given, factor) if is_wrong else given)
+            features.append(made)
+            grown = torch.cat([grown, made], -1)
+        found: Tensor = self.last(torch.cat(features, -1) if is_anew else grown)
+        return found
+
+    return lambda: net(
+        forward,
+        layers=lambda: nn.ModuleList(nn.Linear(WIDTH * count, WIDTH) for count in (1, 2, 3)),
+        last=lambda: nn.Linear(4 * WIDTH, WIDTH),
+    )
+
+
+def _masked(form: Callable[[Tensor], Tensor]) -> Callable[[], Model]:
+    """Hand an attention a mask of some form."""
+
+    def attend(self: Model, x: Tensor, mask: Tensor) -> Tensor:
+        scores = self.query(x) @ x.mT
+        if mask.dtype is torch.bool:
+            scores = scores.masked_fill(mask, -torch.inf)
+        made: Tensor = (scores if mask.dtype is torch.bool else scores + mask).softmax(-1) @ x
+        return made
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        hidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        made: Tensor = self.last(self.attn(x, form(hidden)))
+        return made
+
+    return lambda: net(forward, attn=lambda: net(attend, query=_linear), last=_linear)
+
+
+FORMS = {
+    "a scale inside or behind an embedding": Form(
+        one=_embedded(inside=3.0, behind=1.0), other=_embedded(inside=1.0, behind=3.0),
+        wrong=_embedded(inside=1.0, behind=1.0), fault="the scale lost", inputs=_ids,
+    ),
+    "a scale inside or behind a branch": Form(
+        one=_branched(inside=3.0, behind=1.0), other=_branched(inside=1.0, behind=3.0),
+        wrong=_branched(inside=1.0, behind=1.0), fault="the scale lost", inputs=_draw(4, WIDTH),
+    ),
+    "windows cut inside or before an attention": Form(
+        one=_windowed(is_inside=True), other=_windowed(is_inside=False),
+        wrong=_windowed(is_inside=False, back=1), fault="put back to other places",
+        inputs=_draw(2, SIDE, SIDE, WIDTH),
+    ),
+    "a layer called once or in each step": Form(
+        one=_decoder(is_once=True), other=_decoder(is_once=False),
+        wrong=_decoder(is_once=False, lost=1), fault="a gradient lost in one step",
+        inputs=_draw(2, 5, WIDTH),
+    ),
+    "features joined anew or one tensor that grows": Form(
+        one=_dense(is_anew=True), other=_dense(is_anew=False),
+        wrong=_dense(is_anew=False, factor=1.01), fault="a gradient between layers times 1.01",
+        inputs=_draw(4, WIDTH),
+    ),
+    "a mask of flags or of -10000": Form(
+        one=_masked(lambda hidden: hidden), other=_masked(lambda hidden: hidden * -1e4),
+        wrong=_masked(lambda hidden: hidden.roll(1, 1) * -1e4), fault="off by one",
+        inputs=_draw(2, 5, WIDTH),
+    ),
+}  # fmt: skip
+
+
+def cases() -> Iterator[Case]:
+    """List the right forms and the faults as cases."""
+    for name, form in FORMS.items():
+        yield _case(Group.REWRITES, name, form, form.other, SAME)
+        yield _case(Group.ATTACKS, f"17: {name}, {form.fault}", form, form.wrong, DIFFERENT)
+
+
+def _case(
+    group: Group, name: str, form: Form, build: Callable[[], Model], verdicts: frozenset[str]
+) -> Case:
+    def record(out: Path, side: str, model: Model) -> Path:
+        with padiff.record(model, name=side, out=out) as recorder:
+            model(form.inputs()).square().sum().backward()
+        return recorder.path
+
+    return Case(
+        group=group,
+        name=name,
+        chunk="other forms",
+        reference=lambda out: record(out, "reference", form.one()),
+        reference_key=name.partition(": ")[2].partition(",")[0] or name,
+        candidate=lambda out, _: record(out, "candidate", build()),
+        expected=Expected(verdicts=verdicts),
+    )
