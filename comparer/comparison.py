@@ -12,14 +12,11 @@ from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, op
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing import learn_partners, pair
 
-from .causes.budget import Budget
-from .causes.callfacts import add_call_facts
-from .causes.causes import explain
-from .causes.draws import random_notes
-from .causes.optimizeroptions import Optimizers
-from .causes.ratecauses import explain_rates
-from .causes.weightgradients import explain_weight_gradients
 from .decided import explain_by_rounding, is_asked, with_execution
+from .facts.callfacts import add_call_facts
+from .facts.draws import random_notes
+from .facts.learningrates import add_rate_facts
+from .facts.optimizeroptions import Optimizers, add_option_facts
 from .faults import locate_by_execution
 from .judgedpairs import remarkable
 from .judging.coverage import count_coverage
@@ -75,8 +72,6 @@ class _Run:
     fed: Fed
     manifests: tuple[Manifest, Manifest]
     """The reference's and the candidate's."""
-    budget: Budget
-    """For the searches for causes, of the first step first."""
     executed: dict[int, Execution] = field(default_factory=dict)
     """What executing the last step of each rank said."""
 
@@ -129,7 +124,6 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         partners=partners,
         fed=fed,
         manifests=(known.manifest, found.manifest),
-        budget=Budget(),
     )
     results: list[_StepResult] = []
     for place in common:
@@ -142,7 +136,7 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
             "the selection of phases and modules holds no record of either dump",
             hint="check --phase, --include and --exclude against `padiff show`",
         )
-    steps = explain_rates(inherit_across([result.step for result in results], fed.phases))
+    steps = add_rate_facts(inherit_across([result.step for result in results], fed.phases))
     reasons = [
         *_one_sided(places),
         *(line for step in steps for line in reasons_of_step(step, settings)),
@@ -272,12 +266,11 @@ def _compare_files(
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
         tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
         located = locate(tree, (known.framework, found.framework))
-        located = explain(located, tree, known, found, told, run.budget)
-        located = explain_weight_gradients(located, tree, (known, found), before, run.budget)
         located = add_call_facts(located, known, found)
     if executed is not None:
         is_port = known.framework != found.framework
         located = locate_by_execution(located, executed, settings, is_port=is_port)
+    located = add_option_facts(located, pairing, (known.index, found.index), told)
     result = _result_of_step(known, found, pairing, judgement, located, settings.phases)
     return replace(result, step=replace(result.step, executed=executed))
 

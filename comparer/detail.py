@@ -14,7 +14,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
 from padiff.pairing import Rule, elements_of, match_elements
 
-from .causes.attributes import canonical_attributes
+from .facts.attributes import canonical_attributes
 from .judging.absent import arrays_of
 from .judging.spread import Histogram, Mismatch, Profile, describe
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict

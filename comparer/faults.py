@@ -16,7 +16,7 @@ from .proving import Answer, Edit, EditKind, LeafDifference, Parting, UnsoundVal
 from .result import Divergence, Kind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from padiff.dumpfile import Address
 
@@ -80,11 +80,14 @@ def locate_by_execution(
         return located
     if not (located.divergences or may_diverge(settings)):
         return located
-    shown = _Shown(located)
+    update = executed.function.update
+    shown = _Shown(located, frozenset() if update is None else update.gradients)
     faults: dict[int, list[_Found]] = defaultdict(list)
     is_other = executed.function.answer is Answer.DIFFERENT
     is_rough = bool(executed.function.tolerated and located.divergences)
-    has_updates = any(one.phase is Phase.UPDATE for one in located.divergences)
+    has_updates = any(
+        shown.phase_of(one.pair, one.phase) is Phase.UPDATE for one in located.divergences
+    )
     for found in _all_found(executed, _others(settings)):
         place = shown.place_of(found)
         if place is None or (is_other and _is_made_forward(found, located.pairs[place])):
@@ -93,18 +96,18 @@ def locate_by_execution(
             continue  # behind recorded values two right forms differ by rounding
         if not (is_port and found.phase is Phase.UPDATE) or has_updates:
             faults[place].append(found)
-    before = {_owner(one.pair, one.phase): one for one in located.divergences}
+    before = {shown.owner(one.pair, one.phase): one for one in located.divergences}
     origins: list[Divergence] = []
     pairs: dict[int, JudgedPair] = {}
     for place, those in faults.items():
         pair = pairs[place] = _as_origin(located.pairs[place])
-        known = before.pop(_owner(pair, those[0].phase), None)
+        known = before.pop(shown.owner(pair, those[0].phase), None)
         origins.append(_origin(pair, those, known))
     phases = {one.phase for one in origins}
     is_told = bool(origins) and _is_proved(executed)
     behind = {owner for owner, one in before.items() if is_told and _is_behind(one, phases)}
     others = [_following(one) if owner in behind else one for owner, one in before.items()]
-    pairs = {**_inherited(located.pairs, behind), **pairs}
+    pairs = {**shown.inherited(behind), **pairs}
     divergences = sorted((*origins, *others), key=_when)
     return Located(divergences=tuple(divergences), pairs=replaced(located.pairs, pairs))
 
@@ -210,7 +213,10 @@ def _of_update(found: UpdateComparison) -> Iterator[_Found]:
 class _Shown:
     """The pairs that can show a fault."""
 
-    def __init__(self, located: Located) -> None:
+    def __init__(self, located: Located, updated: frozenset[str]) -> None:
+        self._pairs = located.pairs
+        self._updated = updated
+        """Weights whose gradients are what the update left, by the candidate's names."""
         self._of: dict[tuple[int, Phase, Role, str], int] = {}
         """By side, phase, role and module path."""
         self._named: dict[tuple[int, Role, Phase, str], int] = {}
@@ -225,8 +231,31 @@ class _Shown:
                     continue
                 address = end.address
                 self._of.setdefault((side, address.phase, address.role, address.module), place)
-                name = f"{address.module}{address.slot}".lstrip(".")
-                self._named.setdefault((side, address.role, address.phase, name), place)
+                self._named.setdefault((side, address.role, address.phase, _name(end)), place)
+
+    def phase_of(self, pair: JudgedPair, phase: Phase) -> Phase:
+        """Return the phase that made what a pair holds: gradients may be what the update left."""
+        end = pair.candidate
+        is_gradient = end is not None and end.address.role is Role.WEIGHT_GRAD
+        if end is not None and is_gradient and _name(end) in self._updated:
+            return Phase.UPDATE
+        return phase
+
+    def owner(self, pair: JudgedPair, phase: Phase) -> tuple[object, ...]:
+        """Return the call, or the record of a module, that a pair belongs to."""
+        end = pair.reference or pair.candidate
+        assert end is not None
+        record = (end.address.role, end.address.slot) if end.call is None else ()
+        made = self.phase_of(pair, phase)
+        return pair.reference is None, made, end.module, end.call, *record
+
+    def inherited(self, owners: set[tuple[object, ...]]) -> dict[int, JudgedPair]:
+        """Return the pairs of calls that were origins, as what follows from others."""
+        return {
+            place: replace(pair, kind=Kind.INHERITED)
+            for place, pair in remarkable(self._pairs)
+            if pair.kind is Kind.ORIGIN and self.owner(pair, _phase(pair)) in owners
+        }
 
     def place_of(self, found: _Found) -> int | None:
         """Return the pair at a leaf, or at the innermost module around an operator.
@@ -256,12 +285,16 @@ class _Shown:
         modules = _modules_of(found.fault)
         for one in self._origins:
             ends = [end for end in (one.pair.reference, one.pair.candidate) if end is not None]
-            if one.phase is found.phase and (
+            if self.phase_of(one.pair, one.phase) is found.phase and (
                 _is_anywhere(found)
                 or any(end.address.module in modules[end is one.pair.candidate] for end in ends)
             ):
                 return self._at.get(_addresses(one.pair))
         return None
+
+
+def _name(end: Endpoint) -> str:
+    return f"{end.address.module}{end.address.slot}".lstrip(".")
 
 
 def _addresses(pair: JudgedPair) -> tuple[Address | None, Address | None]:
@@ -314,10 +347,7 @@ def _as_origin(pair: JudgedPair) -> JudgedPair:
 
 
 def _origin(pair: JudgedPair, found: Iterable[_Found], known: Divergence | None) -> Divergence:
-    """Return a divergence; what is known of the same call stays, but for guesses from numbers.
-
-    Of updates nothing is guessed: the settings of both optimizers are in the dumps.
-    """
+    """Return a divergence; what is known of the same call stays."""
     those = tuple(found)
     faults = tuple(one.fault for one in those)
     if known is None:
@@ -325,14 +355,10 @@ def _origin(pair: JudgedPair, found: Iterable[_Found], known: Divergence | None)
         return Divergence(
             pair=pair, phase=phase, kind=Kind.ORIGIN, inputs_agree=None, faults=faults
         )
-    guesses = () if known.phase is Phase.UPDATE else tuple(map(str, known.causes))
-    evidence = [line for line in known.evidence if line not in guesses]
     return replace(
         known,
         pair=replace(known.pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True),
         kind=Kind.ORIGIN,
-        evidence=tuple(evidence),
-        causes=known.causes if known.phase is Phase.UPDATE else (),
         faults=faults,
     )
 
@@ -344,17 +370,6 @@ def _is_proved(executed: Execution) -> bool:
     if update is None or update.answer is not Answer.DIFFERENT:
         return is_told
     return is_told and bool(update.edits)
-
-
-def _inherited(
-    pairs: Sequence[JudgedPair], owners: set[tuple[object, ...]]
-) -> dict[int, JudgedPair]:
-    """Return the pairs of calls that were origins, as what follows from others."""
-    return {
-        place: replace(pair, kind=Kind.INHERITED)
-        for place, pair in remarkable(pairs)
-        if pair.kind is Kind.ORIGIN and _owner(pair, _phase(pair)) in owners
-    }
 
 
 def _is_behind(found: Divergence, phases: set[Phase]) -> bool:
@@ -372,14 +387,6 @@ def _phase(pair: JudgedPair) -> Phase:
     end = pair.reference or pair.candidate
     assert end is not None
     return end.address.phase
-
-
-def _owner(pair: JudgedPair, phase: Phase) -> tuple[object, ...]:
-    """Return the call, or the record of a module, that a pair belongs to."""
-    end = pair.reference or pair.candidate
-    assert end is not None
-    record = (end.address.role, end.address.slot) if end.call is None else ()
-    return pair.reference is None, phase, end.module, end.call, *record
 
 
 def _when(found: Divergence) -> tuple[int, bool, int]:

@@ -9,10 +9,10 @@ from padiff.dumpfile import Role
 from padiff.dumpfile.manifestcodec import RECORDING
 from padiff.pairing.weights.weight_plan import ASSUMED
 
-from .causes.arguments import result_notes
-from .causes.elsewhere import attribute_notes
-from .causes.inner import inner_notes
 from .decided import rests_on_execution
+from .facts.arguments import result_notes
+from .facts.elsewhere import attribute_notes
+from .facts.inner import inner_notes
 from .judgedpairs import remarkable
 from .judging.tolerance import TolerancePolicy
 from .locating.fed import read_fed

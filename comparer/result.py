@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy
 
-    from .causes.cause import Cause
-    from .causes.profile import AxisProfile
     from .judging.basis import Basis
     from .proving.result import Execution, Fault
 
@@ -235,10 +233,6 @@ class Divergence:
     """One line each: ``weight '.eps' differs``, ``3 of 3 inputs agree``, ``attribute eps: …``."""
     suspects: tuple[str, ...] = ()
     """Reference module paths that the evidence cannot tell apart, empty where there is one."""
-    causes: tuple[Cause, ...] = ()
-    """What the numbers of an origin look like; each is a line of the evidence, too."""
-    profile: tuple[AxisProfile, ...] = ()
-    """Where along each axis the pair is off; only of origins."""
     amplification: float | None = None
     """Relative error of the outputs over that of the inputs; inf if the inputs are equal."""
     judged_at: JudgedPair | None = None

@@ -36,7 +36,9 @@ UNIT_ROUNDOFF: dict[str, float] = {
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-4,
+    "float8_e4m3fnuz": 2.0**-4,
     "float8_e5m2": 2.0**-3,
+    "float8_e5m2fnuz": 2.0**-3,
     "complex64": 2.0**-24,
     "complex128": 2.0**-53,
 }

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from padiff.comparer.causes.cause import CauseName as Name
-
 from .parts import change_class
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ class Fault:
     backward: bool = False
     cause: str = ""
     """What the evidence must mention to have named it; empty if nothing could."""
-    hints: frozenset[Name] = frozenset()
-    """Causes that are right to name; any other one is a false hint."""
 
 
 class _Scaled(torch.autograd.Function):
@@ -187,119 +183,99 @@ def _wrong_gradient(factor: float) -> Callable[[nn.Module], None]:
 
 def _residual(**where: str) -> dict[str, Fault]:
     """Give the faults of the addition that every kind of block has."""
-    both = frozenset({Name.COMBINATION})
     return {
         "residual left out": Fault(
             where="", change=_instead("join", lambda _, hidden: hidden), cause="left out: add",
-            hints=both,
         ),
         "residual halved": Fault(
             where="", change=_instead("join", lambda x, hidden: 0.5 * x + hidden),
-            cause="times 0.5", hints=both,
+            cause="times 0.5",
         ),
         "wrong gradient": Fault(
             where=where["layer"], change=_wrong_gradient(1.25), backward=True, cause="1.25",
-            hints=frozenset({Name.FACTOR}),
         ),
         "gradient of another sign": Fault(
             where=where["layer"], change=_wrong_gradient(-1.0), backward=True,
-            cause="opposite sign", hints=frozenset({Name.SIGN}),
+            cause="opposite sign",
         ),
         "detached residual": Fault(
             where="", change=_instead("join", lambda x, hidden: x.detach() + hidden), backward=True,
-            cause="cut off by", hints=frozenset({Name.CUT}),
+            cause="cut off by",
         ),
     }  # fmt: skip
 
 
-EPSILON = Name.FUNCTION, Name.FEATURE_FACTOR
 FAULTS: dict[str, dict[str, Fault]] = {
     "cnn": {
         "epsilon 1e-2": Fault(
-            where="bn1", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
+            where="bn1", change=_set("eps", 1e-2), cause="eps"
         ),
         "replicated padding": Fault(
             where="conv2", change=_forward(_replicated), cause="replicate",
-            hints=frozenset({Name.BORDER}),
         ),
         "padding on one side": Fault(
             where="conv1", change=_forward(_one_sided), cause="pad([",
-            hints=frozenset({Name.SHIFTED}),
         ),
         "doubled output": Fault(
             where="bn2", change=_after(lambda x: 2 * x), cause="times 2",
-            hints=frozenset({Name.FACTOR}),
         ),
         "shifted output": Fault(
             where="conv2", change=_after(lambda x: x + 0.25), cause="plus 0.25",
-            hints=frozenset({Name.OFFSET}),
         ),
         "training mode": Fault(
             where="bn1", change=_forward(_by_batch), cause="training of batch_norm",
-            hints=frozenset({Name.BATCH_STATISTICS}),
         ),
         "swapped channels": Fault(
             where="conv1", change=_after(_swapped_channels), cause="index_select",
-            hints=frozenset({Name.SOME, Name.PERMUTED}),
         ),
         "dropout active": Fault(
             where="bn1", change=_after(_dropped), cause="dropout(0.1)",
-            hints=frozenset({Name.DROPOUT}),
         ),
         **_residual(layer="conv2"),
     },
     "transformer": {
         "epsilon 1e-2": Fault(
-            where="norm1", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
+            where="norm1", change=_set("eps", 1e-2), cause="eps"
         ),
         "no attention scale": Fault(
             where="attention", change=_set("scale", 1.0), cause="reference has 0.3535534",
-            hints=frozenset({Name.ATTENTION}),
         ),
         "causal mask": Fault(
             where="attention", change=_instead("attend", _causal), cause="tril",
-            hints=frozenset({Name.ATTENTION, Name.HEAD}),
         ),
         "softmax over queries": Fault(
             where="attention", change=_instead("attend", _over_queries), cause="dim of softmax: -2",
-            hints=frozenset({Name.ATTENTION}),
         ),
         "swapped queries": Fault(
             where="attention", change=_instead("attend", _swapped_query),
-            cause="operands in another order", hints=frozenset({Name.ATTENTION}),
+            cause="operands in another order",
         ),
         "last token hidden": Fault(
             where="attention", change=_instead("attend", _last_token_hidden),
-            cause="__setitem__([..., -1], -inf)", hints=frozenset({Name.ATTENTION}),
+            cause="__setitem__([..., -1], -inf)",
         ),
         "heads merged wrongly": Fault(
             where="attention", change=_instead("merge", _merged_wrongly),
-            cause="where the reference has transpose(1, 2)", hints=frozenset({Name.ATTENTION}),
+            cause="where the reference has transpose(1, 2)",
         ),
         "one head wrong": Fault(
             where="attention.query", change=_after(_one_head), cause="flip(1)",
-            hints=frozenset({Name.SOME, Name.HEADS, Name.PERMUTED}),
         ),
         "tanh GELU": Fault(
             where="act", change=_set("approximate", "tanh"), cause="approximate",
-            hints=frozenset({Name.FUNCTION}),
         ),
         "ReLU for GELU": Fault(
             where="act", change=_forward(lambda _, x: functional.relu(x)),
             cause="relu where the reference has gelu",
-            hints=frozenset({Name.FUNCTION}),
         ),
         "bias left out": Fault(
             where="fc2", change=_forward(_no_bias), cause="bias of linear left out",
-            hints=frozenset({Name.BIAS}),
         ),
         "weight of the norm left out": Fault(
             where="norm2", change=_forward(_no_weight), cause="weight of layer_norm left out",
-            hints=frozenset({Name.FUNCTION}),
         ),
         "transposed weight": Fault(
             where="attention.out", change=_forward(_transposed), cause="transposed",
-            hints=frozenset({Name.TRANSPOSED_WEIGHT}),
         ),
         "detached value": Fault(
             where="attention", change=_instead("attend", _detached_value), backward=True,
@@ -311,15 +287,13 @@ FAULTS: dict[str, dict[str, Fault]] = {
         "swapped gates": Fault(where="", change=_instead("gates", _swapped_gates)),
         "reset left out": Fault(where="", change=_instead("gates", _reset_after)),
         "epsilon 1e-2": Fault(
-            where="norm", change=_set("eps", 1e-2), cause="eps", hints=frozenset(EPSILON)
+            where="norm", change=_set("eps", 1e-2), cause="eps"
         ),
         "bias left out": Fault(
             where="inner", change=_forward(_no_bias), cause="bias of linear left out",
-            hints=frozenset({Name.BIAS}),
         ),
         "time reversed": Fault(
             where="norm", change=_after(lambda x: x.flip(1)), cause="flip(1)",
-            hints=frozenset({Name.PERMUTED}),
         ),
         **_residual(layer="inner"),
     },

@@ -33,10 +33,6 @@ class Tally:
     among_three: int = 0
     caused: int = 0
     causes: int = 0
-    hinted: int = 0
-    """Trials in which the first origin is right and causes are named."""
-    misled: list[str] = field(default_factory=list)
-    """Of those, the ones in which a cause is named that it is not."""
     unnamed: list[str] = field(default_factory=list)
     clean: int = 0
     alarms: int = 0
@@ -89,8 +85,7 @@ def _said(trial: Trial, seen: Mapping[str, Found]) -> str:
         is_right = found.named[:1] == (trial.expected,) if trial.fault else not found.alarm
         named = ", ".join(found.named[:TOP]) or "nothing"
         word = "right" if is_right else f"WRONG, names {named}"
-        wrong = [name for name in found.causes if trial.fault and name not in trial.planted.hints]
-        words.append(f"{way} {word}" + (f", false hint {', '.join(wrong)}" if wrong else ""))
+        words.append(f"{way} {word}")
     return "; ".join(words)
 
 
@@ -132,10 +127,6 @@ def _count(tally: Tally, found: Found, trial: Trial) -> None:
     if not is_first:
         tally.missed.append(f"{trial.name}: {found.named[:1] or 'nothing'}")
     fault = trial.planted
-    wrong = [name for name in found.causes if name not in fault.hints]
-    tally.hinted += is_first and bool(found.causes)
-    if is_first and wrong:
-        tally.misled.append(f"{trial.name}: {', '.join(wrong)}")
     if is_first and fault.cause and fault.cause not in found.evidence:
         tally.unnamed.append(trial.name)
     if fault.cause:
@@ -180,11 +171,4 @@ def _shares(way: str, dtype: str, tally: Tally) -> Iterator[Figure]:
             value=share(tally.caused, tally.causes),
             unit="%",
             detail=f"{tally.caused} of {tally.causes}; not: {'; '.join(tally.unnamed) or 'none'}",
-        )
-        yield Figure(
-            name=f"{way}, {dtype}: false hints",
-            value=share(len(tally.misled), tally.hinted),
-            unit="%",
-            detail=f"{len(tally.misled)} of {tally.hinted} hinted: "
-            f"{'; '.join(tally.misled) or 'none'}",
         )

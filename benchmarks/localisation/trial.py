@@ -40,8 +40,6 @@ class Found:
     named: tuple[str, ...]
     """Modules, the first suspicion first."""
     evidence: str = ""
-    causes: tuple[str, ...] = ()
-    """Names of the causes given for the first origin."""
     effects: tuple[tuple[str, float], ...] = ()
     """By module: largest difference of its outputs and gradients over their largest element."""
 
@@ -110,12 +108,10 @@ def _origins(found: Comparison) -> Found:
         end = origin.pair.reference or origin.pair.candidate
         named += [*([] if end is None else [end.address.module]), *origin.suspects]
     first = evidence_of(found.origins[0]) if found.origins else ()
-    causes = found.origins[0].causes if found.origins else ()
     return Found(
         alarm=bool(found.reasons),
         named=tuple(dict.fromkeys(named)),
         evidence="; ".join(first),
-        causes=tuple(str(cause.name) for cause in causes),
     )
 
 

@@ -74,9 +74,8 @@ class CauseRank(StrEnum):
 
     RIGHT = "right"
     VAGUE = "vague"
-    """The right sort of cause, without the words that name it."""
+    """Something is proved, in other words than those that name the cause."""
     NONE = "none"
-    WRONG = "wrong"
 
 
 SAME = frozenset({"match"})
@@ -95,8 +94,6 @@ class Expected:
     """Module paths of which each is exact, on either side; empty where none is asked for."""
     words: str = ""
     """Regular expression over the evidence that names the cause; empty where none is asked for."""
-    causes: frozenset[str] = frozenset()
-    """Names of the causes that are of the right sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from padiff.comparer.causes.cause import CauseName as Name
-
 from . import attentionchanges as attention
 from . import changes as operator
 from . import modulechanges as layer
@@ -34,107 +32,86 @@ class Kind:
     """From large to small."""
     words: str
     """Regular expression over the evidence that names the cause."""
-    causes: frozenset[str]
     backward: bool = False
     """Whether only gradients are wrong."""
     beside: tuple[str, ...] = ()
     """Children of the changed module of which each is exact, too."""
 
 
-def _causes(*names: Name) -> frozenset[str]:
-    return frozenset(str(name) for name in names)
-
-
-SOME = _causes(Name.SOME, Name.FEATURE_FACTOR, Name.HEADS, Name.HEAD, Name.TAIL, Name.FACTOR)
 NORMS = "layer_norm", "batch_norm", "group_norm"
 ACTIVATIONS = "gelu", "relu", "silu", "hardtanh", "tanh", "sigmoid"
 LAYERS = "linear", "conv2d", "conv1d", "addmm", "layer_norm", "batch_norm", "gelu", "silu"
-EPSILON = _causes(Name.FUNCTION, Name.FEATURE_FACTOR, Name.EPSILON)
-CHOSEN = _causes(Name.PERMUTED, Name.SHIFTED, Name.SOME, Name.HEADS, Name.TRANSPOSED)
-WEIGHT = _causes(Name.OTHER_WEIGHT, Name.SOME, Name.PRECISION, Name.FACTOR, Name.FEATURE_FACTOR)
 KINDS: dict[str, Kind] = {
     "epsilon": Kind(
         applies=layer.has_attribute("eps", "variance_epsilon"),
         change=layer.attribute("eps", "variance_epsilon"),
         sizes=(1e-2, 1e-3, 1e-4, 3e-5, 2e-5),
         words=r"\beps|epsilon",
-        causes=EPSILON,
     ),
     "epsilon of a norm": Kind(
         operators=("layer_norm",),
         change=operator.option(4, "eps", lambda _, size: size),
         sizes=(1e-2, 1e-3, 1e-4, 3e-5, 2e-5),
         words=r"\beps|epsilon",
-        causes=EPSILON,
     ),
     "weight of the norm left out": Kind(
         operators=("layer_norm",),
         applies=operator.has(2, "weight"),
         change=operator.option(2, "weight", lambda *_: None),
         words=r"weight.*left out|without .*weight",
-        causes=_causes(Name.FUNCTION, Name.FEATURE_FACTOR),
     ),
     "norm left out": Kind(
         operators=NORMS,
         change=operator.instead(lambda _, call, args, options: args[0]),
         words=r"left out|no norm|identity|unchanged",
-        causes=_causes(Name.FUNCTION, Name.ORDER),
     ),
     "mean not taken off": Kind(
         operators=("layer_norm",),
         applies=operator.has(2, "weight"),
         change=operator.instead(operator.centred),
         words="mean",
-        causes=_causes(Name.FUNCTION),
     ),
     "bias left out": Kind(
         operators=("linear", "conv2d"),
         applies=operator.has(2, "bias"),
         change=operator.option(2, "bias", lambda *_: None),
         words=r"bias.*left out|without .*bias",
-        causes=_causes(Name.BIAS, Name.OFFSET),
     ),
     "weight transposed": Kind(
         operators=("linear",),
         applies=operator.is_square,
         change=operator.instead(operator.transposed),
         words="transposed",
-        causes=_causes(Name.TRANSPOSED_WEIGHT),
     ),
     "another activation": Kind(
         operators=ACTIVATIONS,
         change=operator.instead(operator.activation),
         sizes=("relu", "silu", "gelu", "relu6", "quick gelu", "tanh gelu"),
         words=r"gelu|relu|silu|swish|tanh|sigmoid",
-        causes=_causes(Name.FUNCTION),
     ),
     "attention scale": Kind(
         operators=("scaled_dot_product_attention",),
         change=attention.with_arguments(attention.other_scale),
         sizes=("none", 0.2, 1e-2, 1e-3, 1e-4, 1e-5),
         words="scale",
-        causes=_causes(Name.ATTENTION),
     ),
     "causal mask left out": Kind(
         operators=("scaled_dot_product_attention",),
         applies=attention.is_causal,
         change=attention.with_arguments(lambda given, _: {**given, "is_causal": False}),
         words="causal|mask|hid",
-        causes=_causes(Name.ATTENTION),
     ),
     "causal mask added": Kind(
         operators=("scaled_dot_product_attention",),
         applies=attention.is_open,
         change=attention.with_arguments(lambda given, _: {**given, "is_causal": True}),
         words="causal|mask|hid",
-        causes=_causes(Name.ATTENTION, Name.HEAD),
     ),
     "mask left out": Kind(
         operators=("scaled_dot_product_attention",),
         applies=operator.has(3, "attn_mask"),
         change=attention.with_arguments(lambda given, _: {**given, "attn_mask": None}),
         words="mask|hid|bias",
-        causes=_causes(Name.ATTENTION),
     ),
     "mask off by one": Kind(
         operators=("scaled_dot_product_attention",),
@@ -142,75 +119,64 @@ KINDS: dict[str, Kind] = {
         change=attention.with_arguments(attention.triangle),
         sizes=(1, -1),
         words="mask|hid|causal",
-        causes=_causes(Name.ATTENTION),
     ),
     "queries and keys exchanged": Kind(
         operators=("scaled_dot_product_attention",),
         applies=attention.is_exchangeable,
         change=attention.with_arguments(attention.exchanged),
         words="queries|keys|operands in another order",
-        causes=_causes(Name.ATTENTION),
     ),
     "one head wrong": Kind(
         operators=("scaled_dot_product_attention",),
         change=operator.after(attention.one_head),
         words=r"\bhead|feature|channel|flip",
-        causes=SOME | _causes(Name.PERMUTED, Name.ATTENTION),
     ),
     "axis of softmax": Kind(
         operators=("softmax",),
         applies=operator.has_axis,
         change=operator.option(1, "dim", lambda axis, _: -2),
         words=r"over the queries|axis|dim of",
-        causes=_causes(Name.ATTENTION, Name.FUNCTION),
     ),
     "heads split in another order": Kind(
         operators=("view", "reshape"),
         applies=attention.splits_heads,
         change=operator.instead(attention.heads_split),
         words=r"\bheads?\b|view|reshape|transpose|permute",
-        causes=_causes(Name.ATTENTION, Name.PERMUTED, Name.HEADS),
     ),
     "heads merged in another order": Kind(
         operators=("view", "reshape"),
         applies=attention.merges_heads,
         change=operator.instead(attention.heads_merged),
         words=r"\bheads?\b|view|reshape|transpose|permute",
-        causes=_causes(Name.ATTENTION, Name.PERMUTED, Name.HEADS),
     ),
     "rotary base": Kind(
         applies=layer.has_attribute("inv_freq"),
         change=layer.theta,
         sizes=(9.0, 0.5, 1e-2, 1e-3, 1e-4, 1e-5),
         words="inv_freq|theta|base|frequenc|rotary",
-        causes=_causes(Name.FUNCTION),
     ),
     "parts joined in another order": Kind(
         operators=("cat",),
         applies=operator.is_cat,
         change=operator.instead(operator.cat_turned),
         words="order|moved|halves|rotary|exchang|permut",
-        causes=CHOSEN | _causes(Name.ATTENTION, Name.FUNCTION),
     ),
     "parts cut in another order": Kind(
         operators=("split", "chunk"),
         applies=operator.gives_alike,
         change=operator.after(operator.turned),
         words="order|exchang|queries|gate|chunk|split|reads",
-        causes=CHOSEN | _causes(Name.ATTENTION, Name.COMBINATION),
     ),
     "projections exchanged": Kind(
         applies=layer.has_both,
         change=layer.exchange_projections,
         words="it holds what is|exchang|swap",
-        causes=_causes(Name.OTHER_WEIGHT),
         beside=("q_proj", "k_proj", "query", "key"),
     ),
     "layers exchanged": Kind(
         applies=layer.are_layers,
         change=layer.exchange_layers,
         words="it holds what is|exchang|order",
-        causes=_causes(Name.OTHER_WEIGHT, Name.ORDER),
         beside=("0", "0.*"),
     ),
     "term of a sum left out": Kind(
@@ -219,7 +185,6 @@ KINDS: dict[str, Kind] = {
         change=operator.instead(lambda size, call, args, options: args[1 - size]),
         sizes=(0, 1),
         words="left out|the candidate|residual",
-        causes=_causes(Name.COMBINATION),
     ),
     "term of a sum scaled": Kind(
         operators=("add",),
@@ -229,55 +194,47 @@ KINDS: dict[str, Kind] = {
         ),
         sizes=SCALE,
         words=r"\* |times|factor|scale",
-        causes=_causes(Name.COMBINATION),
     ),
     "scale left out": Kind(
         operators=("mul", "div"),
         applies=operator.is_number,
         change=operator.instead(lambda size, call, args, options: args[0]),
         words=r"times|factor|scale|\* ",
-        causes=_causes(Name.FACTOR, Name.ATTENTION, Name.FUNCTION, Name.COMBINATION),
     ),
     "extra scale": Kind(
         operators=LAYERS,
         change=operator.after(lambda result, size: result * (1 + size)),
         sizes=SCALE,
         words=r"times|factor",
-        causes=_causes(Name.FACTOR),
     ),
     "extra offset": Kind(
         operators=LAYERS,
         change=operator.after(lambda result, size: result + size),
         sizes=(0.1, 1e-2, 1e-3, 1e-4),
         words=r"plus|offset|minus",
-        causes=_causes(Name.OFFSET),
     ),
     "sign": Kind(
         operators=("linear", "conv2d"),
         change=operator.after(lambda result, _: -result),
         words="sign|-1 times",
-        causes=_causes(Name.SIGN, Name.FACTOR),
     ),
     "one channel wrong": Kind(
         operators=("linear", "conv2d"),
         change=operator.after(operator.one_channel),
         sizes=SCALE,
         words=r"channel|feature|index|entr|__setitem__",
-        causes=SOME,
     ),
     "results limited": Kind(
         operators=("linear", "gelu", "conv2d"),
         change=operator.after(lambda result, size: result.clamp(-size, size)),
         sizes=(0.5, 1.0, 2.0),
         words="limit|clamp|clip|cut off|saturat",
-        causes=_causes(Name.FUNCTION),
     ),
     "short precision inside": Kind(
         operators=("linear", "conv2d", "layer_norm"),
         change=operator.instead(operator.short),
         sizes=("bfloat16", "float16"),
         words="bfloat16|float16|precision",
-        causes=_causes(Name.PRECISION),
     ),
     "dropout active": Kind(
         operators=("linear", "layer_norm"),
@@ -287,25 +244,21 @@ KINDS: dict[str, Kind] = {
             )
         ),
         words="dropout",
-        causes=_causes(Name.DROPOUT),
     ),
     "dropout in training mode": Kind(
         applies=layer.is_dropout,
         change=layer.train,
         words="dropout|training",
-        causes=_causes(Name.DROPOUT),
     ),
     "norm in training mode": Kind(
         applies=layer.is_batch_norm,
         change=layer.train,
         words="training",
-        causes=_causes(Name.BATCH_STATISTICS),
     ),
     "indices off by one": Kind(
         operators=("embedding",),
         change=operator.instead(operator.later),
         words="off by one|moved|shift|plus 1",
-        causes=_causes(Name.SHIFTED, Name.PERMUTED),
     ),
     "another token taken": Kind(
         operators=("getitem",),
@@ -313,55 +266,47 @@ KINDS: dict[str, Kind] = {
         change=operator.instead(lambda size, call, args, _: args[0][:, size]),
         sizes=(-1, 1),
         words="token|position|index|moved|off by one|along axis|__getitem__|roll",
-        causes=CHOSEN | _causes(Name.COMBINATION),
     ),
     "border repeated": Kind(
         operators=("conv2d",),
         applies=operator.is_small,
         change=operator.instead(operator.conv(mode="replicate")),
         words="border|padding|replicate",
-        causes=_causes(Name.BORDER),
     ),
     "border on one side": Kind(
         operators=("conv2d",),
         applies=operator.is_small,
         change=operator.instead(operator.conv(side=True)),
         words=r"off by one|border|padding|moved|\bpad\b",
-        causes=_causes(Name.SHIFTED, Name.BORDER),
     ),
     "dilation": Kind(
         operators=("conv2d",),
         applies=operator.is_small,
         change=operator.instead(operator.conv(dilation=2, padding=2)),
         words="dilation",
-        causes=_causes(Name.FUNCTION),
     ),
     "another pooling": Kind(
         operators=("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"),
         change=operator.instead(operator.other_pool),
         words="pool|max|average",
-        causes=_causes(Name.FUNCTION),
     ),
     "recurrent weights": Kind(
         operators=("lstm", "gru", "lstm_cell", "gru_cell"),
         change=operator.instead(operator.recurrent),
         sizes=("gates", "bias", "1e-2", "1e-3", "1e-4"),
         words="gate|bias|weight|recurren",
-        causes=_causes(Name.OTHER_WEIGHT, Name.BIAS, Name.FUNCTION),
     ),
     "stored weight": Kind(
         applies=layer.has_matrix,
         change=layer.stored,
         sizes=("one element", "bfloat16", "float16", 1e-3, 1e-4, 1e-5, 3e-6),
         words=r"\bweight\b",
-        causes=WEIGHT,
     ),
     "tied weight": Kind(
         applies=layer.is_tied,
         change=layer.doubled_at_last,
         sizes=(0.01, 1e-3, 1e-4, 1e-5),
         words=r"\bweight\b",
-        causes=WEIGHT,
     ),
     "gradient scaled": Kind(
         operators=LAYERS,
@@ -369,7 +314,6 @@ KINDS: dict[str, Kind] = {
         change=operator.after(operator.gradient),
         sizes=(2.0, 0.5, 1.01, 1.001, 1.0001, 1.00001),
         words="times|factor",
-        causes=_causes(Name.FACTOR),
         backward=True,
     ),
     "gradient of another sign": Kind(
@@ -377,7 +321,6 @@ KINDS: dict[str, Kind] = {
         applies=operator.needs_gradient,
         change=operator.after(lambda result, _: operator.gradient(result, -1.0)),
         words="sign|-1 times",
-        causes=_causes(Name.SIGN, Name.FACTOR),
         backward=True,
     ),
     "branch detached": Kind(
@@ -386,7 +329,6 @@ KINDS: dict[str, Kind] = {
         change=operator.instead(operator.detached),
         sizes=(0, 1),
         words="cut|detach|no gradient",
-        causes=_causes(Name.CUT),
         backward=True,
     ),
 }

@@ -68,17 +68,11 @@ def _origin(expected: Expected, first: Divergence) -> OriginRank:
 def _cause(expected: Expected, first: Divergence, origin: OriginRank | None) -> CauseRank | None:
     if not expected.words:
         return None
-    evidence = "\n".join(evidence_of(first))
-    names = {str(cause.name) for cause in first.causes}
     if origin is OriginRank.WRONG:
-        return CauseRank.WRONG if names else CauseRank.NONE
-    is_worded = re.search(expected.words, evidence, re.IGNORECASE) is not None
-    is_of_the_sort = bool(names & expected.causes)
-    if is_worded and (is_of_the_sort or not names):
+        return CauseRank.NONE
+    if re.search(expected.words, "\n".join(evidence_of(first)), re.IGNORECASE):
         return CauseRank.RIGHT
-    if is_of_the_sort or is_worded or first.faults:
-        return CauseRank.VAGUE
-    return CauseRank.WRONG if names else CauseRank.NONE
+    return CauseRank.VAGUE if first.faults else CauseRank.NONE
 
 
 def _said(found: Comparison) -> str:
@@ -86,7 +80,5 @@ def _said(found: Comparison) -> str:
         return "; ".join(found.reasons[:2]) or str(found.verdict)
     first = found.origins[0]
     places = " = ".join(dict.fromkeys(path or "(root)" for path in _named(first)))
-    causes = "; ".join(cause.text for cause in first.causes[:2])
-    if first.faults:
-        causes = "; ".join(evidence_of(first)[:2])
-    return f"{first.phase} of {places}: {causes or 'no cause'}"
+    evidence = "; ".join(evidence_of(first)[:2])
+    return f"{first.phase} of {places}: {evidence or 'no evidence'}"

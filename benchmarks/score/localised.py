@@ -40,7 +40,6 @@ def _case(trial: Trial) -> Case:
             verdicts=DIFFERENT,
             origins=(trial.expected,),
             words=re.escape(fault.cause),
-            causes=frozenset(map(str, fault.hints)),
         )
     return Case(
         group=GROUPS[trial.dtype],

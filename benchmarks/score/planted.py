@@ -92,7 +92,5 @@ def _case(row: Planted) -> Case:
         reference=reference,
         reference_key=row.architecture,
         candidate=candidate,
-        expected=Expected(
-            verdicts=DIFFERENT, origins=row.exact, words=kind.words, causes=kind.causes
-        ),
+        expected=Expected(verdicts=DIFFERENT, origins=row.exact, words=kind.words),
     )

@@ -50,16 +50,14 @@ def cases() -> Iterator[Case]:
         yield _met(name, case, fault=case.named or case.fault)
 
 
-def _expected(fault: str, *, words: str, causes: frozenset[str]) -> Expected:
+def _expected(fault: str, *, words: str) -> Expected:
     if not fault:
         return Expected(verdicts=SAME)
-    return Expected(verdicts=DIFFERENT, origins=(fault,), words=words, causes=causes)
+    return Expected(verdicts=DIFFERENT, origins=(fault,), words=words)
 
 
-EPSILON: dict[str, Any] = {
-    "words": r"\beps|epsilon", "causes": frozenset({"function", "feature_factor", "epsilon"})
-}  # fmt: skip
-TIMES: dict[str, Any] = {"words": r"1\.25|times|factor", "causes": frozenset({"factor"})}
+EPSILON = r"\beps|epsilon"
+TIMES = r"1\.25|times|factor"
 
 
 def _port(name: str, *, fault: str = "") -> Case:
@@ -81,7 +79,7 @@ def _port(name: str, *, fault: str = "") -> Case:
         reference=reference,
         reference_key=name,
         candidate=candidate,
-        expected=_expected(fault, **EPSILON),
+        expected=_expected(fault, words=EPSILON),
         settings=SETTINGS,
     )
 
@@ -120,7 +118,7 @@ def _cnn(name: str, *, fault: str = "") -> Case:
         reference=reference,
         reference_key=name,
         candidate=candidate,
-        expected=_expected(fault, **EPSILON),
+        expected=_expected(fault, words=EPSILON),
         settings=SETTINGS,
     )
 
@@ -199,6 +197,6 @@ def _met(name: str, case: met.Case, *, fault: str = "") -> Case:
         reference=reference,
         reference_key=name,
         candidate=candidate,
-        expected=_expected(fault, **TIMES),
+        expected=_expected(fault, words=TIMES),
         settings=SETTINGS,
     )

@@ -28,7 +28,6 @@ COLUMNS = {
     f"cause {CauseRank.RIGHT}": "cause right",
     f"cause {CauseRank.VAGUE}": "vague",
     f"cause {CauseRank.NONE}": "none",
-    f"cause {CauseRank.WRONG}": "wrong",
 }
 """What is counted, and how the column is headed."""
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.attributes import attribute_differences
+from padiff.comparer.facts.attributes import attribute_differences
 from padiff.dumpfile import Phase, Role
 
 from .between import CONTAINERS

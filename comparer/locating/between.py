@@ -24,13 +24,9 @@ __all__ = [
     "cut",
     "describe_feed",
     "feeders",
-    "first_inside",
     "glue",
-    "made_by",
-    "made_inside",
     "name_of",
     "other_classes",
-    "outermost",
 ]
 
 
@@ -63,14 +59,14 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
 
     Nothing where a call made it, as in a leaf: then the call itself is all that can be said.
     """
-    place = first_inside(tree, call)
+    place = _first_inside(tree, call)
     if place is None:
         return ()
     known, found = _records(tree, place)
     if known is None or found is None:
         return ()
-    known = outermost(tree.reference_flow, known, call)
-    found = outermost(tree.candidate_flow, found, tree.partner_call.get(call))
+    known = _outermost(tree.reference_flow, known, call)
+    found = _outermost(tree.candidate_flow, found, tree.partner_call.get(call))
     sides = (("reference", tree.reference_flow, known), ("candidate", tree.candidate_flow, found))
     calls = (call, tree.partner_call.get(call))
     feeds = [flow.feed(record) for _, flow, record in sides]
@@ -171,7 +167,7 @@ def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -
     return tuple(lines)
 
 
-def first_inside(tree: CallTree, call: int) -> int | None:
+def _first_inside(tree: CallTree, call: int) -> int | None:
     """Find the diverged tensor that the code of a call made first: for a call inside, or to return.
 
     What a call inside only hands on is judged at the calls inside that, and a call whose outputs
@@ -180,18 +176,11 @@ def first_inside(tree: CallTree, call: int) -> int | None:
     Returns:
         The place of its pair; None if the call has no calls inside or a call inside made it.
     """
-    bad = made_inside(tree, call)
-    return bad[0] if bad and is_bad(tree.pairs[bad[0]]) else None
-
-
-def made_inside(tree: CallTree, call: int) -> list[int]:
-    """Give the places of what the code of a call made and diverged, earliest first.
-
-    For calls inside or to return; nothing if the call has no calls inside.
-    """
     if call not in tree.reference_flow.inside:
-        return []
-    return sorted([*_bad_inputs(tree, call), *tree.bad(call, Role.OUTPUT)], key=tree.order)
+        return None
+    bad = [*_bad_inputs(tree, call), *tree.bad(call, Role.OUTPUT)]
+    first = min(bad, key=tree.order, default=None)
+    return None if first is None or not is_bad(tree.pairs[first]) else first
 
 
 def _bad_inputs(tree: CallTree, call: int) -> Iterator[int]:
@@ -216,22 +205,7 @@ def _is_judged(tree: CallTree, call: int) -> bool:
     return any(pair.metrics is not None or pair.equal_digest for pair in pairs)
 
 
-def made_by(tree: CallTree, record: RecordInfo) -> RecordInfo:
-    """Follow a tensor into calls whose outputs have no counterpart, to the one whose code made it.
-
-    Args:
-        tree: Both sides.
-        record: Of the reference.
-    """
-    while (feed := tree.reference_flow.feed(record)).made is Made.CALL:
-        source = None if feed.source is None else tree.reference.records[feed.source]
-        if source is None or source.call is None or _is_judged(tree, source.call):
-            break
-        record = source
-    return record
-
-
-def outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
+def _outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
     """Follow an input out of the calls that only hand it on.
 
     Args:

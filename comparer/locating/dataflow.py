@@ -165,20 +165,6 @@ class Flow:
             ),
         ]
 
-    def made_between(self, around: int, until: int) -> list[RecordInfo]:
-        """Give what the code of a call made itself and handed to the last calls inside.
-
-        Args:
-            around: The call whose code it is.
-            until: Execution order before which.
-        """
-        return [
-            record
-            for call in self._before(around, until, most=NEAR)
-            for record in self.records(call, Role.INPUT)
-            if self.feed(record).made is Made.GLUE
-        ]
-
     def _before(self, around: int, until: int, *, most: int = NEVER) -> list[int]:
         """Return the last calls in the code of a call that had returned; they run in turn."""
         calls = self.inside.get(around, [])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.contrast import unit_roundoff
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Role
+from padiff.program import UNIT_ROUNDOFF
 
 from .calltree import relative_error
 from .moving import only_moves
@@ -62,7 +62,7 @@ def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, 
 def _may_be_rounding(pair: JudgedPair) -> bool:
     """Return whether more than half of the digits are right."""
     ends = [end for end in (pair.reference, pair.candidate) if end is not None]
-    unit = max((unit_roundoff(end.dtype) for end in ends), default=0.0)
+    unit = max((UNIT_ROUNDOFF.get(end.dtype, 0.0) for end in ends), default=0.0)
     return relative_error(pair) <= math.sqrt(unit)
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.arguments import argument_differences
-from padiff.comparer.causes.attributes import attribute_differences
-from padiff.comparer.causes.defaults import VARIANCE, known_differences
+from padiff.comparer.facts.arguments import argument_differences
+from padiff.comparer.facts.attributes import attribute_differences
+from padiff.comparer.facts.defaults import VARIANCE, known_differences
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.dumpfile import Index, RecordInfo, ValueInfo
+    from padiff.dumpfile import Index, RecordInfo
 
-__all__ = ["holds_the_same", "is_moved", "only_moves"]
+__all__ = ["is_moved", "only_moves"]
 
 _CLOSE = 1e-6
 """Relative difference of two sums of the same elements, added in another order."""
@@ -51,11 +51,6 @@ def only_moves(index: Index, given: Sequence[RecordInfo], back: Sequence[RecordI
     return len(before) != len(after) and _same(_joined(before), _joined(after))
 
 
-def holds_the_same(one: ValueInfo, other: ValueInfo) -> bool:
-    """Tell whether two values of any two dumps hold the same elements, in whatever order."""
-    return _same(_of_value(one), _of_value(other))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contents:
     """What is known of the elements of a tensor, or of several."""
@@ -72,10 +67,7 @@ class _Contents:
 
 
 def _contents(index: Index, record: RecordInfo) -> _Contents:
-    return _of_value(index.values[record.value or 0])
-
-
-def _of_value(value: ValueInfo) -> _Contents:
+    value = index.values[record.value or 0]
     known = value.statistics
     finite = value.size - known.nonfinite
     return _Contents(

@@ -12,9 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.contrast import unit_roundoff
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import CALL_ROLES, Phase, Role
+from padiff.program import UNIT_ROUNDOFF
 
 from .backward import Faults
 from .between import CONTAINERS
@@ -32,7 +32,7 @@ __all__ = ["Beginning", "Trace", "trace_back"]
 
 STEP = 4.0
 """What came out must be this many times as wrong as what went in for a fault to lie between."""
-FLOAT32_ROUNDOFF = unit_roundoff("float32")
+FLOAT32_ROUNDOFF = UNIT_ROUNDOFF["float32"]
 SUMS = 16.0
 """Roundings of float32 that a sound call may gather in its sums, in relative L2."""
 SAFETY = 2.0
@@ -99,7 +99,7 @@ def trace_back(tree: CallTree, faults: Faults, phase: Phase) -> Faults:
 def _sound_error(dtype: str) -> float:
     """Give the relative error, in L2, up to which what one call made shows no fault."""
     sums = 0.0 if dtype == "float64" else SUMS * FLOAT32_ROUNDOFF
-    return SAFETY * (unit_roundoff(dtype) + sums)
+    return SAFETY * (UNIT_ROUNDOFF.get(dtype, 0.0) + sums)
 
 
 @dataclass(frozen=True, slots=True)

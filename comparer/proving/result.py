@@ -238,6 +238,9 @@ class UpdateComparison:
     could not be measured."""
     proven: frozenset[str] = frozenset()
     """Names of the candidate's weights, buffers and moments that both sides leave alike."""
+    gradients: frozenset[str] = frozenset()
+    """Names of the candidate's weights whose recorded gradient is on either side what the update
+    left, as clipping does, and not what arrived."""
 
 
 Fault = Edit | Parting | LeafDifference | CoarserValue | UnsoundValue | UpdateDifference

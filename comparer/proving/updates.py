@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
-from padiff.program import UNIT_ROUNDOFF
+from padiff.program import UNIT_ROUNDOFF, LeafKind
 
 from .cause import find_cause
 from .executed import Runs, Sink
@@ -77,6 +77,7 @@ class _Updates:
         self.unseen: list[str] = []
         """What changed without an operator that was recorded, by the candidate's name."""
         self.left = list(self._left_of(pairing))
+        self.gradients = frozenset(self._changed_gradients(pairing))
 
     def run(self) -> UpdateComparison | None:
         """Answer for all that is left."""
@@ -92,7 +93,12 @@ class _Updates:
             return UpdateComparison(answer=Answer.UNKNOWN, unknown=unknown, detail=str(error))
         differing = {one.candidate for one in found.differences}
         proven = {one.candidate for one in self.left} - behind - differing
-        found = replace(found, constructed=len(self.left) - len(known), proven=frozenset(proven))
+        found = replace(
+            found,
+            constructed=len(self.left) - len(known),
+            proven=frozenset(proven),
+            gradients=self.gradients,
+        )
         if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
             detail = min(behind or self.unseen)
@@ -168,6 +174,18 @@ class _Updates:
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
 
+    def _changed_gradients(self, pairing: Pairing) -> Iterator[str]:
+        """Yield the weights whose recorded gradient is not the one that arrived on its side."""
+        reference, candidate = self.sides
+        arrived = tuple(map(_arrived, self.sides))
+        for pair in pairing.records:
+            info = candidate.file.index.records[pair.candidate]
+            if (info.role, info.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD) and (
+                any(_is_changed(reference, one, arrived[0]) for one in pair.reference)
+                or _is_changed(candidate, pair.candidate, arrived[1])
+            ):
+                yield candidate.name_of_record(pair.candidate)
+
     def _agree(self, runs: Runs, sink: Sink) -> bool:
         if self._of_norms(sink) is not None:
             return runs.agree_within(sink, UNIT_ROUNDOFF["float32"])
@@ -211,6 +229,24 @@ class _Updates:
             ):
                 found.add(one.candidate)
         return found
+
+
+def _arrived(side: Side) -> dict[str, str]:
+    """Return the digests of the gradients that the update took, by the name of the weight."""
+    found = {}
+    for value in side.program.values:
+        info = side.recorded.info(value.id) if value.kind is LeafKind.GRADIENT else None
+        if info is not None:
+            found[value.name] = info.digest
+    return found
+
+
+def _is_changed(side: Side, record: int, arrived: Mapping[str, str]) -> bool:
+    index, name = side.file.index, side.name_of_record(record)
+    value = index.records[record].value
+    return value is not None and arrived.get(name, index.values[value].digest) != (
+        index.values[value].digest
+    )
 
 
 def _reached(side: Side, paired: set[int]) -> set[int]:

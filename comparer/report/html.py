@@ -8,7 +8,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from padiff.comparer.causes.arguments import ARGUMENT
+from padiff.comparer.facts.arguments import ARGUMENT
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 

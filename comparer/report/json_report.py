@@ -9,7 +9,6 @@ from padiff.comparer.overview import remarkable_pairs, sayings
 from padiff.comparer.result import Verdict
 from padiff.dumpfile.bulk import collector_paused
 
-from .cause_json import cause_to_json, profile_to_json
 from .fault_words import evidence_of
 from .json_details import details_to_json
 from .json_scope import scope_to_json
@@ -173,8 +172,6 @@ def _divergence(found: Divergence) -> dict[str, JSON]:
         },
         "evidence": list(evidence_of(found)),
         "suspects": list(found.suspects),
-        "causes": [cause_to_json(cause) for cause in found.causes],
-        "profile": [profile_to_json(axis) for axis in found.profile],
         "amplification": strict(found.amplification),
         **({} if found.judged_at is None else {"judged_at": _ends(found.judged_at)}),
     }

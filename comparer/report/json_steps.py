@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.callerrors import call_errors
+from padiff.comparer.facts.callerrors import call_errors
 from padiff.comparer.result import Verdict
 
 from .json_executed import execution_to_json
@@ -13,7 +13,7 @@ from .json_values import source_to_json, strict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from padiff.comparer.causes.callerrors import CallError
+    from padiff.comparer.facts.callerrors import CallError
     from padiff.comparer.result import Comparison, Endpoint, NodeRow, StepComparison
     from padiff.dumpfile import JSON
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from padiff.comparer.causes.arguments import ARGUMENT
+from padiff.comparer.facts.arguments import ARGUMENT
 from padiff.comparer.result import (
     Comparison,
     Divergence,

@@ -187,10 +187,6 @@ def _finding(found: Fields) -> dict[str, JSON]:
         "inputs_agree": found.maybe_flag("inputs_agree"),
         "amplification": found.raw("amplification") if "amplification" in found.names else None,
         "owner": _owner(found) if "judged_at" in found.names else None,
-        "profile": [
-            [axis.text("name"), axis.integer("size"), len(axis.integers("mismatched"))]
-            for axis in (found.inners("profile") if "profile" in found.names else ())
-        ],
     }
 
 

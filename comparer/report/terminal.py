@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from padiff.comparer.causes.callerrors import call_errors
+from padiff.comparer.facts.callerrors import call_errors
 from padiff.comparer.locating.flow import DRIFT
 from padiff.comparer.overview import sayings
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from padiff.comparer.causes.callerrors import CallError
+    from padiff.comparer.facts.callerrors import CallError
     from padiff.comparer.result import StepComparison
 
 __all__ = ["render"]

@@ -11,16 +11,17 @@ from torch import nn
 
 import padiff
 from padiff.comparer import Verdict
+from padiff.dumpfile import Role
 from tests.support.located import compare_dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def critic(name: str, out: Path, *, times: float, slope: float = 0.2) -> Path:
+def critic(name: str, out: Path, *, times: float) -> Path:
     """Record a critic's backward pass with a gradient penalty, as in WGAN-GP."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(slope), nn.Linear(8, 5), nn.Linear(5, 1))
+    model = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 5), nn.Linear(5, 1))
     x = torch.randn(7, 6, requires_grad=True)
     with padiff.record(model, name=name, out=out) as recorder:
         made = model(x).sum()
@@ -31,36 +32,15 @@ def critic(name: str, out: Path, *, times: float, slope: float = 0.2) -> Path:
     return recorder.path
 
 
-def test_a_penalty_of_another_weight_is_one_origin_that_says_so(tmp_path: Path) -> None:
+def test_a_penalty_of_another_weight_diverges_in_the_gradients_of_weights(tmp_path: Path) -> None:
     reference = critic("reference", tmp_path, times=10.0)
     candidate = critic("candidate", tmp_path, times=1.0)
 
-    (origin,) = compare_dumps(reference, candidate).origins
+    first = compare_dumps(reference, candidate).origins[0]
 
-    assert origin.pair.reference is not None
-    assert origin.pair.reference.address.module == "3"
-    said = "are not what the recorded calls give on both sides, and not the same"
-    assert [said in cause.text for cause in origin.causes] == [True]
-
-
-def test_a_penalty_on_one_side_is_said_to_be_there(tmp_path: Path) -> None:
-    reference = critic("reference", tmp_path, times=0.0)
-    candidate = critic("candidate", tmp_path, times=1.0)
-
-    (origin,) = compare_dumps(reference, candidate).origins
-
-    assert "are not what the recorded calls give on the candidate" in origin.causes[0].text
-
-
-def test_another_function_is_not_taken_for_a_penalty(tmp_path: Path) -> None:
-    reference = critic("reference", tmp_path, times=1.0)
-    candidate = critic("candidate", tmp_path, times=1.0, slope=0.1)
-
-    texts = [
-        cause.text for one in compare_dumps(reference, candidate).origins for cause in one.causes
-    ]
-
-    assert not any("recorded calls" in text for text in texts)
+    assert first.pair.reference is not None
+    assert first.pair.reference.address.role is Role.WEIGHT_GRAD
+    assert first.inputs_agree
 
 
 def paddle_critic(out: Path, *, times: float) -> Path:
@@ -90,12 +70,3 @@ def test_a_penalty_agrees_between_the_frameworks(tmp_path: Path) -> None:
     result = compare_dumps(reference, paddle_critic(tmp_path, times=10.0))
 
     assert result.verdict is Verdict.MATCH, result.reasons
-
-
-def test_a_penalty_of_another_weight_between_the_frameworks_says_so(tmp_path: Path) -> None:
-    reference = critic("reference", tmp_path, times=10.0)
-
-    (origin,) = compare_dumps(reference, paddle_critic(tmp_path, times=1.0)).origins
-
-    said = "are not what the recorded calls give on both sides, and not the same"
-    assert [said in cause.text for cause in origin.causes] == [True]

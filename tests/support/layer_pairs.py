@@ -55,11 +55,6 @@ def origin(
     return compare(paths[0], paths[1], CompareSettings(atol=1e-5, rtol=1e-5)).origins[0]
 
 
-def names(found: Divergence) -> list[str]:
-    """Give the names of its causes."""
-    return [str(cause.name) for cause in found.causes]
-
-
 def changed(array: Array, where: tuple[Any, ...]) -> Array:
     """Add one to some elements."""
     copy = array.copy()

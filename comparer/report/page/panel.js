@@ -54,8 +54,6 @@ function why(record) {
   if (found.suspects.length) list.append(make("li", {}, shown(`one of ${found.suspects.map((path) => path || "(root)").join(", ")}: the evidence cannot tell them apart`)));
   const rows = [];
   if (found.amplification !== null) rows.push(["amplification", found.amplification === "inf" ? "the inputs are equal, the outputs are not" : `the relative error of the output is ${short(found.amplification)} times that of the inputs`]);
-  const where = found.profile.filter((axis) => axis[1] > 1).map(([name, size, wrong]) => `${wrong} of ${size} along ${name}`);
-  if (where.length) rows.push(["indexes off", where.join(", ")]);
   return [make("h3", {}, record.kind === "origin" ? "Why this is the origin" : "What is known"), list, facts(rows)];
 }
 

@@ -82,7 +82,6 @@ def test_both_sides_are_named_with_the_numbers_of_what_covers_them(found: Compar
     assert origin.judged_at.reference is not None
     assert origin.judged_at.reference.address.module == "block.fc"
     assert any(line.startswith("shows first at ") for line in origin.evidence)
-    assert origin.causes
 
 
 def test_annotations_have_file_and_line(report: Report) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
-from padiff.comparer.causes.cause import Cause, CauseName
 from padiff.comparer.report.json_report import to_json
 from padiff.comparer.result import Comparison, Evidence, Kind, Looked, Verdict
 from padiff.dumpfile import Phase, Role
@@ -69,15 +67,6 @@ def test_the_schema_names_all_that_there_is(name: str, kinds: Collection[StrEnum
 
     assert found
     assert all(sorted(words) == sorted(kinds) for words in found)
-
-
-def test_what_a_cause_rests_on_may_be_anything_that_has_a_name() -> None:
-    result = resnet_like()
-    cause = Cause(name=CauseName.COMBINATION, text="t", numbers={"parts": {"own input[0]": 1.5}})
-    first = replace(result.divergences[0], causes=(cause,))
-    step = replace(result.steps[0], divergences=(first, *result.divergences[1:]))
-
-    validate(json.loads(json.dumps(to_json(replace(result, steps=(step,))))))
 
 
 def test_schema_refuses_what_the_report_never_says() -> None:

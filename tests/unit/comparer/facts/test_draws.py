@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from padiff.comparer.causes.draws import _is_random
+from padiff.comparer.facts.draws import _is_random
 from padiff.dumpfile import JSON, ModuleInfo
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.causes import elsewhere
-from padiff.comparer.causes.attributes import attribute_differences
+from padiff.comparer.facts import elsewhere
+from padiff.comparer.facts.attributes import attribute_differences
 from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.comparer.causes.attributes import attribute_differences
-from padiff.comparer.causes.defaults import known_differences
+from padiff.comparer.facts.attributes import attribute_differences
+from padiff.comparer.facts.defaults import known_differences
 from padiff.dumpfile import ModuleInfo
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Why learning rates differ, seen over all steps: of another step, a factor, or never moved on."""
+"""How learning rates differ over all steps: those of another step, a factor, one that stays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from padiff.comparer.result import Divergence, Kind
 from padiff.dumpfile import Role
 
-from .cause import Cause, CauseName
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from padiff.comparer.result import Endpoint, StepComparison
 
-__all__ = ["explain_rates"]
+__all__ = ["add_rate_facts"]
 
 Rates = dict[int, float]
 
@@ -26,13 +24,13 @@ FEW = 2
 """Steps that must agree once shifted; of fewer nothing is concluded."""
 
 
-def explain_rates(steps: Sequence[StepComparison]) -> tuple[StepComparison, ...]:
-    """Add what the rates of all steps show to the first one that diverged."""
+def add_rate_facts(steps: Sequence[StepComparison]) -> tuple[StepComparison, ...]:
+    """Add how the rates of all steps differ to the origins that are rates."""
     return tuple(
         replace(
             step,
             divergences=tuple(
-                _explained(found, step.rank, steps) if _is_rate_origin(found) else found
+                _with_rates(found, step.rank, steps) if _is_rate_origin(found) else found
                 for found in step.divergences
             ),
         )
@@ -47,16 +45,13 @@ def _is_rate_origin(divergence: Divergence) -> bool:
     ) and divergence.pair.candidate is not None
 
 
-def _explained(divergence: Divergence, rank: int, steps: Sequence[StepComparison]) -> Divergence:
+def _with_rates(divergence: Divergence, rank: int, steps: Sequence[StepComparison]) -> Divergence:
     end = divergence.pair.reference
     known, had = _rates(steps, rank, "" if end is None else end.address.slot)
     text = _shifted(known, had) or _constant(known, had) or _factor(known, had)
     if not text:
         return divergence
-    cause = Cause(name=CauseName.RATE_SHIFT, text=text)
-    return replace(
-        divergence, evidence=(str(cause), *divergence.evidence), causes=(cause, *divergence.causes)
-    )
+    return replace(divergence, evidence=(text, *divergence.evidence))
 
 
 def _rates(steps: Sequence[StepComparison], rank: int, slot: str) -> tuple[Rates, Rates]:
@@ -90,10 +85,7 @@ def _shifted(known: Rates, had: Rates) -> str:
         both = [(first[step + 1], rate) for step, rate in second.items() if step + 1 in first]
         moves = len({round(rate, 12) for _, rate in both}) > 1
         if len(both) >= FEW and moves and all(_same(*pair) for pair in both):
-            return (
-                f"in each step the {words[0]} has the rate of the {words[1]}'s next step: off by "
-                "one, as where a schedule goes on before the optimizer"
-            )
+            return f"in each step the {words[0]} has the rate of the {words[1]}'s next step"
     return ""
 
 
@@ -101,7 +93,7 @@ def _constant(known: Rates, had: Rates) -> str:
     for side, own, other in (("candidate", had, known), ("reference", known, had)):
         is_still = len(own) > FEW and all(_same(rate, min(own.values())) for rate in own.values())
         if is_still and not all(_same(rate, min(other.values())) for rate in other.values()):
-            return f"the {side}'s rate stays at {min(own.values()):.6g}: does its schedule go on?"
+            return f"the {side}'s rate stays at {min(own.values()):.6g}"
     return ""
 
 

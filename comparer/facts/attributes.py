@@ -18,6 +18,7 @@ __all__ = [
     "are_equal",
     "attribute_differences",
     "canonical_attributes",
+    "canonical_name",
 ]
 
 _NAMES = {
@@ -206,14 +207,19 @@ def canonical_attributes(module: ModuleInfo, framework: str) -> Mapping[str, JSO
     """
     found: dict[str, JSON] = {}
     for raw, value in module.attributes.items():
-        stripped = raw.lstrip("_")
-        name = _NAMES.get(stripped, stripped)
+        name = canonical_name(raw)
         if name not in _IGNORED:
             found |= _canonical(name, value, is_paddle=framework == _PADDLE, module=module)
     _derive(found)
     if (kind_of(module) or "").startswith("pad"):
         _name_padding(found, module.class_name)
     return found
+
+
+def canonical_name(name: str) -> str:
+    """Return the name that torch has for a setting."""
+    stripped = name.lstrip("_")
+    return _NAMES.get(stripped, stripped)
 
 
 def _name_padding(found: dict[str, JSON], class_name: str) -> None:

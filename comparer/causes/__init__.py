@@ -1,1 +1,0 @@
-"""What a divergence is likely caused by, with the numbers that say so."""

@@ -1,0 +1,1 @@
+"""What both dumps recorded beside values: settings, arguments, draws, options, rates."""
