@@ -105,7 +105,12 @@ def locate_by_execution(
         origins.append(_origin(pair, those, known))
     phases = {one.phase for one in origins}
     is_told = bool(origins) and _is_proved(executed)
-    behind = {owner for owner, one in before.items() if is_told and _is_behind(one, phases)}
+    has_update = any(one.phase is Phase.UPDATE for those in faults.values() for one in those)
+    behind = {
+        owner
+        for owner, one in before.items()
+        if (is_told and _is_behind(one, phases)) or (has_update and shown.is_left(one))
+    }
     others = [_following(one) if owner in behind else one for owner, one in before.items()]
     pairs = {**shown.inherited(behind), **pairs}
     divergences = sorted((*origins, *others), key=_when)
@@ -199,13 +204,15 @@ def _of_audit(found: UnsoundValue) -> _Found:
 
 
 def _of_update(found: UpdateComparison) -> Iterator[_Found]:
-    """Yield the first weight that is left otherwise, with the proof of why."""
+    """Yield the first weight that is left otherwise, with the proof of why or where it begins."""
     first = next(iter(found.differences), None)
     if first is None:
         return
     roles = _ROLES[Phase.UPDATE]
     path = first.candidate.rpartition(".")[0]
-    faults: tuple[Fault, ...] = (first, *found.edits)
+    ends = found.reference, found.candidate
+    why = found.edits or (Parting(reference=ends[0], candidate=ends[1]),)
+    faults: tuple[Fault, ...] = (first, *why)
     for fault in faults:
         yield _Found(fault, Phase.UPDATE, (path, path), first.candidate, roles)
 
@@ -240,6 +247,10 @@ class _Shown:
         if end is not None and is_gradient and _name(end) in self._updated:
             return Phase.UPDATE
         return phase
+
+    def is_left(self, found: Divergence) -> bool:
+        """Return whether a divergence is of a gradient that is what the update left."""
+        return self.phase_of(found.pair, found.phase) is not found.phase
 
     def owner(self, pair: JudgedPair, phase: Phase) -> tuple[object, ...]:
         """Return the call, or the record of a module, that a pair belongs to."""
@@ -285,7 +296,7 @@ class _Shown:
         modules = _modules_of(found.fault)
         for one in self._origins:
             ends = [end for end in (one.pair.reference, one.pair.candidate) if end is not None]
-            if self.phase_of(one.pair, one.phase) is found.phase and (
+            if found.phase in {one.phase, self.phase_of(one.pair, one.phase)} and (
                 _is_anywhere(found)
                 or any(end.address.module in modules[end is one.pair.candidate] for end in ends)
             ):
