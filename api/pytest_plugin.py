@@ -41,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--padiff-content",
         metavar="CONTENT",
-        default="full",
-        help="How much new baselines keep: full, sample=4096, stats or digest.",
+        default="program",
+        help="How much new baselines keep: program, full, sample=4096, stats or digest.",
     )
     group.addoption(
         "--padiff-reports",
@@ -61,7 +61,7 @@ class PadiffCompare:
         name: str,
         reason: str | None,
         reports: Path | None,
-        content: str = "full",
+        content: str = "program",
     ) -> None:
         """Set up for one test.
 

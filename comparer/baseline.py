@@ -44,7 +44,7 @@ __all__ = ["Accepted", "accept", "log_of"]
 
 _NAMED = 20
 """Origins that the log names."""
-_MEASURED = (Evidence.DIGEST, Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS)
+_MEASURED = frozenset(Evidence) - {Evidence.DESCRIPTION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

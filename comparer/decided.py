@@ -103,7 +103,8 @@ def explain_by_rounding(
     """Let match what only rounding made of it.
 
     Pairs that differ agree where both programs compute the same function of the same leaves, and
-    each of the two values is what its own program says, within the rounding of its operators.
+    each of the two values is what its own program says, within the rounding of its operators. Where
+    the reference keeps no elements, its values are those that its program says.
     Where the user gave both tolerances, nothing is explained.
 
     Args:
@@ -118,7 +119,8 @@ def explain_by_rounding(
     open_ = [
         (place, pair)
         for place, pair in remarkable(judgement.pairs)
-        if pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair))
+        if (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
+        or (executed.is_recomputed and pair.is_partial)
     ]
     if not open_:
         return judgement
@@ -133,7 +135,7 @@ def explain_by_rounding(
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
-        if pair.verdict is not Verdict.DIVERGED:
+        if pair.verdict is Verdict.INCOMPARABLE:
             explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)

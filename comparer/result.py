@@ -53,6 +53,8 @@ class Evidence(StrEnum):
     """Statistics of all elements: a divergence is certain, a match is not."""
     DIGEST = "digest"
     """Digests: all bits are equal, or not."""
+    EXECUTION = "execution"
+    """Both programs, executed in float64."""
     DESCRIPTION = "description"
     """Shape, dtype and presence."""
 
@@ -205,6 +207,8 @@ class JudgedPair:
     @property
     def rests_on(self) -> Evidence:
         """Give the kind of evidence that the verdict rests on."""
+        if self.by_execution:
+            return Evidence.EXECUTION
         if self.equal_digest or self.by_digest:
             return Evidence.DIGEST
         if self.by_statistics:
@@ -216,7 +220,8 @@ class JudgedPair:
     @property
     def is_partial(self) -> bool:
         """Tell whether it was judged without all elements at hand."""
-        return self.by_statistics or self.by_digest or self.sampled_of is not None
+        is_part = self.by_statistics or self.by_digest or self.sampled_of is not None
+        return is_part and not self.by_execution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,7 @@ def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
         Evidence.DIGEST: "by digest (bit-equal or not)",
         Evidence.ELEMENTS: "by all elements",
         Evidence.SAMPLE: f"by a sample: {_sampled(comparison)}",
+        Evidence.EXECUTION: "by executing both programs",
         Evidence.STATISTICS: "by statistics only, which prove no match",
     }
     return (f"{count(kinds[kind])} {text}" for kind, text in words.items() if kinds[kind])

@@ -65,6 +65,7 @@ def evidence(report: Report) -> str:
         "digest": "digests",
         "elements": "all elements",
         "sample": "a sample of the elements with statistics of all",
+        "execution": "both programs, executed",
         "statistics": "statistics only, which prove no match",
     }
     return ", ".join(f"{counts[kind]} on {text}" for kind, text in words.items() if counts[kind])

@@ -107,7 +107,7 @@ function showRecord(record) {
 
 function evidence(record) {
   if (record.restsOn === "sample") return `a sample of ${record.metrics[6].toLocaleString("en")} of ${record.sampledOf.toLocaleString("en")} elements, and statistics of all`;
-  const words = { digest: record.verdict === "match" ? "equal digests: bit-equal" : "digests: not bit-equal", elements: "all elements", statistics: "statistics only: a divergence is certain, a match is not", description: "shape, dtype and presence" };
+  const words = { digest: record.verdict === "match" ? "equal digests: bit-equal" : "digests: not bit-equal", elements: "all elements", execution: "both programs, executed in float64", statistics: "statistics only: a divergence is certain, a match is not", description: "shape, dtype and presence" };
   return words[record.restsOn] || record.restsOn;
 }
 
