@@ -59,6 +59,7 @@ _PRODUCTS = {
     "convolution_transposed": (0, 1),
     "div": (0,),
     "gather": (0,),
+    "grouped_matmul": (0, 1),
     "matmul": (0, 1),
     "mul": (0, 1),
     "pick": (0,),

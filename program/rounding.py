@@ -57,9 +57,9 @@ EXACT = frozenset({
 
 SUMMING = frozenset({
     "cholesky", "convolution", "convolution_transposed", "cumprod", "cumsum", "determinant",
-    "fourier", "fourier_real_inverse", "inverse", "log_softmax", "logaddexp", "logcumsumexp",
-    "logsumexp", "matmul", "overlap", "prod", "recurrent", "scatter", "singular_values", "softmax",
-    "solve", "sum", "symmetric_values",
+    "fourier", "fourier_real_inverse", "grouped_matmul", "inverse", "log_softmax", "logaddexp",
+    "logcumsumexp", "logsumexp", "matmul", "overlap", "prod", "recurrent", "scatter",
+    "singular_values", "softmax", "solve", "sum", "symmetric_values",
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 
@@ -85,6 +85,7 @@ def summing_growth(terms: int) -> float:
 
 
 _COUNTED: dict[str, Callable[[Array, Array], int]] = {
+    "grouped_matmul": lambda taken, _: int(taken.shape[-1]),
     "matmul": lambda taken, _: int(taken.shape[-1]),
     "convolution": lambda _, weight: int(np.prod(weight.shape[1:])),
     "convolution_transposed": lambda _, weight: int(weight.size // max(weight.shape[1], 1)),

@@ -25,6 +25,8 @@ __all__ = ["audit", "audit_dump"]
 
 _KEEPING = frozenset({"torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm"})
 """Operators that write running statistics beside their result."""
+_UNWRITTEN = frozenset({"empty", "empty_like", "new_empty"})
+"""The last names of operators that make memory which nobody wrote."""
 
 
 def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
@@ -112,6 +114,8 @@ def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audite
     for value in known.program.values:
         if value.kind is not None or value.id not in known.lowered.terms:
             continue
+        if _is_unwritten(known, value):
+            continue
         if _is_kept(known, value):
             yield _answer(known, value, Check.FORWARD, None, Reason.KEPT)
         elif value.id in sources:
@@ -130,6 +134,12 @@ def _is_kept(known: KnownProgram, value: Value) -> bool:
     """Return whether a value is a running statistic that a norm wrote beside its result."""
     operator = known.producer(value)
     return operator is not None and value.slot > 0 and operator.name in _KEEPING
+
+
+def _is_unwritten(known: KnownProgram, value: Value) -> bool:
+    """Return whether a value holds whatever stood in memory."""
+    operator = known.producer(value)
+    return operator is not None and operator.name.rpartition(".")[2] in _UNWRITTEN
 
 
 def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:
@@ -161,7 +171,10 @@ def _tried(
         measured = measure(value)
     except ProgramError:
         return _answer(known, value, check, None, Reason.FAILED)
-    return None if measured is None else _answer(known, value, check, measured, measured.reason)
+    if measured is None:
+        return None
+    is_open = measured.reason is Reason.TIED
+    return _answer(known, value, check, None if is_open else measured, measured.reason)
 
 
 def _answer(

@@ -177,6 +177,8 @@ def _measure(known: KnownProgram, value: Value, parts: Sequence[Part]) -> Measur
     found = _answer(ratio, summed(own), [*map(summed, terms)])
     if ratio <= LARGEST_GRADIENT_ERROR:
         return found
+    if any(known.rests_on_ties(part, value.id) for part in parts):
+        return replace(found, reason=Reason.TIED)
     ways = (_Way(known, value.id, parts, wide, turn=turn) for turn in _TURNS)
     reason, factor = _reason(own, [_factor(own, terms), *(one.factor(wide) for one in ways)])
     return replace(found, reason=reason, factor=factor)

@@ -89,6 +89,8 @@ def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> 
         # More runs may say that the unit is smaller, but not by more than this.
         if found.is_within(math.sqrt(runs / RUNS) if 0 < runs < RUNS else 1.0):
             return found
+    if known.rests_on_ties(part):
+        return replace(found, reason=Reason.TIED)
     reason, factor = _reason(_wide(recorded), exact.astype(_wide(recorded).dtype), unit, dtype)
     return replace(found, reason=reason, factor=factor)
 

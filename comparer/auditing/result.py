@@ -56,6 +56,7 @@ class Reason(StrEnum):
     OPAQUE = "an operator without a rule"
     NO_ELEMENTS = "no elements were recorded"
     FAILED = "its program could not be executed"
+    TIED = "it rests on the order of equal elements, which sorting leaves open"
     KEPT = "running statistics, which kernels sum in ways of their own"
 
 

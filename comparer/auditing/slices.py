@@ -228,6 +228,34 @@ class KnownProgram:
         """Execute a part, and say how far rounding moves each element; None if only runs can."""
         return execute_with_spread(self.lowered, self.leaves(part), part.wanted, self.units)
 
+    def rests_on_ties(self, part: Part, given: int | None = None) -> bool:
+        """Return whether a part follows the order in which a sort put equal elements.
+
+        Any order is right, and the recorded one is not in the dump.
+
+        Args:
+            part: Of this program.
+            given: A value that it takes beside recorded ones.
+
+        Raises:
+            ProgramError: Elements lack, or the program cannot be executed.
+            DumpFormatError: Elements are damaged.
+        """
+        read = {term for node in part.nodes for term in node.operands}
+        read.add(self.lowered.terms[part.wanted])
+        sorts = [
+            node for node in part.nodes if node.primitive == "sort" and node.outputs[1] in read
+        ]
+        if not sorts:
+            return False
+        values = dict(part.taken)
+        if given is not None:
+            values[self.lowered.terms[given]] = given
+        found = {term: self._taken(value) for term, value in values.items()}
+        leaves = {value: found[term] for term, value in values.items()}
+        execute(self.lowered, leaves, [part.wanted], observe=found.__setitem__)
+        return any(_has_ties(found[node.operands[0]], node) for node in sorts)
+
     def leaves(self, part: Part) -> dict[int, Leaf]:
         """Return how to load the recorded elements that a part takes, by value id."""
         return {value: partial(self._taken, value) for value in part.taken.values()}
@@ -253,3 +281,10 @@ class KnownProgram:
     def holes(self) -> int:
         """How many floating-point values came from nowhere."""
         return sum(one.kind is LeafKind.HOLE for one in self.program.values)
+
+
+def _has_ties(array: Array, node: Node) -> bool:
+    """Return whether there are equal elements along the axis of a sort."""
+    axis: int = dict(node.attributes)["axis"]
+    ordered = np.moveaxis(np.sort(array, axis=axis), axis, 0)
+    return bool((ordered[1:] == ordered[:-1]).any())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,35 @@ def _matmul_work(x: Spec, y: Spec) -> int:
 
 def _matmul_bytes(x: Spec, y: Spec) -> int:
     return x.size_bytes + y.size_bytes + _matmul_spec(x, y).size_bytes
+
+
+def _grouped_matmul_spec(x: Spec, y: Spec, ends: Spec) -> Spec:
+    """Each group of rows times its own matrix; ``ends`` are the rows at which groups end."""
+    check(x.ndim == 2 and y.ndim == 3, "rows and matrices", x.shape, y.shape)  # noqa: PLR2004
+    check(x.shape[1] == y.shape[1], "inner sizes that agree", x.shape, y.shape)
+    check(ends.kind is Kind.INT and ends.shape == y.shape[:1], "an end for each", ends.shape)
+    kind = promote(x, y)
+    check(kind is not Kind.BOOL, "numbers", kind)
+    return Spec(kind, (x.shape[0], y.shape[2]))
+
+
+def _grouped_matmul(x: Array, y: Array, ends: Array) -> Array:
+    """Multiply; rows behind the last group are zero."""
+    borders = [0, *map(int, ends)]
+    if any(after < before for before, after in pairwise(borders)) or borders[-1] > len(x):
+        raise ProgramError(f"cannot execute: expected ends of groups of {len(x)} rows")
+    result = np.zeros((len(x), y.shape[2]), np.result_type(x, y))
+    for matrix, (start, stop) in zip(y, pairwise(borders), strict=True):
+        result[start:stop] = x[start:stop] @ matrix
+    return result
+
+
+def _grouped_matmul_work(x: Spec, y: Spec, ends: Spec) -> int:
+    return _grouped_matmul_spec(x, y, ends).count * x.shape[1]
+
+
+def _grouped_matmul_bytes(x: Spec, y: Spec, ends: Spec) -> int:
+    return x.size_bytes + _grouped_matmul_spec(x, y, ends).size_bytes
 
 
 def _square(x: Spec) -> int:
@@ -147,6 +177,14 @@ PRIMITIVES: tuple[Primitive, ...] = (
         run=_matmul,
         work=_matmul_work,
         workspace=_matmul_bytes,
+    ),
+    Primitive(
+        name="grouped_matmul",
+        arity=(3, 3),
+        infer=_grouped_matmul_spec,
+        run=_grouped_matmul,
+        work=_grouped_matmul_work,
+        workspace=_grouped_matmul_bytes,
     ),
     _row("inverse", 1, _inverse_spec, _solved("inv")),
     _row("determinant", 1, _determinant_spec, _solved("det")),

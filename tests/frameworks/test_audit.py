@@ -228,6 +228,12 @@ def _of_two_rows(x: torch.Tensor) -> torch.Tensor:
     return functional.batch_norm(x[:2] * 1.5, None, None, training=True) * 2
 
 
+def _in_groups(x: torch.Tensor) -> torch.Tensor:
+    matrices = torch.linspace(-1, 1, 3 * 24 * 24).reshape(3, 24, 24).sin()
+    ends = torch.tensor([1, 1, 5], dtype=torch.int32)
+    return functional.grouped_mm(x * 1.5, matrices, offs=ends).tanh()
+
+
 PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "a copy and what it is copied from": (_shared_by_copies, "operators"),
     "masked by -inf": (_masked(-torch.inf), "operators"),
@@ -235,6 +241,7 @@ PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "masked by the least number": (_masked(torch.finfo(torch.float32).min), "operators"),
     "nearly at kinks": (_nearly_at_kinks, "operators"),
     "added to a much larger number": (_beside_a_large_number, "operators"),
+    "groups with a matrix each": (_in_groups, "operators"),
     "norms of two rows, whose gradients cancel": (_of_two_rows, "full"),
 }
 
@@ -408,3 +415,36 @@ def test_running_statistics_are_known_and_not_audited(tmp_path: Path) -> None:
     ]
     kept = Soundness.NOT_AUDITED, Reason.KEPT
     assert made == [(Soundness.SOUND, Reason.NONE), kept, kept]
+
+
+class _ByGroup(nn.Module):
+    """Puts rows together that have a label in common, with as many of each."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.two, self.factor = nn.Linear(16, 8), nn.Linear(8, 8), factor
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        order = labels.topk(len(labels), largest=False)[1]
+        y = self.two(_scaled(self.factor)(self.one(x))[order] * 2).tanh()
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        found: torch.Tensor = y[back]
+        return found
+
+
+@pytest.mark.parametrize("content", ["full", "operators"])
+def test_the_order_of_equal_elements_is_not_blamed(content: str, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    inputs = {"x": torch.randn(66, 16), "labels": torch.randint(0, 4, (66,)).float()}
+    assert not torch.equal(
+        inputs["labels"].topk(66, largest=False)[1], inputs["labels"].argsort(stable=True)
+    )
+
+    found = audited(_ByGroup(), tmp_path / "right", inputs, content=content)
+    wrong = audited(_ByGroup(1.01), tmp_path / "wrong", inputs, content=content)
+
+    assert found.unsound == ()
+    assert Reason.TIED in {one.reason for one in found.values}
+    assert (wrong.soundness is Soundness.UNSOUND) is (content == "operators")

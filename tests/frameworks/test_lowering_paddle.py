@@ -99,6 +99,8 @@ def record(name: str, text: str) -> Recorded | None:
 
 
 reasons: dict[tuple[str, str], str] = {}
+UNWRITTEN = {"paddle._C_ops.empty", "paddle._C_ops.empty_like"}
+"""They give memory that nobody wrote."""
 
 
 def test_every_row_has_a_case() -> None:
@@ -133,6 +135,9 @@ def test_row_computes_what_paddle_computes(name: str, text: str) -> None:
     assert results
     for output, result in zip(recorded.program.outputs, results, strict=True):
         expected = recorded.elements[output]
+        if name in UNWRITTEN:
+            assert result.shape == expected.shape
+            continue
         rounding = float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0.0
         assert difference(result, expected) <= max(TABLE.names[name].tolerance, rounding)
 

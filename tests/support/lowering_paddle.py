@@ -276,6 +276,8 @@ CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ["zeros_like", "ones_like"], ("f(3, 4), paddle.float64, place", "f(3), paddle.int64, place")
     ),
+    "empty": ("[3, 4], paddle.float64, place",),
+    "empty_like": ("f(3, 4), paddle.float64, place",),
     "arange": (
         "t(2), t(11), t(3), paddle.int64, place",
         "t(0.5, 'float64'), t(3.0, 'float64'), t(0.75, 'float64'), paddle.float64, place",

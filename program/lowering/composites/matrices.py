@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.program.lowering.builder import NotLoweredError
+
 from .shaping import (
     as_kind,
     expand,
@@ -25,6 +27,7 @@ __all__ = [
     "cholesky",
     "cross",
     "diagonal_matrix",
+    "grouped_matmul",
     "identity",
     "kronecker",
     "linear",
@@ -47,6 +50,32 @@ def matmul(b: Builder, x: Term, y: Term) -> Term:
         product = x @ reshape(b, y, (-1, 1))
         return reshape(b, product, product.shape[:-1])
     return x @ y
+
+
+def grouped_matmul(b: Builder, x: Term, y: Term, ends: Term | None) -> Term:
+    """Multiply matrices of which one, or both, hold several groups one behind the other.
+
+    Args:
+        b: The builder.
+        x: Shape (groups, rows, inner), or without the first axis if the rows lie in groups.
+        y: Shape (groups, inner, columns), or without the first axis if the columns lie in groups;
+            if neither has that axis, the inner ones lie in groups.
+        ends: Where each group ends; None where none lie one behind the other.
+    """
+    if x.ndim == y.ndim == 3:  # noqa: PLR2004
+        return x @ y
+    if ends is None:
+        raise NotLoweredError("groups without their ends")
+    if x.ndim != y.ndim:
+        turned = x.ndim > y.ndim
+        rows, matrices = (swap(b, y, 0, 1), swap(b, x, 1, 2)) if turned else (x, y)
+        product = b("grouped_matmul", rows, matrices, ends)
+        return swap(b, product, 0, 1) if turned else product
+    places = positions(b, x.shape[1], 3, 2)
+    ends = reshape(b, ends, (-1, 1, 1))
+    starts = b("pad", ends, widths=((1, -1), (0, 0), (0, 0)), mode="constant", value=0)
+    member = b("and", starts <= places, places < ends)
+    return b("where", member, unsqueeze(b, x, 0), 0.0) @ y
 
 
 def linear(b: Builder, x: Term, weight: Term, bias: Term | None) -> Term:

@@ -369,9 +369,9 @@ ROWS: tuple[Row, ...] = (
     row("full", "shape, value, dtype=None, place=None", _full),
     row("full_like", "x, value, dtype=None, place=None", _full_like),
     *(row(name, "shape, dtype=None, place=None", _constant(value))
-      for name, value in (("zeros", 0), ("ones", 1))),
+      for name, value in (("zeros", 0), ("ones", 1), ("empty", 0))),
     *(row(f"{name}_like", "x, dtype=None, place=None", _constant_like(value))
-      for name, value in (("zeros", 0), ("ones", 1))),
+      for name, value in (("zeros", 0), ("ones", 1), ("empty", 0))),
     row("arange", "start, end, step, dtype=None, place=None", _arange),
     row("meshgrid", "inputs", _meshgrid),
     row("flip reverse", "x, axis",

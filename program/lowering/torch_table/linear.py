@@ -35,6 +35,18 @@ def _added(first: str, second: str) -> Rule:
     return rule
 
 
+def _grouped(b: Builder, a: Arguments) -> Term:
+    """Compute products of groups; what stands behind the last group is undefined."""
+    if a.bias is not None:
+        raise NotLoweredError("a bias for each group")
+    along = {(2, 3): (a.mat_a, 0), (3, 2): (a.mat_b, 1)}.get((a.mat_a.ndim, a.mat_b.ndim))
+    if along is not None and a.offs is not None:
+        matrix, axis = along
+        if int(np.max(b.static(a.offs), initial=0)) != matrix.shape[axis]:
+            raise NotLoweredError("elements behind the last group")
+    return mat.grouped_matmul(b, a.mat_a, a.mat_b, a.offs)
+
+
 def _outer(b: Builder, x: Term, y: Term) -> Term:
     return s.reshape(b, x, (-1, 1)) * s.reshape(b, y, (1, -1))
 
@@ -211,6 +223,12 @@ ROWS: tuple[Row, ...] = (
         "baddbmm .baddbmm .baddbmm_ addbmm .addbmm",
         "input, batch1, batch2, *, beta=1, alpha=1",
         _added("batch1", "batch2"),
+    ),
+    row(
+        "_grouped_mm F.grouped_mm",
+        "mat_a, mat_b, offs=None, bias=None, out_dtype=None",
+        _grouped,
+        tolerance=1e-6,  # float32 and coarser alone
     ),
     row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
     row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),

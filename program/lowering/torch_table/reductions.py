@@ -310,6 +310,17 @@ def _bincount(b: Builder, a: Arguments) -> Term:
     return b("bincount", a.input, weights, size=b.expected[0].count)
 
 
+def _histogram(b: Builder, a: Arguments) -> Term:
+    """Count elements in ranges of one width; those outside of all do not count."""
+    low, high, x = a.min, a.max, s.reshape(b, a.input, (-1,))
+    if low == high:
+        raise NotLoweredError("ranges between the elements' own ends")
+    place = b("floor", (x - low) / (high - low) * a.bins)
+    place = b("maximum", b("minimum", place, a.bins - 1), 0)
+    inside = s.as_kind(b, b("and", x >= low, x <= high), a.input.kind)
+    return b("bincount", s.as_kind(b, place, Kind.INT), inside, size=a.bins)
+
+
 def _diff(b: Builder, a: Arguments) -> Term:
     axis = s.axis_of(b, a.dim, a.input.ndim)
     parts = [part for part in (a.prepend, a.input, a.append) if part is not None]
@@ -439,6 +450,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("bucketize", "input, boundaries, *, out_int32=False, right=False", _bucketize),
     row("bincount .bincount", "input, weights=None, minlength=0", _bincount),
+    row("histc .histc", "input, bins=100, min=0, max=0", _histogram),
     row("diff .diff", "input, n=1, dim=-1, prepend=None, append=None", _diff),
     row("trapezoid trapz", "y, x=None, *, dx=1, dim=-1", _trapezoid),
     row("take_along_dim .take_along_dim", "input, indices, dim=None", _take_along),

@@ -456,6 +456,10 @@ ROWS: tuple[Row, ...] = (
     row("zeros_like", _LIKE, _full_like(0)),
     row("ones_like", _LIKE, _full_like(1)),
     row("full_like", f"input, fill_value, *, {_NEW}, memory_format=None", _full_like()),
+    # What nobody wrote counts as zero: a program that reads it computes nothing in particular.
+    row("empty", f"*size, {_NEW}, memory_format=None", _full(0)),
+    row(".new_empty", f"input, *size, {_NEW}", _full(0)),
+    row("empty_like", _LIKE, _full_like(0)),
     row("arange", f"*range, start=0, end=None, step=1, {_NEW}", _arange),
     row("linspace", f"start, end, steps, *, {_NEW}", _linspace),
     row(
