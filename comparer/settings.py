@@ -157,5 +157,7 @@ class CompareSettings:
             "exclude": list(self.exclude),
             "min_coverage": self.min_coverage,
             "allow_missing": list(self.allow_missing),
+            "execute": self.execute,
+            "strict": self.strict,
             "map": None if self.map_file is None else self.map_file.source,
         }

@@ -192,13 +192,17 @@ def _has_ranks(comparison: Comparison) -> bool:
     return any(step.rank for step in comparison.steps)
 
 
+_USUAL = {"execute": True, "strict": False}
+"""Settings that are not worth a word."""
+
+
 def _settings(comparison: Comparison) -> str:
     """Give the options that decided."""
     words = []
     if comparison.settings.get("atol") is None and comparison.settings.get("rtol") is None:
         words.append("tolerances by dtype")
     for key, value in comparison.settings.items():
-        if value is None or value in ([], "", {}):
+        if value is None or value in ([], "", {}) or value is _USUAL.get(key):
             continue
         words.append(f"{key.replace('_', '-')} {_setting(value)}")
     return ", ".join(words) or "defaults"
@@ -208,6 +212,8 @@ def _setting(value: JSON) -> str:
     """Write one option."""
     if isinstance(value, list):
         return " ".join(str(part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return number(value) if isinstance(value, float) else str(value)
 
 

@@ -457,6 +457,9 @@ def test_reports_tell_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[st
     found = data["steps"][0]["executed"]
     assert (found["answer"], found["hidden"]) == ("same", True)
     assert found["function"]["effect"]["hidden"]
+    assert (data["settings"]["execute"], data["settings"]["strict"]) == (True, True)
+    assert "strict yes" in said
+    assert "execute yes" not in said
 
 
 def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -478,3 +481,4 @@ def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     data = json.loads(report.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert data["steps"][0]["executed"]["function"]["candidate"]["module"] == "second"
+    assert (data["settings"]["execute"], data["settings"]["strict"]) == (True, False)
