@@ -96,6 +96,11 @@ class Runs:
         moved = self._moved(sink)
         return bool(np.all(off[doubtful] <= _DISTURBANCES * moved[doubtful]))
 
+    def is_finite(self, sink: Sink) -> bool:
+        """Return whether all elements are finite on both sides."""
+        known = [self._arrays[0][value] for value in (sink.reference, *sink.others)]
+        return all(np.isfinite(one).all() for one in (*known, self._arrays[1][sink.candidate]))
+
     def agree_within(self, sink: Sink, unit: float) -> bool:
         """Return whether all elements agree within the rounding of a dtype."""
         found = self.differences(sink)

@@ -9,6 +9,7 @@ from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .cause import Cause, find_cause
+from .coincidence import refuted
 from .copies import (
     find_changed_gradients,
     find_differences,
@@ -181,14 +182,18 @@ class _Comparison:
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing
             )
-        answer = self._answer(effect, is_different=bool(differing))
-        exact = sum(units[sink] is None for sink in left)
+        exact = [sink for sink in left if units[sink] is None]
+        other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
+        if other is not None:
+            cause = find_cause(self.sides, other[0], self.numbering, other[1], agree)
+        answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)
         return FunctionComparison(
             answer=answer,
             unknown=Unknown.BEHIND if answer is Answer.UNKNOWN else Unknown.NONE,
             constructed=len(sinks) - len(left),
-            executed=exact,
-            tolerated=len(left) - exact + len(self.given.facts),
+            executed=len(exact),
+            tolerated=len(left) - len(exact) + len(self.given.facts),
+            is_coincidence=other is not None,
             largest=max(errors, default=None),
             effect=effect,
             reference=cause.places[0],
@@ -196,12 +201,12 @@ class _Comparison:
             edits=cause.edits,
         )
 
-    def _answer(self, effect: Effect | None, *, is_different: bool) -> Answer:
+    def _answer(self, effect: Effect | None, *, is_different: bool, is_refuted: bool) -> Answer:
         if is_different and (effect is None or not effect.is_hidden):
             return Answer.DIFFERENT
         if self._lone_cuts():
             return Answer.UNKNOWN
-        return Answer.HIDDEN if is_different else Answer.SAME
+        return Answer.HIDDEN if is_different or is_refuted else Answer.SAME
 
     def _taken_by_cuts(self) -> Iterator[Sink]:
         """Yield what paired operators without a rule take."""

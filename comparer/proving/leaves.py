@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,13 +15,16 @@ from padiff.pairing import IDENTITY
 from .settings import exact_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair, Rule
     from padiff.program import Leaf, Operator
     from padiff.program.primitives import Array
 
     from .side import Side
+
+    Other: TypeAlias = Callable[[int, Array], Array]
+    """Given the id of a value and its elements, returns other elements."""
 
 __all__ = ["LeafPair", "Leaves", "pair_leaves"]
 
@@ -50,19 +53,26 @@ class Leaves:
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
-    def of_reference(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
+    def of_reference(
+        self, reference: Side, candidate: Side, other: Other | None = None
+    ) -> dict[int, Leaf]:
         """Return what each leaf of the reference holds.
 
         Where its dump keeps no elements of one, the candidate's stand for them on both sides:
         whether they are the same is another question, which digests answer.
+
+        Args:
+            reference: Its side.
+            candidate: Its side.
+            other: Puts other elements in the place of what a leaf of the reference holds.
         """
         lent = self._lent(reference, candidate)
-        return {
-            value: lent.get(value) or self._own(reference, value, 0)
-            for value in reference.lowered.leaves.values()
-        }
+        leaves = reference.lowered.leaves.values()
+        return {value: self._known(reference, value, lent, other) for value in leaves}
 
-    def of_candidate(self, reference: Side, candidate: Side) -> dict[int, Leaf]:
+    def of_candidate(
+        self, reference: Side, candidate: Side, other: Other | None = None
+    ) -> dict[int, Leaf]:
         """Return what each leaf of the candidate holds: the reference's where it has a partner."""
         lent = self._lent(reference, candidate)
         found: dict[int, Leaf] = {}
@@ -71,9 +81,20 @@ class Leaves:
             if pair is None:
                 found[value] = self._own(candidate, value, 1)
                 continue
-            parts = [lent.get(one) or self._own(reference, one, 0) for one in pair.reference]
+            parts = [self._known(reference, one, lent, other) for one in pair.reference]
             found[value] = partial(_joined, pair.rule, parts, candidate.program.values[value].shape)
         return found
+
+    def _known(
+        self,
+        reference: Side,
+        value: int,
+        lent: Mapping[int, Callable[[], Array]],
+        other: Other | None,
+    ) -> Callable[[], Array]:
+        """Return a function that loads a leaf of the reference; settings stay what they are."""
+        load = lent.get(value) or self._own(reference, value, 0)
+        return load if other is None or value in self.exact[0] else lambda: other(value, load())
 
     def _lent(self, reference: Side, candidate: Side) -> dict[int, Callable[[], Array]]:
         """Return what the candidate holds of leaves of which the reference's dump keeps nothing."""

@@ -43,7 +43,8 @@ class Answer(StrEnum):
 
     SAME = "same"
     HIDDEN = "hidden"
-    """They compute two functions, but rounding does more to this input than the difference."""
+    """They compute two functions, but these weights and inputs do not show it: rounding does more
+    to them than the difference, or it shows with others alone."""
     DIFFERENT = "different"
     UNKNOWN = "unknown"
 
@@ -259,6 +260,8 @@ class FunctionComparison:
     """Results, and inputs of operators without a rule, that are the same expression."""
     executed: int = 0
     """Those that were executed and agree at 1e-9 of their size."""
+    is_coincidence: bool = False
+    """Whether what was executed agrees, and differs with other weights and inputs."""
     tolerated: int = 0
     """Those behind recorded values, which agree within the rounding of their dtype, and those that
     are no values of the programs."""
@@ -331,10 +334,14 @@ class Execution:
 
     @property
     def is_hidden(self) -> bool:
-        """Return whether a function or an update differs by less than rounding: a finding."""
+        """Return whether a function or an update differs in what the inputs do not show.
+
+        It differs by less than rounding, or with other weights and inputs alone: a finding.
+        """
         update = self.function.update
         effects = (self.function.effect, None if update is None else update.effect)
-        return any(one is not None and one.is_hidden for one in effects)
+        is_small = any(one is not None and one.is_hidden for one in effects)
+        return is_small or self.function.is_coincidence
 
     def answer_with(self, *, strict: bool) -> Answer:
         """Return the answer, where ``strict`` takes what rounding hides as a difference, too."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["Results", "pair_results"]
+__all__ = ["READ", "Results", "pair_results"]
 
-_READ = "->"
+READ = "->"
 """The keyword of what an operator read from a value, such as ``item``."""
 
 
@@ -111,9 +111,9 @@ def _reads(side: Side) -> list[_Read]:
     """Return the values that numbers were read from."""
     found = []
     for operator in side.program.operators:
-        if _READ not in operator.keywords or len(operator.taken) != 1:
+        if READ not in operator.keywords or len(operator.taken) != 1:
             continue
-        read = operator.keywords[_READ]
+        read = operator.keywords[READ]
         numbers = np.asarray(read) if _is_plain(read) else None
         if operator.phase is not Phase.UPDATE:
             found.append((operator.taken[0], numbers))

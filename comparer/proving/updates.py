@@ -108,7 +108,7 @@ class _Updates:
     def _execute(self, asked: list[_Left]) -> UpdateComparison:
         given = (
             self.leaves.of_reference(*self.sides),
-            self.leaves.of_candidate(self.sides[0], self.sides[1]),
+            self.leaves.of_candidate(*self.sides),
         )
         sinks = [one.sink for one in asked]
         runs = Runs(self.sides, given, sinks)

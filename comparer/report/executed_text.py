@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from padiff.comparer.auditing import Soundness
-from padiff.comparer.proving import Answer
+from padiff.comparer.proving import Answer, FunctionComparison
 
 from .edit_words import worded_edit
 from .fault_words import worded_ends, worded_leaf, worded_place, worded_unsound
@@ -15,13 +15,7 @@ from .style import DIM
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from padiff.comparer.proving import (
-        Edit,
-        Effect,
-        Execution,
-        FunctionComparison,
-        UpdateComparison,
-    )
+    from padiff.comparer.proving import Edit, Effect, Execution, UpdateComparison
     from padiff.comparer.result import Comparison
 
     from .style import Canvas
@@ -99,7 +93,11 @@ def _asked(
         parts.append(f"{count(found.executed)} executed")
     if more:
         parts.append(more)
-    yield f"{question}{_WORDS[found.answer]}: {', '.join(parts)}{error}"
+    is_coincidence = isinstance(found, FunctionComparison) and found.is_coincidence
+    answer = (
+        "no, but only with other weights and inputs" if is_coincidence else _WORDS[found.answer]
+    )
+    yield f"{question}{answer}: {', '.join(parts)}{error}"
     if found.answer is Answer.HIDDEN and found.effect is not None:
         yield f"  in each element at most {number(found.effect.share)} of what rounding makes there"
 

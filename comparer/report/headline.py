@@ -66,7 +66,9 @@ def _proven(scope: Scope) -> str:
     if scope.loosened:
         return f" within the tolerances{_steps(scope.loosened, scope)}, but the programs differ"
     if scope.hidden:
-        return f"; what the programs differ in, rounding hides{_steps(scope.hidden, scope)}"
+        return (
+            f"; what the programs differ in, these inputs do not show{_steps(scope.hidden, scope)}"
+        )
     if scope.proven:
         steps = _steps(scope.proven, scope)
         whose = " of the candidate, the reference computed again" if scope.recomputed else ""

@@ -41,6 +41,7 @@ def _function_to_json(found: FunctionComparison) -> JSON:
     """Give a comparison of functions as JSON."""
     return {
         **_asked_to_json(found),
+        "coincidence": found.is_coincidence,
         "tolerated": found.tolerated,
         "opaque": list(found.opaque),
         "leaves": found.leaves,

@@ -1,0 +1,117 @@
+"""Refute coincidences: programs that agree on what was recorded, and are two functions.
+
+A scale of 1, a mask that masks nothing, a limit that nothing reaches: there two functions give the
+same. So what is not the same expression is executed once more, with a second set of weights and
+inputs: each element is multiplied by a random factor. Signs, zeros, integers, masks and all that
+was made from numbers stay, and inputs stay within the range that they had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
+from padiff.program import UNIT_ROUNDOFF
+
+from .executed import Runs
+from .results import READ
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.program import Leaf, Value
+    from padiff.program.primitives import Array
+
+    from .executed import Sink
+    from .leaves import Leaves
+    from .side import Side
+
+    Given: TypeAlias = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
+
+__all__ = ["refuted"]
+
+_POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
+"""The factors, as powers of two: what is an input between 0 and 1 remains so."""
+
+
+class _Second:
+    """The second set of the reference's leaves."""
+
+    def __init__(self, sides: tuple[Side, Side], leaves: Leaves) -> None:
+        """Choose what is changed.
+
+        Args:
+            sides: The reference and the candidate.
+            leaves: Of both.
+        """
+        self._sides, self._values = sides, sides[0].program.values
+        own = {one.id for one in self._values if _is_varied(one)}
+        pairs = leaves.pairs.items()
+        taken = {one for one, pair in pairs if not own.isdisjoint(pair.reference)}
+        self._varied = own, taken
+        """Value ids of the leaves that change, of both sides."""
+
+    def __call__(self, value: int, array: Array) -> Array:
+        """Return the elements of a leaf of the reference in the second set."""
+        kind = self._values[value].kind
+        if kind is None or value not in self._varied[0]:
+            return array
+        wide = array.astype(np.float64)
+        if kind is LeafKind.INPUT and np.array_equal(np.rint(wide), wide, equal_nan=True):
+            return array  # a mask, or positions
+        powers = np.random.default_rng(value).uniform(*_POWERS[kind], array.shape)
+        return np.asarray(wide * np.exp2(powers))
+
+    def is_read(self, which: int, wanted: Sequence[int]) -> bool:
+        """Return whether a number that changes was read into Python before values were made.
+
+        What was made of it then is a number of the program, as it was recorded.
+
+        Args:
+            which: The side.
+            wanted: Ids of values.
+        """
+        side = self._sides[which]
+        terms = side.lowered.terms
+        changed = {terms[value] for value in self._varied[which] if value in terms}
+        for node in side.lowered.nodes:
+            if not changed.isdisjoint(node.operands):
+                changed.update(node.outputs)
+        last = max((side.program.values[one].producer or 0 for one in wanted), default=0)
+        return any(
+            READ in operator.keywords and any(terms[one] in changed for one in operator.taken)
+            for operator in side.program.operators[:last]
+        )
+
+
+def _is_varied(value: Value) -> bool:
+    return value.kind in _POWERS and value.dtype in UNIT_ROUNDOFF and "complex" not in value.dtype
+
+
+def refuted(
+    sides: tuple[Side, Side], leaves: Leaves, sinks: Sequence[Sink]
+) -> tuple[Given, list[Sink]] | None:
+    """Execute both programs with the second set, and return the results that differ there.
+
+    Args:
+        sides: The reference and the candidate.
+        leaves: Of both.
+        sinks: Results that agree on the recorded leaves.
+
+    Returns:
+        The leaves and the results; None where nothing is refuted. That is so, too, where the
+        programs cannot take other leaves: they made other choices, or read numbers into Python.
+    """
+    second = _Second(sides, leaves)
+    values = [one for sink in sinks for one in (sink.reference, *sink.others)]
+    if second.is_read(0, values) or second.is_read(1, [sink.candidate for sink in sinks]):
+        return None
+    given = leaves.of_reference(*sides, second), leaves.of_candidate(*sides, second)
+    try:
+        runs = Runs(sides, given, sinks)
+        differing = [sink for sink in sinks if runs.is_finite(sink) and not runs.agree(sink)]
+    except (ProgramError, DumpFormatError):
+        return None
+    return (given, differing) if differing else None

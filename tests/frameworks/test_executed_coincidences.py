@@ -1,0 +1,118 @@
+"""Functions that agree on what was recorded by chance are findings; other forms of one are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.cli.main import main
+from padiff.comparer import Verdict
+from padiff.comparer.proving import Answer
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
+X = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 6, 16)).astype(np.float32))
+SEEN = torch.tensor([[1.0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]])
+
+
+class _Net(nn.Module):
+    def __init__(self, between: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        torch.manual_seed(3)
+        self.into, self.out = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.scale, self.other = (nn.Parameter(torch.ones(16)) for _ in range(2))
+        with torch.no_grad():
+            self.into.bias.fill_(float(1.05 * (X @ self.into.weight.T).abs().max()))
+        self.between = between
+
+    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.out(self.between(self, self.into(x), seen))
+        return y
+
+
+def compared(folder: Path, *forms: Any, **options: Any) -> Any:  # noqa: ANN401
+    """Record a model with each form, and compare them."""
+    paths = []
+    for name, form in zip(("reference", "candidate"), forms, strict=True):
+        model = _Net(form)
+        with padiff.record(model, name=name, out=folder) as recorder, torch.no_grad():
+            model(X, SEEN)
+        paths.append(recorder.path)
+    return padiff.compare(paths[0], paths[1], **options)
+
+
+def _scaled_twice(first: str, second: str) -> Any:  # noqa: ANN401
+    return lambda net, y, _: (y * getattr(net, first)).tanh() * getattr(net, second)
+
+
+_plain = lambda net, y, seen: y  # noqa: E731
+CHANCES: dict[str, tuple[Any, Any]] = {
+    "a scale of ones left out": (lambda net, y, _: y * net.scale, _plain),
+    "scales of ones exchanged": (_scaled_twice("scale", "other"), _scaled_twice("other", "scale")),
+    "a ReLU of positive elements left out": (lambda net, y, _: y.relu(), _plain),
+    "a limit that nothing reaches": (lambda net, y, _: y, lambda net, y, _: y.clamp(max=4.5)),
+}
+FORMS: dict[str, tuple[Any, Any]] = {
+    "a norm written out": (
+        lambda net, y, _: nn.functional.layer_norm(y, (16,), net.scale, eps=1e-5),
+        lambda net, y, _: (
+            (y - y.mean(-1, keepdim=True))
+            * (y.var(-1, unbiased=False, keepdim=True) + 1e-5).rsqrt()
+            * net.scale
+        ),
+    ),
+    "a mask of floats in two forms": (
+        lambda net, y, seen: (y @ y.mT + (1 - seen[:, None]) * -1e9).softmax(-1) @ y,
+        lambda net, y, seen: (y @ y.mT).masked_fill(seen[:, None] == 0, -torch.inf).softmax(-1) @ y,
+    ),
+    "a number read into Python": (
+        lambda net, y, _: y * net.scale.max(),
+        lambda net, y, _: y * net.scale.max().item(),
+    ),
+    "a choice written in two ways": (
+        lambda net, y, _: y.gather(-1, y.topk(3)[1]).sum(-1, keepdim=True) * y,
+        lambda net, y, _: y.sort(descending=True)[0][..., :3].sum(-1, keepdim=True) * y,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANCES)
+def test_functions_that_agree_by_chance_are_a_finding(name: str, tmp_path: Path) -> None:
+    found = compared(tmp_path, *CHANCES[name])
+
+    executed = found.steps[0].executed
+    assert found.verdict is Verdict.MATCH
+    assert executed.function.answer is Answer.HIDDEN
+    assert executed.function.is_coincidence
+    assert executed.answer_with(strict=True) is Answer.DIFFERENT
+    assert executed.function.edits
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_other_forms_of_a_function_are_none(name: str, tmp_path: Path) -> None:
+    found = compared(tmp_path, *FORMS[name])
+
+    executed = found.steps[0].executed
+    assert not executed.is_hidden
+    assert (found.verdict, executed.function.executed) == (Verdict.MATCH, 1)
+
+
+def test_what_is_refuted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strict = compared(tmp_path, *CHANCES["a scale of ones left out"], strict=True)
+
+    main(["compare", *(str(tmp_path / one) for one in ("reference", "candidate")), "--json", "-"])
+
+    assert strict.verdict is Verdict.DIVERGED
+    assert strict.origins[0].faults
+    data = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator(SCHEMA).validate(data)
+    found = data["steps"][0]["executed"]
+    assert (data["verdict"], found["hidden"]) == ("match", True)
+    assert (found["function"]["answer"], found["function"]["coincidence"]) == ("hidden", True)
