@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 
 DIVERGED = "diverged"
-JUDGED = frozenset(
-    {Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS, Evidence.EXECUTION}
-)
+JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS, Evidence.EXECUTION})
 """What a tolerance decides about."""
 BY_MOVE = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.LR, Role.NAMED})
 """What an update leaves that is judged by tolerances of its own: see ``updates``."""
