@@ -224,6 +224,15 @@ class JudgedPair:
         return is_part and not self.by_execution
 
 
+class Entering(StrEnum):
+    """What else is known of what goes into a call, besides whether its tensors agree."""
+
+    ARGUMENT = "argument"
+    """An argument that is no tensor differs."""
+    CUT = "cut"
+    """The flow of gradients ends in the call on one side, which therefore gets none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
     """A diverged call, with the pair that shows it first."""
@@ -233,7 +242,8 @@ class Divergence:
     phase: Phase
     kind: Kind
     inputs_agree: bool | None
-    """Whether all that went into the call agrees; None if nothing recorded went in."""
+    """Whether all tensors that went into the call agree; None if nothing recorded went in."""
+    entering: Entering | None = None
     evidence: tuple[str, ...] = ()
     """One line each: ``weight '.eps' differs``, ``3 of 3 inputs agree``, ``attribute eps: …``."""
     suspects: tuple[str, ...] = ()

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, CallInfo, Index
     from padiff.pairing import Pairing
 
-__all__ = ["ARGUMENT", "argument_differences", "is_plain", "of_role", "result_notes"]
+__all__ = ["argument_differences", "is_plain", "of_role", "result_notes"]
 
-ARGUMENT = "argument "
-"""How a line begins that names one."""
 _CLOSE = 1e-6
 """Relative difference within which numbers are equal: frameworks keep some as float32."""
 _MOST = 8
@@ -37,14 +35,14 @@ def argument_differences(
     """
     known, found = (of_role(call, Role.INPUT) for call in (reference, candidate))
     lines = [
-        f"{ARGUMENT}{place}: {known[place]!r} on the reference, {found[place]!r} on the candidate"
+        f"argument {place}: {known[place]!r} on the reference, {found[place]!r} on the candidate"
         for place in known.keys() & found.keys()
         if _differ(known[place], found[place], is_same=is_same)
     ]
     sides = (("reference", known), ("candidate", found))
     for (name, given), (other, left) in (sides, sides[::-1]) if is_same else ():
         lines += [
-            f"{ARGUMENT}{place}: {value!r} on the {name}, not given on the {other}"
+            f"argument {place}: {value!r} on the {name}, not given on the {other}"
             for place, value in given.items()
             if place not in left and place.startswith(_KEYWORD) and is_plain(value) and value
             if not _is_positional(given) and not _is_positional(left)

@@ -25,6 +25,7 @@ __all__ = [
     "describe_feed",
     "feeders",
     "glue",
+    "is_cut",
     "name_of",
     "other_classes",
 ]
@@ -91,6 +92,11 @@ def _name(flow: Flow, record: RecordInfo, call: int | None) -> str:
         return name_of(flow.index, record)
     around = flow.index.modules[flow.index.calls[call].module]
     return name_of(flow.index, record, inside=around.path)
+
+
+def is_cut(tree: CallTree, call: int) -> bool:
+    """Return whether gradient flow ends in a call on one side, as the flags of its outputs tell."""
+    return any(_one_sided(tree, call, Role.OUTPUT))
 
 
 def cut(tree: CallTree, call: int) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from padiff.comparer.facts.arguments import argument_differences
 from padiff.comparer.facts.attributes import attribute_differences
 from padiff.comparer.facts.defaults import VARIANCE, known_differences
-from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
+from padiff.comparer.result import Divergence, Entering, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .backward import Faults, find_backward
-from .between import cut, feeders, glue, other_classes
+from .between import cut, feeders, glue, is_cut, other_classes
 from .calltree import CallTree, earliest, is_bad, is_told, relative_error
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
@@ -187,6 +187,7 @@ class _Writer:
                     phase=phase,
                     kind=kind,
                     inputs_agree=self._agreement(call.id, entry),
+                    entering=self._entering(call.id, entry) if is_origin else None,
                     evidence=(*shown, *self._evidence(call.id, entry, is_origin=is_origin)),
                     suspects=faults.suspects.get(call.id, ()),
                     amplification=amplification(self._tree, call.id, entry, LEAVING[entry]),
@@ -394,6 +395,11 @@ class _Writer:
                 how = pair.reason or "differs"
                 lines.append(f"{words} {known.address.slot.lstrip('.')!r}: {how}")
         return tuple(lines)
+
+    def _entering(self, call: int, entry: Role) -> Entering | None:
+        if entry is Role.GRAD_OUTPUT:
+            return Entering.CUT if is_cut(self._tree, call) else None
+        return Entering.ARGUMENT if self._arguments(call) else None
 
     def _arguments(self, call: int) -> tuple[str, ...]:
         """Say which arguments that are no tensors a call and its partner differ in."""

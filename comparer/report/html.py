@@ -8,7 +8,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from padiff.comparer.facts.arguments import ARGUMENT
+from padiff.comparer.result import Entering
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 
@@ -112,7 +112,7 @@ def _inputs(found: Finding) -> str:
         return "no inputs were recorded"
     if not found.inputs_agree:
         return "inputs disagree: the fault may lie before"
-    if any(line.startswith(ARGUMENT) for line in found.evidence):
+    if found.entering == Entering.ARGUMENT:
         return "all tensors agree, another argument does not"
     return "all inputs agree: the fault is here"
 

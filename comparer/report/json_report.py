@@ -164,6 +164,7 @@ def _divergence(found: Divergence) -> dict[str, JSON]:
         "verdict": str(pair.verdict),
         "reason": pair.reason,
         "inputs_agree": found.inputs_agree,
+        "entering": None if found.entering is None else str(found.entering),
         "metrics": metrics_to_json(pair.metrics),
         "tolerance": _tolerance(pair.tolerance),
         "source": {

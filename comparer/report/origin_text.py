@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from padiff.comparer.facts.arguments import ARGUMENT
 from padiff.comparer.result import (
     Comparison,
     Divergence,
     Endpoint,
+    Entering,
     JudgedPair,
     Kind,
     Metrics,
@@ -31,8 +31,6 @@ __all__ = ["draw_measured", "draw_origins", "names"]
 
 Facts = list[tuple[str, str | Text]]
 
-CUT = "the flow is cut there"
-"""What the evidence says where a gradient is not passed on."""
 _FURTHER = 4
 """Further origins that are described without ``verbose``."""
 
@@ -172,10 +170,10 @@ def _inputs(found: Divergence) -> Text:
     if found.inputs_agree is None:
         return Text("none recorded", style="yellow")
     if found.inputs_agree:
-        if any(line.startswith(ARGUMENT) for line in found.evidence):
+        if found.entering is Entering.ARGUMENT:
             return Text("all tensors agree, another argument does not", style="yellow")
         return Text("all agree: the fault is here", style="green")
-    if any(CUT in line for line in found.evidence):
+    if found.entering is Entering.CUT:
         return Text("end here on one side: the fault is here", style="green")
     return Text("DISAGREE: the fault may lie before", style="yellow")
 

@@ -105,6 +105,7 @@ class Finding:
     line: Line
     phase: str
     inputs_agree: bool | None
+    entering: str | None
     evidence: tuple[str, ...]
     suspects: tuple[str, ...]
     sources: Mapping[str, SourcePlace | None]
@@ -278,6 +279,7 @@ def _finding(fields: Fields) -> Finding:
         line=line,
         phase=fields.text("phase"),
         inputs_agree=fields.maybe_flag("inputs_agree"),
+        entering=fields.maybe_text("entering"),
         evidence=fields.texts("evidence"),
         suspects=fields.texts("suspects"),
         sources=_sources(fields.inner("source")),

@@ -12,6 +12,7 @@ from padiff.comparer.result import (
     Coverage,
     Divergence,
     Endpoint,
+    Entering,
     JudgedPair,
     Kind,
     Metrics,
@@ -252,12 +253,14 @@ def _divergence(entry: Fields, pairs: dict[_Place, list[JudgedPair]]) -> Diverge
         None if end is None else _with_source(end, source.maybe(name))
         for end, name in zip(ends, ("reference", "candidate"), strict=True)
     ]
+    entering = entry.maybe_text("entering")
     amplification = entry.number("amplification") if "amplification" in entry.names else None
     return Divergence(
         pair=replace(pair, reference=sides[0], candidate=sides[1], reason=entry.text("reason")),
         phase=_word(Phase, entry.text("phase")),
         kind=_word(Kind, entry.text("kind")),
         inputs_agree=entry.maybe_flag("inputs_agree"),
+        entering=None if entering is None else _word(Entering, entering),
         evidence=entry.texts("evidence"),
         suspects=entry.texts("suspects"),
         amplification=amplification,

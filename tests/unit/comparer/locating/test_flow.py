@@ -154,4 +154,3 @@ def test_an_origin_shows_what_diverged_where_its_own_records_agree(tmp_path: Pat
     assert found[0].judged_at is not None
     assert found[0].judged_at.reference is not None
     assert found[0].judged_at.reference.address.module == "c.a"
-    assert ".a input[0]: the candidate is the reference plus 1" in found[0].evidence[0]
