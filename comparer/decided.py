@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from padiff.dumpfile import StepFile
 
     from .judging.judge import Judgement
-    from .proving import Execution
-    from .result import Scope, StepComparison
+    from .proving import Execution, UpdateComparison
+    from .result import Endpoint, Scope, StepComparison
     from .settings import CompareSettings
 
 __all__ = [
@@ -121,6 +121,7 @@ def explain_by_rounding(
         for place, pair in remarkable(judgement.pairs)
         if (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
         or (executed.is_recomputed and pair.is_partial)
+        or _is_on_the_way(pair, executed.function.update)
     ]
     if not open_:
         return judgement
@@ -135,7 +136,7 @@ def explain_by_rounding(
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
-        if pair.verdict is Verdict.INCOMPARABLE:
+        if _is_inside(pair) or _is_on_the_way(pair, update):
             explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
@@ -223,9 +224,29 @@ def _is_inside(pair: JudgedPair) -> bool:
     return pair.verdict is Verdict.INCOMPARABLE and is_call
 
 
+def _is_on_the_way(pair: JudgedPair, update: UpdateComparison | None) -> bool:
+    """Return whether what differs lies between the gradients that arrive and what an update leaves.
+
+    So do gradients that were clipped, and their norm, which another form may not have.
+    """
+    end = pair.candidate or pair.reference
+    is_proven = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
+    is_open = pair.fatal and pair.verdict in {Verdict.DIVERGED, Verdict.MISSING}
+    if end is None or update is None or not (is_proven and is_open):
+        return False
+    is_update = end.address.phase is Phase.UPDATE
+    if end.address.role is Role.WEIGHT_GRAD:
+        return is_update or _name(end) in update.gradients
+    return is_update and end.address.role is Role.NAMED
+
+
+def _name(end: Endpoint) -> str:
+    return f"{end.address.module}{end.address.slot}".lstrip(".")
+
+
 def _left_alike(pair: JudgedPair, proven: frozenset[str]) -> bool:
     """Return whether a pair is what updates leave that were proven to be the same."""
     end = pair.candidate
     if end is None or end.address.phase is not Phase.UPDATE or end.address.role in _NUMBERS:
         return False
-    return f"{end.address.module}{end.address.slot}".lstrip(".") in proven
+    return _name(end) in proven
