@@ -57,7 +57,7 @@ def find_cause(
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         repair = Repair(sides, given, numbering, alignment, differing)
         if repair.run(likeness, agree):
-            edits = (describe(sides, numbering, made) for made in repair.made)
+            edits = (describe(sides, numbering, made) for made in repair.in_one())
             cause = replace(cause, edits=tuple(_merged(edits)))
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known

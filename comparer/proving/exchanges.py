@@ -11,19 +11,19 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING
 
 from .numbering import LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.program import Lowered
 
     from .numbering import Numbering
 
-__all__ = ["Exchange", "find_exchange"]
+__all__ = ["Exchange", "find_exchange", "find_whole_exchange"]
 
 _MOST_NODES = 400
 """Primitives without a counterpart that are looked at, of each side, in order."""
@@ -75,6 +75,32 @@ def find_exchange(
             return max(found, key=lambda one: one[0])[1]
         if tried > _MOST_TRIALS:
             return None
+    return None
+
+
+def find_whole_exchange(
+    programs: tuple[Lowered, Lowered],
+    numbering: Numbering,
+    numbers: Sequence[int],
+    results: Sequence[tuple[int, int]],
+    *,
+    below: int,
+) -> Exchange | None:
+    """Return the smallest exchange that alone makes all results equal.
+
+    Args:
+        programs: The reference's and the candidate's.
+        numbering: Of both.
+        numbers: Those of the candidate's terms.
+        results: Terms of both that have to become equal.
+        below: The size that it has to stay below.
+    """
+    search = _Search(programs, numbering, numbers, results)
+    pairs = takewhile(lambda pair: pair[0] < below, search.pairs())
+    for size, known, own in islice(pairs, _MOST_TRIALS):
+        equal, exchange = search.tried(known, own, size, is_counted=False)
+        if equal == len(results):
+            return exchange
     return None
 
 
@@ -141,8 +167,17 @@ class _Search:
         ]
         return iter(sorted(found))
 
-    def tried(self, known: int, own: int, size: int) -> tuple[int, Exchange]:
-        """Put a term of the reference in the place of the candidate's, and count what it gains."""
+    def tried(
+        self, known: int, own: int, size: int, *, is_counted: bool = True
+    ) -> tuple[int, Exchange]:
+        """Put a term of the reference in the place of the candidate's, and count what it gains.
+
+        Args:
+            known: The reference's term.
+            own: The candidate's.
+            size: Of the exchange.
+            is_counted: Whether all that becomes equal counts, or results alone.
+        """
         number = self.numbers[0][known]
         changed: dict[int, int] = {}
         readers: list[tuple[int, int]] = []
@@ -155,13 +190,16 @@ class _Search:
             if place in seen:
                 continue
             seen.add(place)
-            partner = self._partner(place, changed, own, number)
+            node = self.candidate.lowered.nodes[place]
+            partner, becoming = self._partner(place, {**changed, own: number})
+            if partner is not None and own in node.operands:
+                readers.append((place, partner))
+            if partner is None:  # it may read the term as it is, as a residual does
+                partner, becoming = self._partner(place, changed)
             if partner is None:
                 continue
-            node = self.candidate.lowered.nodes[place]
-            if own in node.operands:
-                readers.append((place, partner))
-            gain += node.primitive not in LAYOUT
+            changed.update(becoming)
+            gain += is_counted and node.primitive not in LAYOUT
             for term in node.outputs:
                 for reader in self.candidate.readers.get(term, ()):
                     heapq.heappush(open_, reader)
@@ -171,7 +209,7 @@ class _Search:
             if two == own and self.numbers[0][one] == number
         )
         gain += len(results) + sum(
-            self.numbers[0][one] == changed.get(two) for one, two in self.results
+            two != own and self.numbers[0][one] == changed.get(two) for one, two in self.results
         )
         exchange = Exchange(
             reference=known,
@@ -182,17 +220,19 @@ class _Search:
         )
         return (gain if readers or results else 0), exchange
 
-    def _partner(self, place: int, changed: dict[int, int], own: int, number: int) -> int | None:
-        """Return the reference's node that computes what a node would, and note its outputs."""
+    def _partner(self, place: int, changed: Mapping[int, int]) -> tuple[int | None, dict[int, int]]:
+        """Return the reference's node that computes what a node would, and its outputs' numbers.
+
+        Args:
+            place: Of the node.
+            changed: Numbers of terms that became others.
+        """
         node = self.candidate.lowered.nodes[place]
-        operands = [
-            number if term == own else changed.get(term, self.numbers[1][term])
-            for term in node.operands
-        ]
-        partner = None
+        operands = [changed.get(term, self.numbers[1][term]) for term in node.operands]
+        partner, becoming = None, {}
         for output, term in enumerate(node.outputs):
             found = self.numbering.find(self.candidate.lowered, node, operands, output)
             if found in self.wanted:
-                changed[term] = found
+                becoming[term] = found
                 partner = self.wanted[found]
-        return partner
+        return partner, becoming

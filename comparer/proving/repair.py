@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .exchanges import find_exchange
+from .exchanges import find_exchange, find_whole_exchange
 from .executed import Runs
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Repair:
         self.lowered: Lowered = sides[1].lowered
         """The candidate's program as it is now."""
         self.made: list[Made] = []
+        self._open: list[tuple[int, int]] = []
+        """The results that differ, before the first exchange."""
         self._alike: dict[int, int] = {}
         """Numbers of the candidate's terms that execution found."""
         self._new: dict[int, int] = {}
@@ -101,10 +103,27 @@ class Repair:
             )
             if exchange is None:
                 break
+            self._open = self._open or results
             self.made.append(Made(exchange, self.lowered, numbers))
             self._make(exchange, [two for _, two in results])
             is_fresh = False
         return bool(self.made) and self._agrees(agree)
+
+    def in_one(self) -> list[Made]:
+        """Return one exchange that does what several do, if it is smaller than they are together.
+
+        Where it is not, they are independent of each other.
+        """
+        if len(self.made) > 1:
+            first = self.made[0]
+            programs = self._sides[0].lowered, first.lowered
+            size = sum(one.exchange.size for one in self.made)
+            whole = find_whole_exchange(
+                programs, self._numbering, first.numbers, self._open, below=size
+            )
+            if whole is not None:
+                return [Made(whole, first.lowered, first.numbers)]
+        return self.made
 
     def _results(self) -> list[tuple[int, int]]:
         reference = self._sides[0].lowered

@@ -163,6 +163,35 @@ def test_an_edit_is_found_between_other_forms(tmp_path: Path) -> None:
     assert edit.reference.operator == "torch.Tensor.mul"
 
 
+class _Stack(nn.Module):
+    """Blocks of a norm, two layers and a residual, and a norm behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(3))
+        self.into = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.out = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for norm, into, out in zip(self.norms, self.into, self.out, strict=False):
+            x = x + out(functional.gelu(into(norm(x))))
+        result: torch.Tensor = self.norms[2](x)
+        return result
+
+
+def test_one_edit_is_told_in_place_of_several_that_do_the_same(tmp_path: Path) -> None:
+    """The norm behind all blocks could stand in for that of a block, with three more edits."""
+    candidate = _Stack()
+    candidate.norms[1] = nn.Identity()
+
+    found = compared(tmp_path, _Stack(), candidate)
+
+    assert [worded_edit(one) for one in found.edits] == ["left out: layer_norm([16])"]
+    assert found.edits[0].reference is not None
+    assert found.edits[0].reference.module == "norms.1"
+
+
 def test_one_edit_in_many_places_is_told_once(tmp_path: Path) -> None:
     def net(eps: float) -> nn.Sequential:
         torch.manual_seed(0)
