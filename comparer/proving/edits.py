@@ -59,6 +59,9 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     changed = _argument(known, found)
     if changed is not None:
         return changed
+    other = _other_operand(known, found)
+    if other is not None:
+        return other
     kind = _kind(known, found, numbers, inputs)
     return Edit(
         kind=kind,
@@ -178,6 +181,11 @@ class _End:
         if value < 0:
             return "a repaired value"
         one = self.side.program.values[value]
+        place = self.lowered.producers.get(self.lowered.terms[value])
+        if place is not None and self.lowered.nodes[place].primitive == "transpose":
+            leaf = self.lowered.leaves.get(self.lowered.nodes[place].operands[0], -1)
+            if leaf >= 0:
+                return f"{self.name_of(leaf)} transposed"
         if one.name or one.producer is None:
             return one.name or (one.kind.value if one.kind else "a value")
         return self._made_by(one.producer)
@@ -237,6 +245,27 @@ def _argument(known: _End, found: _End) -> Edit | None:
         if changes:
             ends = known.around[0], found.around[0]
             return _edit(EditKind.ARGUMENT, changes, known, found, ends)
+    return None
+
+
+def _other_operand(known: _End, found: _End) -> Edit | None:
+    """Return that an operator reads another value, if it is exchanged for itself.
+
+    What a rule does with an operand, as transposing a weight, is no operator of its own.
+    """
+    if not {one.id for one in found.own} <= set(found.readers):
+        return None
+    if not {one.id for one in known.own} <= set(known.readers):
+        return None
+    for one in (known.side.program.operators[id_] for id_ in known.readers):
+        for two in (found.side.program.operators[id_] for id_ in found.readers):
+            values = known.values_of(one), found.values_of(two)
+            if one.name != two.name or values[0].keys() != values[1].keys():
+                continue
+            names = [name for name in values[0] if values[0][name] != values[1][name]]
+            if len(names) == 1:
+                ends = known.arguments(one)[names[0]], found.arguments(two)[names[0]]
+                return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
     return None
 
 

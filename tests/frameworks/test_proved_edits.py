@@ -101,6 +101,10 @@ EDITS: dict[str, tuple[dict[str, Callable[..., Any]], list[str]]] = {
         {"q": lambda h: functional.linear(h, SECOND[0].q.weight)},
         ["bias of linear left out: the reference has second.q.bias"],
     ),
+    "a weight transposed": (
+        {"q": lambda h: functional.linear(h, SECOND[0].q.weight.t(), SECOND[0].q.bias)},
+        ["linear reads second.q.weight transposed where the reference has second.q.weight"],
+    ),
     "two at once": (
         {"scale": lambda s: s * 0.3, "residual": lambda _, y: y},
         ["other of mul: 0.3 where the reference has 0.25", "left out: add"],
