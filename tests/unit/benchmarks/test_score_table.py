@@ -57,7 +57,7 @@ def test_the_table_has_a_number_for_each_column() -> None:
     head, line, *_ = printed(count([outcome("one", ranks=EXACT)]))
 
     assert [name in head for name in COLUMNS.values()] == [True] * len(COLUMNS)
-    assert " ".join(line.split()) == "planted faults 1 1 · · · · 1 · · 1 · · · 2"
+    assert " ".join(line.split()) == "planted faults 1 1 · · · · 1 · · 1 · · 2"
 
 
 def test_a_line_with_a_false_match_more_is_lower() -> None:
