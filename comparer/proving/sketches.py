@@ -27,6 +27,9 @@ NEAR = 1e-9
 """Two correct forms agree to 1e-12 of their size (thirty pairs of real models, float64)."""
 _NAN, _MORE, _LESS = 3.0, 5.0, -7.0
 """What counts in place of nan, inf and -inf."""
+_ENDLESS = 1e8
+"""From here on elements count as infinite, such as scores to which a mask adds -1e9 or the least
+number of a dtype. Beside those nothing of the others would be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,9 @@ def sketch_of(array: Array) -> Sketch:
     with np.errstate(all="ignore"):
         whole = np.abs(array) if array.dtype.kind == "c" else array
         whole = whole.astype(np.float64, copy=False)
-        if not np.isfinite(whole).all():
-            whole = np.nan_to_num(whole, nan=_NAN, posinf=_MORE, neginf=_LESS)
+        if not (np.abs(whole) < _ENDLESS).all():
+            ends = [whole >= _ENDLESS, whole <= -_ENDLESS, np.isnan(whole)]
+            whole = np.select(ends, [_MORE, _LESS, _NAN], whole)
         size = float(np.sqrt(np.mean(np.square(whole))))
         unit = whole / size if size else whole
         flat = unit.reshape(-1)

@@ -45,6 +45,16 @@ def test_other_values_are_none(other: np.ndarray) -> None:
     assert not pairs(X, other)
 
 
+@pytest.mark.parametrize("least", [-1e9, float(np.finfo(np.float32).min), -np.inf])
+def test_masked_scores_are_told_apart(least: float) -> None:
+    mask = np.where(np.tri(5) > 0, 0.0, least)
+    scores = X @ X.transpose(0, 2, 1) @ X / 1000
+
+    masked = [one[:, :, None] + mask for one in (scores, scores * (1 + 1e-12), scores[:, ::-1])]
+    assert pairs(masked[0], masked[1])
+    assert not pairs(masked[0], masked[2])
+
+
 def test_orders_are_told_where_a_norm_makes_all_sums_zero() -> None:
     normal = (X - X.mean(-1, keepdims=True)) / X.std(-1, keepdims=True)
 
