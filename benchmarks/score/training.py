@@ -279,7 +279,9 @@ MISTAKES: dict[str, tuple[Options, Options, str]] = {
         {**SGD, "before": _clip(0.1)}, {**SGD, "before": _clip(0.11)}, r"clip|limit|0\.11"
     ),
     "clip behind the update": (
-        {**SGD, "before": _clip(0.1)}, {**SGD, "after": _clip(0.1)}, "clip|limit"
+        {**SGD, "before": _clip(0.1)},
+        {**SGD, "after": _clip(0.1)},
+        "clip|limit|reads the gradient .* where the reference has .*mul",
     ),
     "gradients scaled by 2": (SGD, {**SGD, "before": _scale(2.0)}, "scale|times"),
     "gradients scaled by 1.001": (SGD, {**SGD, "before": _scale(1.001)}, "scale|times"),

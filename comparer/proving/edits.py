@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import LeafKind
 from padiff.program import ValueRef
 
 from .numbering import LAYOUT
@@ -170,11 +171,16 @@ class _End:
 
     @property
     def name(self) -> str:
-        """What the term is called: the name of a leaf, or what made it and where."""
-        place = self.lowered.producers.get(self.term)
-        if place is None:
-            return self.name_of(self.lowered.leaves[self.term])
-        return self._made_by(self.lowered.nodes[place].operator)
+        """What the term is called: the name of a leaf, or what made it first and where."""
+        term = self.term
+        while (place := self.lowered.producers.get(term)) is not None:
+            node = self.lowered.nodes[place]
+            same = (one for one in node.operands if self.numbers[one] == self.numbers[term])
+            before = next(same, None)
+            if before is None:
+                return self._made_by(node.operator)
+            term = before  # what only hands on, as a copy does
+        return self.name_of(self.lowered.leaves[term])
 
     def name_of(self, value: int) -> str:
         """Return what a value is called."""
@@ -186,6 +192,8 @@ class _End:
             leaf = self.lowered.leaves.get(self.lowered.nodes[place].operands[0], -1)
             if leaf >= 0:
                 return f"{self.name_of(leaf)} transposed"
+        if one.kind is LeafKind.GRADIENT:
+            return f"the gradient of {one.name}"
         if one.name or one.producer is None:
             return one.name or (one.kind.value if one.kind else "a value")
         return self._made_by(one.producer)

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Exchange", "find_exchange", "find_whole_exchange"]
 
-_MOST_NODES = 400
-"""Primitives without a counterpart that are looked at, of each side, in order."""
-_MOST_BETWEEN = 64
-"""Primitives between an exchanged term and what both programs have; slices of real faults have 6
-to 7 operators in the median and 48 at most."""
+_MOST_NODES = 1000
+"""Primitives without a counterpart that are looked at, of each side, in order. Slices of real
+faults have 6 to 7 operators in the median; the norm of all gradients has some for each weight."""
 _MOST_TRIALS = 40_000
 
 
@@ -121,9 +119,7 @@ class _Region:
         self.sizes: dict[int, int] = {}
         """Of terms that may be exchanged: primitives behind them that the other side lacks."""
         for term in {*terms, *self.readers, *results}:
-            size = self._size(term)
-            if size <= _MOST_BETWEEN:
-                self.sizes[term] = size
+            self.sizes[term] = self._size(term)
 
     def _size(self, term: int) -> int:
         if term in self.common:
