@@ -64,10 +64,17 @@ def test_equal_runs_match_by_their_digests(folder: Path) -> None:
 
 
 def test_match_by_statistics_says_that_it_is_no_proof(folder: Path) -> None:
-    done = run_padiff("compare", folder / "stats", folder / "near", cwd=folder)
+    done = run_padiff("compare", folder / "stats", folder / "near", "--no-execute", cwd=folder)
 
     assert done.returncode == 0, done.stdout
     assert "by statistics only, which prove no match" in " ".join(done.stdout.split())
+
+
+def test_what_statistics_do_not_see_is_proved_by_the_programs(folder: Path) -> None:
+    done = run_padiff("compare", folder / "stats", folder / "near", cwd=folder)
+
+    assert done.returncode == 1
+    assert "proved: eps of layer_norm: 1.1e-05 where the reference has 1e-05" in done.stdout
 
 
 @pytest.mark.parametrize("order", [("stats", "far"), ("far", "stats")])
