@@ -105,7 +105,8 @@ def explain_by_rounding(
     Pairs that differ agree where both programs compute the same function of the same leaves, and
     each of the two values is what its own program says, within the rounding of its operators. Where
     the reference keeps no elements, its values are those that its program says.
-    Where the user gave both tolerances, nothing is explained.
+    Where only what comes after the forward passes differs, those are explained alone. Where the
+    user gave both tolerances, nothing is explained.
 
     Args:
         judgement: The verdicts by tolerance.
@@ -113,15 +114,18 @@ def explain_by_rounding(
         executed: The three answers.
         settings: What the user asked for.
     """
-    answer = executed.answer_with(strict=settings.strict)
-    if answer is not Answer.SAME or settings.is_literal:
+    is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
+    if settings.is_literal or not (is_same or executed.is_forward_same):
         return judgement
     open_ = [
         (place, pair)
         for place, pair in remarkable(judgement.pairs)
-        if (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
-        or (executed.is_recomputed and pair.is_partial)
-        or _is_on_the_way(pair, executed.function.update)
+        if (is_same or _is_forward(pair))
+        and (
+            (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
+            or (executed.is_recomputed and pair.is_partial)
+            or _is_on_the_way(pair, executed.function.update)
+        )
     ]
     if not open_:
         return judgement
@@ -210,6 +214,11 @@ class _Sound:
             for record, value in borders.items()
             if self._records[record].role is Role.OUTPUT and not self._records[record].module
         }
+
+
+def _is_forward(pair: JudgedPair) -> bool:
+    end = pair.candidate or pair.reference
+    return end is not None and end.address.phase is Phase.FORWARD
 
 
 def _is_gradient(pair: JudgedPair) -> bool:

@@ -294,6 +294,10 @@ class FunctionComparison:
     update that was not proven, or the reference keeps no elements of them."""
 
 
+_BEHIND = frozenset({"gradient", "tie", "state"})
+"""Kinds of leaf differences that no forward pass depends on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """What executing both programs of a step says: the three questions of one step and rank."""
@@ -331,6 +335,21 @@ class Execution:
         is_known = Soundness.NOT_AUDITED not in audited and not function.unjudged
         is_same = answers <= {Answer.SAME, Answer.HIDDEN}
         return Answer.SAME if is_known and is_same else Answer.UNKNOWN
+
+    @property
+    def is_forward_same(self) -> bool:
+        """Return whether the forward passes are the same, whatever differs in what comes after."""
+        function = self.function
+        found = [one for one in self.unsound if one is not None]
+        audited = self.soundness[1:] if self.is_recomputed else self.soundness
+        return (
+            function.answer is Answer.SAME
+            and function.coarser is None
+            and not function.unjudged
+            and all(one.kind in _BEHIND for one in function.differences)
+            and Soundness.NOT_AUDITED not in audited
+            and all(one.check is Check.GRADIENT for one in found)
+        )
 
     @property
     def is_hidden(self) -> bool:

@@ -128,6 +128,7 @@ def test_windows_cut_before_or_inside_an_attention_agree(tmp_path: Path, *, turn
         ({"back": 1}, "blocks.1"),
         ({"fault": "scale"}, "blocks.1.attn"),
         ({"fault": "gelu"}, "blocks.1.mlp.1"),
+        ({"fault": "detach"}, "blocks.1"),
     ],
     ids=str,
 )
