@@ -125,7 +125,7 @@ class Execution:
         result = primitive.run(*operands, **dict(node.attributes))
         results = result if isinstance(result, tuple) else (result,)
         if self.rounding is not None:
-            results = tuple(self.rounding.disturb_results(node, results))
+            results = tuple(self.rounding.disturb_results(node, operands, results))
         for output, spec, array in zip(node.outputs, specs, results, strict=True):
             if uses[output] and output not in self.given:
                 self.keep(output, _checked(array, spec, node))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from .summing import ADDING, error_of_adding
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -112,17 +114,34 @@ class Rounding:
         unit = unit_of_terms(node, operands, self._units.get(node.operator, 0.0))
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
-    def disturb_results(self, node: Node, results: Sequence[Array]) -> list[Array]:
-        """Return what a primitive makes, with errors where it rounds."""
+    def disturb_results(
+        self, node: Node, operands: Sequence[Array], results: Sequence[Array]
+    ) -> list[Array]:
+        """Return what a primitive makes, with errors where it rounds.
+
+        Args:
+            node: The primitive.
+            operands: What it took.
+            results: What it made of that.
+        """
         if node.primitive in EXACT:
             return list(results)
         unit = self._units.get(node.operator, 0.0)
-        return [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
+        found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
+        if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
+            adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
+            errors = error_of_adding(node, operands[0], results[0], adding)
+            signs = self._generator(node, _ADDED).choice((-1.0, 1.0), size=errors.shape)
+            found[0] = found[0] + signs * errors
+        return found
+
+    def _generator(self, node: Node, place: int) -> np.random.Generator:
+        return np.random.default_rng((self._seed, node.outputs[0], place % 64))
 
     def _disturbed(self, node: Node, place: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
             return array
-        generator = np.random.default_rng((self._seed, node.outputs[0], place % 64))
+        generator = self._generator(node, place)
         is_turned = array.flags.f_contiguous
         taken = array.T if is_turned else np.ascontiguousarray(array)
         made = np.empty_like(taken)
@@ -138,6 +157,9 @@ class Rounding:
                 changed[whole] = block[whole]
         return made.T if is_turned else made
 
+
+_ADDED = 32
+"""Stands for a place of its own where errors are drawn; primitives have fewer operands."""
 
 _BLOCK = 1 << 15
 """Elements at a time: what is made on the way stays in the processor's cache."""

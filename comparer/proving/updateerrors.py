@@ -80,9 +80,11 @@ class _RoundingOfMoves(Rounding):
         super().__init__(units, seed=seed)
         self._carried = carried
 
-    def disturb_results(self, node: Node, results: Sequence[Array]) -> list[Array]:
+    def disturb_results(
+        self, node: Node, operands: Sequence[Array], results: Sequence[Array]
+    ) -> list[Array]:
         """Return what a primitive makes, with errors where it rounds."""
-        disturbed = super().disturb_results(node, results)
+        disturbed = super().disturb_results(node, operands, results)
         for leaf in self._carried.get(node.outputs[0], ()):
             exact, before = results[0], _elements(leaf)
             with np.errstate(all="ignore"):

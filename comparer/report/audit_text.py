@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from padiff.comparer.auditing import AuditedValue, Check, Soundness
 from padiff.comparer.auditing.result import Reason
 
+from .numbers import factor
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -93,7 +95,7 @@ def _error(one: AuditedValue) -> str:
 
 def _reason(one: AuditedValue) -> str:
     if one.reason is Reason.SCALED and one.factor is not None:
-        return f"{one.factor:.6g} times what its program says"
+        return f"{factor(one.factor)} times what its program says"
     return str(one.reason)
 
 

@@ -16,7 +16,7 @@ from padiff.comparer.proving import (
 )
 
 from .edit_words import worded_edit
-from .numbers import count, number
+from .numbers import count, factor, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,5 +113,5 @@ def worded_unsound(one: AuditedValue) -> str:
     what = f"{one.check} of {one.operator}" if one.check == "gradient" else one.operator
     reason: str = one.reason
     if one.reason is Reason.SCALED and one.factor is not None:
-        reason = f"it is {one.factor:.6g} times what it should be"
+        reason = f"it is {factor(one.factor)} times what it should be"
     return f"{what} of {one.module or '(root)'}: {reason}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.comparer.result import Tolerance
 
-__all__ = ["allowed", "at_least", "count", "index", "number", "plural", "share"]
+__all__ = ["allowed", "at_least", "count", "factor", "index", "number", "plural", "share"]
 
 
 def at_least(value: float) -> str:
@@ -34,6 +34,21 @@ def number(value: float | None) -> str:
     if math.isfinite(value) and float(value).is_integer() and abs(value) < 10**6:
         return str(int(value))
     return f"{value:.4g}"
+
+
+def factor(value: float) -> str:
+    """Give a factor, with how far it is from 1 where it is near.
+
+    >>> factor(2.0), factor(0.3535534), factor(1.0000012), factor(0.9999)
+    ('2', '0.353553', '(1 + 1.2e-06)', '(1 - 0.0001)')
+    """
+    off = value - 1
+    if not off or abs(off) > _NEAR_ONE:
+        return f"{value:.6g}"
+    return f"(1 {'+' if off > 0 else '-'} {abs(off):.2g})"
+
+
+_NEAR_ONE = 1e-3
 
 
 def count(value: int) -> str:

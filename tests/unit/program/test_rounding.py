@@ -11,7 +11,7 @@ UNIT = UNIT_ROUNDOFF["bfloat16"]
 
 
 def disturbed(array: np.ndarray) -> np.ndarray:
-    (found,) = Rounding({0: UNIT}, seed=1).disturb_results(NODE, [array])
+    (found,) = Rounding({0: UNIT}, seed=1).disturb_results(NODE, [array, array], [array])
     return found
 
 

@@ -1,0 +1,86 @@
+"""How far the rounding of partial sums moves a long sum.
+
+A kernel may add its terms one after the other. Each addition rounds the partial sum S by up to u
+of it, and no addition loses more than the smaller of its two operands (Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd ed., section 4.2). Errors of rounding are independent of
+each other and of both signs, so that they grow as the root of the sum of the squares of S; a term
+that is too small to change S is lost, and what is lost so adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .lowering import Node
+    from .primitives import Array
+
+__all__ = ["ADDING", "error_of_adding"]
+
+ADDING = frozenset({"cumsum", "log_softmax", "logcumsumexp", "logsumexp", "softmax", "sum"})
+"""Primitives that add all elements along axes, or their exponentials."""
+
+_SCANS = frozenset({"cumsum", "logcumsumexp"})
+_PER_ROUNDING = 1 / math.sqrt(3)
+"""Root mean square of an error that is anywhere between -1 and 1."""
+
+
+def error_of_adding(node: Node, taken: Array, result: Array, unit: float) -> Array:
+    """Return how far the additions of a primitive may move each element of its result.
+
+    Args:
+        node: One of ``ADDING``.
+        taken: What it takes, float64.
+        result: What it makes of that.
+        unit: Unit roundoff of the dtype that the kernel adds in.
+
+    Returns:
+        Root mean squares of rounding plus what is lost, of the result's shape, >= 0.
+    """
+    attributes: dict[str, Any] = dict(node.attributes)
+    axes = attributes["axes"] if "axes" in attributes else (attributes["axis"],)
+    axes = [axis % taken.ndim for axis in axes] if taken.ndim else []
+    rows, shape = _along(taken, axes)
+    if node.primitive in {"sum", "cumsum"}:
+        return _placed(_errors(rows, unit, node), shape, axes, result)
+    with np.errstate(all="ignore"):
+        powers = np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf))
+        total = np.cumsum(powers, -1) if node.primitive in _SCANS else powers.sum(-1, keepdims=True)
+        share = _placed(_errors(powers, unit, node) / total, shape, axes, result)
+        return share * np.abs(result) if node.primitive == "softmax" else share
+
+
+def _along(taken: Array, axes: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
+    """Return the elements as rows along some axes, and the shape of the others."""
+    last = range(taken.ndim - len(axes), taken.ndim)
+    moved = np.moveaxis(taken, axes, last)
+    shape = moved.shape[: taken.ndim - len(axes)]
+    return moved.reshape(*shape, math.prod(moved.shape[len(shape) :])), shape
+
+
+def _errors(rows: Array, unit: float, node: Node) -> Array:
+    """Return the errors of the sums along the last axis, or of each partial sum of a scan."""
+    with np.errstate(all="ignore"):
+        partial = np.abs(np.cumsum(rows, axis=-1, dtype=np.float64)) * unit
+        lost = np.where(np.abs(rows) < partial, np.abs(rows), 0.0)
+        np.square(partial, out=partial)
+        if node.primitive in _SCANS:
+            squares, lost = np.cumsum(partial, axis=-1), np.cumsum(lost, axis=-1)
+        else:
+            squares, lost = partial.sum(-1, keepdims=True), lost.sum(-1, keepdims=True)
+        return np.asarray(np.sqrt(squares) * _PER_ROUNDING + lost)
+
+
+def _placed(errors: Array, shape: tuple[int, ...], axes: Sequence[int], result: Array) -> Array:
+    """Return errors of rows where their elements lie in the result."""
+    if errors.shape[-1] == 1 and math.prod(shape) == result.size:
+        return errors.reshape(result.shape)
+    ndim = len(shape) + len(axes)
+    wide = errors.reshape(*shape, *(1,) * (len(axes) - 1), errors.shape[-1])
+    back = np.moveaxis(wide, range(len(shape), ndim), axes) if ndim else wide
+    return np.broadcast_to(back, result.shape)

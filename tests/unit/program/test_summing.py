@@ -1,0 +1,105 @@
+"""Errors of long sums: any order of adding in a dtype is allowed, a coarser dtype is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from padiff.program import UNIT_ROUNDOFF, Node, Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNIT = UNIT_ROUNDOFF["float32"]
+SOUND = 8.0
+"""Up to how many times its rounding the audit takes a value for sound."""
+TERMS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "both signs": lambda draw, size: draw.normal(size=size),
+    "one sign": lambda draw, size: draw.uniform(1, 2, size=size),
+    "an offset": lambda draw, size: draw.normal(2, 3, size=size),
+    "many small ones": lambda draw, size: np.exp(draw.normal(0, 3, size=size)),
+    "one that hides the rest": lambda draw, size: np.append(1e6, draw.uniform(0, 0.05, size - 1)),
+}
+
+
+def disturbed(primitive: str, taken: np.ndarray, result: np.ndarray, **attributes: object) -> float:
+    """Return the largest error that rounding may make, of three draws."""
+    node = Node(
+        primitive=primitive,
+        operands=(0,),
+        attributes=tuple(sorted(attributes.items())),
+        outputs=(1,),
+        operator=0,
+    )
+    runs = (Rounding({0: UNIT}, seed=seed) for seed in range(3))
+    return max(
+        float(np.abs(run.disturb_results(node, [taken], [result])[0] - result).max())
+        for run in runs
+    )
+
+
+@pytest.mark.parametrize("size", [100, 10_000, 300_000])
+@pytest.mark.parametrize("terms", TERMS)
+def test_adding_one_after_the_other_in_float32_is_within_the_rounding(
+    terms: str, size: int
+) -> None:
+    numbers = TERMS[terms](np.random.default_rng(size), size).astype(np.float32)
+    exact = numbers.astype(np.float64)
+    result = np.asarray(exact.sum())
+
+    one_by_one = float(np.cumsum(numbers, dtype=np.float32)[-1])
+
+    allowed = disturbed("sum", exact, result, axes=(0,), keepdims=False)
+    assert abs(one_by_one - result) <= SOUND * allowed
+
+
+@pytest.mark.parametrize("terms", ["both signs", "an offset"])
+def test_adding_in_half_precision_is_beyond_the_rounding_of_float32(terms: str) -> None:
+    numbers = TERMS[terms](np.random.default_rng(0), 768)
+    result = np.asarray(numbers.sum())
+
+    coarse = float(np.cumsum(numbers.astype(np.float16), dtype=np.float16)[-1])
+
+    allowed = disturbed("sum", numbers, result, axes=(0,), keepdims=False)
+    assert abs(coarse - result) > SOUND * allowed
+
+
+@pytest.mark.parametrize("primitive", ["softmax", "log_softmax"])
+def test_a_normaliser_of_many_terms_rounds_as_its_sum(primitive: str) -> None:
+    rows = np.random.default_rng(1).normal(size=(200_000, 2)) * 3
+    powers = np.exp(rows)
+    exact = powers / powers.sum(0) if primitive == "softmax" else rows - np.log(powers.sum(0))
+    # A kernel that adds in float32, one after the other.
+    single = powers.astype(np.float32)
+    total = np.cumsum(single, axis=0, dtype=np.float32)[-1].astype(np.float64)
+    found = powers / total if primitive == "softmax" else rows - np.log(total)
+
+    node = Node(
+        primitive=primitive, operands=(0,), attributes=(("axis", 0),), outputs=(1,), operator=0
+    )
+    (moved,) = Rounding({0: UNIT}, seed=1).disturb_results(node, [rows], [exact])
+
+    assert (np.abs(found - exact) <= SOUND * np.abs(moved - exact) + 4 * UNIT * abs(exact)).all()
+    assert np.abs(found - exact).max() > 4 * UNIT * np.abs(exact).max()
+
+
+def test_errors_of_scans_grow_along_their_axis() -> None:
+    numbers = np.random.default_rng(2).uniform(1, 2, size=(3, 1000))
+    exact = np.cumsum(numbers, axis=1)
+    node = Node(
+        primitive="cumsum", operands=(0,), attributes=(("axis", 1),), outputs=(1,), operator=0
+    )
+
+    (moved,) = Rounding({0: UNIT}, seed=1).disturb_results(node, [numbers], [exact])
+
+    errors = np.abs(moved - exact)
+    assert (errors[:, -1] > 50 * errors[:, 0]).all()
+
+
+def test_sums_over_no_element_and_of_numbers_alone_are_exact() -> None:
+    empty = np.zeros((0, 3))
+
+    assert disturbed("sum", empty, np.zeros(3), axes=(0,), keepdims=False) == 0
+    assert disturbed("sum", np.asarray(0.3), np.asarray(0.3), axes=(), keepdims=False) <= 2 * UNIT
