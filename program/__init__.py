@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .argumentjson import argument_to_json
 from .derivative import Outer, Tangent, derivative
-from .execute import Leaf, Limits, execute
+from .execute import Execution, Leaf, Limits, execute
 from .graph import (
     Argument,
     Dtype,
@@ -18,16 +18,20 @@ from .graph import (
     ValueRef,
 )
 from .lowering import TABLES, Lowered, Node, Table, lower
+from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
-from .rounding import SUMMING, UNIT_ROUNDOFF, Rounding, summing_growth
-from .spread import execute_with_spread
+from .rounding import EXACT, SUMMING, UNIT_ROUNDOFF, Rounding, summing_growth, unit_of_terms
+from .spread import execute_with_spread, own_errors
 
 __all__ = [
+    "EXACT",
     "SUMMING",
     "TABLES",
     "UNIT_ROUNDOFF",
+    "VOCABULARY",
     "Argument",
     "Dtype",
+    "Execution",
     "Leaf",
     "LeafKind",
     "Limits",
@@ -50,6 +54,8 @@ __all__ = [
     "execute",
     "execute_with_spread",
     "lower",
+    "own_errors",
     "read_program",
     "summing_growth",
+    "unit_of_terms",
 ]

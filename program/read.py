@@ -5,14 +5,23 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from padiff.dumpfile import LEAF_KINDS, Content, Form, Mode, Phase, Role
+import numpy as np
+
+from padiff.dumpfile import (
+    LEAF_KINDS,
+    Content,
+    Form,
+    Mode,
+    Phase,
+    Role,
+    is_floating,
+    numpy_dtype,
+)
 
 from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Value, ValueRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy as np
 
     from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
 
@@ -112,12 +121,25 @@ class RecordedProgram:
         info = self._info(column, value)
         if info is None:
             return None
-        return self._file.value_array(info).reshape(self.program.values[value].shape)
+        shape = self.program.values[value].shape
+        if info.content is Content.FULL:
+            return self._file.value_array(info).reshape(shape)
+        return np.full(shape, info.statistics.minimum, numpy_dtype(info.dtype))
 
     def _info(self, column: Column, value: int) -> ValueInfo | None:
         row = int(column[value])
         info = None if row < 0 else self._file.index.values[row]
-        return info if info is not None and info.content is Content.FULL else None
+        is_held = info is not None and (info.content is Content.FULL or _is_constant(info))
+        return info if is_held else None
+
+
+def _is_constant(info: ValueInfo) -> bool:
+    """Return whether statistics tell all elements: they are one number."""
+    told = info.statistics
+    is_real = is_floating(info.dtype) and "complex" not in info.dtype
+    return (
+        is_real and told.minimum is not None and told.minimum == told.maximum and not told.nonfinite
+    )
 
 
 def read_program(file: StepFile) -> RecordedProgram | None:

@@ -132,7 +132,7 @@ class Rounding:
             adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
             errors = error_of_adding(node, operands[0], results[0], adding)
             signs = self._generator(node, _ADDED).choice((-1.0, 1.0), size=errors.shape)
-            found[0] = found[0] + signs * errors
+            found[0] = found[0] + np.where(is_whole(results[0], unit), 0.0, signs * errors)
         return found
 
     def _generator(self, node: Node, place: int) -> np.random.Generator:

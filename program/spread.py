@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["execute_with_spread"]
+__all__ = ["execute_with_spread", "own_errors"]
 
 _MOVES = frozenset({"cast", "flip", "neg", "reshape", "roll", "slice", "transpose"})
 _SUMS = frozenset({"add", "sub"})
@@ -120,7 +120,7 @@ def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit
         np.square(one / scale, dtype=np.float32) for one, scale in zip(taken, scales, strict=True)
     ]
     own = [
-        _own_errors(one, square, scale, error, unit)
+        own_errors(one, square, scale, error, unit)
         for one, square, scale, error in zip(taken, squares, scales, errors, strict=True)
     ]
     attributes: dict[str, Any] = dict(node.attributes)
@@ -132,7 +132,7 @@ def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit
     return np.asarray(total, dtype=np.float64) * (unit * scales[0] * scales[1]) ** 2
 
 
-def _own_errors(
+def own_errors(
     taken: Array, square: Array, scale: float, error: Array | None, unit: float
 ) -> Array:
     """Return the squares of an operand's errors, in units of the unit roundoff and its scale."""

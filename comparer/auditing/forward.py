@@ -11,6 +11,7 @@ import numpy as np
 from padiff.dumpfile import ProgramError
 
 from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS
+from .projected import project
 from .result import Check, Reason
 from .sharing import share_key
 
@@ -72,6 +73,14 @@ def measure_value(known: KnownProgram, value: Value, answers: Answers[Measured])
 
 
 def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> Measured:
+    projected = project(known, part) if is_brief else None
+    if projected is not None and projected.is_sound:
+        return Measured(
+            error=projected.error,
+            worst=projected.worst,
+            largest=projected.largest,
+            operators=part.operators,
+        )
     recorded = known.elements(part.wanted)
     expected = known.compute_with_spread(part)
     if expected is not None:

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import LeafKind, Phase
-from padiff.program import UNIT_ROUNDOFF, Rounding, execute, execute_with_spread
+from padiff.program import (
+    UNIT_ROUNDOFF,
+    Execution,
+    Limits,
+    Rounding,
+    execute,
+    execute_with_spread,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from padiff.dumpfile import Index
     from padiff.program import Leaf, Lowered, Node, Operator, RecordedProgram, Value
@@ -223,6 +230,17 @@ class KnownProgram:
         rounding = None if seed is None else Rounding(self.units, seed=seed)
         leaves.update(changed or {})
         return execute(self.lowered, leaves, [part.wanted], rounding=rounding)[part.wanted]
+
+    def compute_terms(self, part: Part, terms: Sequence[int]) -> list[Array]:
+        """Execute what some terms of a part are made of.
+
+        Raises:
+            ProgramError: Elements lack, or the program cannot be executed.
+            DumpFormatError: Elements are damaged.
+        """
+        run = Execution(self.lowered, self.leaves(part), Limits(), None)
+        run.run_all(run.needed(list(terms)), list(terms))
+        return [run.operand(term) for term in terms]
 
     def compute_with_spread(self, part: Part) -> tuple[Array, Array] | None:
         """Execute a part, and say how far rounding moves each element; None if only runs can."""

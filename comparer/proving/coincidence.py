@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
 
-__all__ = ["refuted"]
+__all__ = ["Second", "refuted"]
 
 _POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
 
 
-class _Second:
+class Second:
     """The second set of the reference's leaves."""
 
     def __init__(self, sides: tuple[Side, Side], leaves: Leaves) -> None:
@@ -104,7 +104,7 @@ def refuted(
         The leaves and the results; None where nothing is refuted. That is so, too, where the
         programs cannot take other leaves: they made other choices, or read numbers into Python.
     """
-    second = _Second(sides, leaves)
+    second = Second(sides, leaves)
     values = [one for sink in sinks for one in (sink.reference, *sink.others)]
     if second.is_read(0, values) or second.is_read(1, [sink.candidate for sink in sinks]):
         return None

@@ -34,6 +34,8 @@ pairs of real models)."""
 _DISTURBANCES = 1e6
 """Others may be off by this many times what random errors of 2**-53 in each primitive moved them:
 1e-10 of the sizes that went into them."""
+_MOST = 1e-3
+"""Of the root mean square of a result: what random errors move by more shows nothing."""
 ROUNDINGS = 256
 """Behind recorded values: roundings of their dtype, of the root mean square of the result."""
 _SEEDS = (1, 2)
@@ -93,8 +95,8 @@ class Runs:
         doubtful = ~(off <= _NEAR * np.abs(known))
         if not doubtful.any():
             return True
-        moved = self._moved(sink)
-        return bool(np.all(off[doubtful] <= _DISTURBANCES * moved[doubtful]))
+        allowed = np.minimum(_DISTURBANCES * self._moved(sink), _MOST * _size(known))
+        return bool(np.all(off[doubtful] <= allowed[doubtful]))
 
     def is_finite(self, sink: Sink) -> bool:
         """Return whether all elements are finite on both sides."""

@@ -19,6 +19,7 @@ from .copies import (
 from .detached import find_detached
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
+from .joining import joined
 from .leaves import pair_leaves
 from .numbering import Numbering
 from .precision import find_coarser
@@ -156,6 +157,15 @@ class _Comparison:
             return _unknown(Unknown.NO_RESULT)
         sinks = [*self._taken_by_cuts(), *self.results]
         left = [sink for sink in sinks if not self.numbering.is_same(self.sides, sink)]
+        joining = joined(self.sides, self.leaves, self.pairing, self.numbering) if left else None
+        if joining is not None and all(map(joining.is_same, left)):
+            return FunctionComparison(
+                answer=self._answer(None, is_different=False, is_refuted=False),
+                constructed=len(sinks) - len(left),
+                executed=len(left),
+                tolerated=len(self.given.facts),
+                largest=max(joining.errors, default=None),
+            )
         try:
             return self._execute(sinks, left)
         except (ProgramError, DumpFormatError) as error:

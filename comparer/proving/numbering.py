@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from padiff.pairing import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from padiff.program import Lowered, Node
 
     from .executed import Sink
     from .leaves import Leaves
     from .side import Side
+
+    Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
 
 __all__ = ["LAYOUT", "Numbering"]
 
@@ -64,18 +66,16 @@ class Numbering:
             == self.candidate[candidate[sink.candidate]]
         )
 
-    def of_candidate(
-        self, lowered: Lowered, given: Mapping[int, int], alike: Mapping[int, int]
-    ) -> list[int]:
+    def of_candidate(self, lowered: Lowered, given: Mapping[int, int], *, join: Join) -> list[int]:
         """Return the numbers of the candidate's terms if some are known to be something else.
 
         Args:
             lowered: The candidate's program, or an edited one with more leaves.
             given: Numbers of its new leaves.
-            alike: Numbers of terms that hold what a term of the reference holds; they count where
-                the expression itself is none of the reference's.
+            join: Asked of each term that is no expression of the reference, with the numbers so
+                far: the number of a term of the reference that holds the same, or None.
         """
-        return self._all(lowered, {**self._leaves, **given}, alike)
+        return self._all(lowered, {**self._leaves, **given}, join)
 
     def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
         """Return the number of an output of a node if its operands had these; None if new."""
@@ -96,10 +96,9 @@ class Numbering:
         return self._new(("rule", text, parts, shape))
 
     def _all(
-        self, lowered: Lowered, given: Mapping[int, int], alike: Mapping[int, int] | None = None
+        self, lowered: Lowered, given: Mapping[int, int], join: Join | None = None
     ) -> list[int]:
         """Return the numbers of all terms of a program."""
-        alike = alike or {}
         found = [-1] * len(lowered.specs)
         for term, number in given.items():
             found[term] = number
@@ -108,8 +107,9 @@ class Numbering:
             for place, term in enumerate(node.outputs):
                 key = self._key(lowered, node, operands, term, place)
                 found[term] = key if isinstance(key, int) else self._new(key)
-                if term in alike and found[term] not in self._expressions:
-                    found[term] = alike[term]
+                if join is not None and found[term] not in self._expressions:
+                    same = join(term, found)
+                    found[term] = found[term] if same is None else same
                 if node.primitive == "reshape" and not isinstance(key, int):
                     self._reshaped[found[term]] = self._base(operands[0])
         return found

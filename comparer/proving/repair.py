@@ -133,7 +133,9 @@ class Repair:
         ]
 
     def _numbers(self) -> list[int]:
-        return self._numbering.of_candidate(self.lowered, self._new, self._alike)
+        return self._numbering.of_candidate(
+            self.lowered, self._new, join=lambda term, _: self._alike.get(term)
+        )
 
     def _note(self, likeness: Likeness) -> None:
         """Number terms that hold what a term of the reference holds by that."""

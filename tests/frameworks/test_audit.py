@@ -448,3 +448,20 @@ def test_the_order_of_equal_elements_is_not_blamed(content: str, tmp_path: Path)
     assert found.unsound == ()
     assert Reason.TIED in {one.reason for one in found.values}
     assert (wrong.soundness is Soundness.UNSOUND) is (content == "operators")
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.001])
+def test_gradients_of_results_are_audited_from_the_loss_back(factor: float, tmp_path: Path) -> None:
+    model = _Net()
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        result = model(torch.randn(5, 16))
+        _scaled(factor)(result).square().sum(1).mean().backward()
+
+    found = padiff.audit(recorder.path)["step 0"]
+
+    (last,) = [
+        one
+        for one in found.values
+        if one.check is Check.GRADIENT and one.module == "two" and one.shape == (5, 8)
+    ]
+    assert last.soundness is (Soundness.SOUND if factor == 1 else Soundness.UNSOUND)

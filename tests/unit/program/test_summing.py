@@ -103,3 +103,15 @@ def test_sums_over_no_element_and_of_numbers_alone_are_exact() -> None:
 
     assert disturbed("sum", empty, np.zeros(3), axes=(0,), keepdims=False) == 0
     assert disturbed("sum", np.asarray(0.3), np.asarray(0.3), axes=(), keepdims=False) <= 2 * UNIT
+
+
+def test_what_was_counted_is_exact() -> None:
+    counted = np.repeat([1.0, 0.0, 1.0], 100)[None]
+    node = Node(
+        primitive="cumsum", operands=(0,), attributes=(("axis", 1),), outputs=(1,), operator=0
+    )
+    exact = np.cumsum(counted, axis=1)
+
+    (moved,) = Rounding({0: UNIT}, seed=1).disturb_results(node, [counted], [exact])
+
+    assert np.array_equal(moved, exact)

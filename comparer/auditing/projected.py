@@ -1,0 +1,191 @@
+"""Audits products of matrices and convolutions along a few directions of what they make.
+
+Whether y is x W is seen, with all but certainty, by whether y R is x (W R) for a few random
+columns R of ones and minus ones (Freivalds, Probabilistic machines can use less running time, IFIP
+1977): that costs next to nothing beside the product. The rounding of the elements of one row of y
+adds up as that of independent errors. Columns of R are divided by the size of those of W, so that
+all elements of a row weigh as much as they round.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.program import EXACT, VOCABULARY, own_errors, unit_of_terms
+
+from .limits import LARGEST_ELEMENT, LARGEST_ERROR
+
+if TYPE_CHECKING:
+    from padiff.program import Node
+    from padiff.program.primitives import Array
+
+    from .slices import KnownProgram, Part
+
+__all__ = ["Projected", "project"]
+
+_DIRECTIONS = 4
+_MATRIX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """How far the sums over the features of a recorded value are from its program's."""
+
+    error: float
+    """Root mean square, in units of the rounding of each sum."""
+    worst: float
+    """What the largest of them would be if one element of its row had made it."""
+    largest: float
+    """The largest absolute difference of a sum."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether rounding explains what was seen."""
+        return self.error <= LARGEST_ERROR and self.worst <= LARGEST_ELEMENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product, and what is added to it."""
+
+    node: Node
+    added: tuple[int, ...]
+    """Terms."""
+
+
+def project(known: KnownProgram, part: Part) -> Projected | None:
+    """Hold a recorded value against its program, along a few directions of its features.
+
+    Args:
+        known: The program.
+        part: That makes the value.
+
+    Returns:
+        None if that is no product with what is added to it, or not everything is finite.
+
+    Raises:
+        ProgramError: Elements lack on the way, or the program cannot be executed.
+        DumpFormatError: Elements are damaged.
+    """
+    product = _product_of(known, part)
+    if product is None:
+        return None
+    node, unit = product.node, known.units[product.node.operator]
+    taken = known.compute_terms(part, [*node.operands, *product.added])
+    one, two, added = taken[0], taken[1], taken[2:]
+    value = known.elements(part.wanted)
+    if not unit or any(each.dtype.kind != "f" for each in (one, two, value, *added)):
+        return None
+    with np.errstate(all="ignore"):
+        rows = _Rows(node, one, two, seed=part.wanted)
+        off = rows.of(value) - rows.product() - sum(map(rows.of, added))
+        squares = rows.errors(unit) + unit**2 * (1 + len(added)) * rows.squares(value)
+        ratio = np.abs(off) / np.sqrt(squares)
+        ratio = np.where(off == 0, 0.0, ratio)
+        worst = float(ratio.max(initial=0.0))
+        if not math.isfinite(worst):
+            return None
+        return Projected(
+            error=float(np.sqrt(np.mean(np.square(ratio)))) if ratio.size else 0.0,
+            worst=worst * math.sqrt(rows.features),
+            largest=float(np.abs(off).max(initial=0.0)),
+        )
+
+
+def _product_of(known: KnownProgram, part: Part) -> _Product | None:
+    """Return the product that makes a value by itself, with what is added; None if it is more."""
+    producers = {term: node for node in part.nodes for term in node.outputs}
+    lowered = known.lowered
+    added: list[int] = []
+    node = producers.get(lowered.terms[part.wanted])
+    while node is not None and node.primitive == "add":
+        sums = [one for one in node.operands if _is_product(producers.get(one))]
+        sums = sums or [one for one in node.operands if one in producers]
+        if len(sums) != 1 or len(node.operands) != _MATRIX:
+            return None
+        added += [one for one in node.operands if one != sums[0]]
+        node = producers.get(sums[0])
+    if not _is_product(node) or node is None:
+        return None
+    shapes = [lowered.specs[one].shape for one in (*node.operands, *node.outputs)]
+    axis = _feature_axis(node, len(shapes[2]))
+    is_wide = all(
+        len(lowered.specs[one].shape) >= -axis and lowered.specs[one].shape[axis] == shapes[2][axis]
+        for one in added
+    )
+    is_plain = min(len(shapes[0]), len(shapes[1])) >= _MATRIX and is_wide
+    if node.primitive == "convolution":
+        is_plain &= dict(node.attributes)["groups"] == 1
+    behind = lowered.behind([*node.operands, *added], known=part.taken)
+    is_exact = all(lowered.nodes[place].primitive in EXACT for place in behind)
+    return _Product(node, tuple(added)) if is_plain and is_exact else None
+
+
+def _is_product(node: Node | None) -> bool:
+    return node is not None and node.primitive in ("matmul", "convolution")
+
+
+def _feature_axis(node: Node, ndim: int) -> int:
+    """Return the axis along which the second operand's columns or filters make elements."""
+    return -1 if node.primitive == "matmul" else 1 - ndim
+
+
+class _Rows:
+    """Sums over the features of what a product makes, with random signs; they lie last."""
+
+    def __init__(self, node: Node, one: Array, two: Array, *, seed: int) -> None:
+        """Draw the directions."""
+        self._node, self._one, self._two = node, one, two
+        self._is_matrix = node.primitive == "matmul"
+        self._axis = _feature_axis(node, one.ndim)
+        columns = self._filters(np.square(two))
+        self.features = columns.shape[-1]
+        sizes = columns.reshape(-1, self.features).sum(0)
+        self._squares = 1 / np.where(sizes > 0, sizes, float(sizes.max(initial=0.0)) or 1.0)
+        signs = np.random.default_rng(seed).choice((-1.0, 1.0), (self.features, _DIRECTIONS))
+        self._directions = signs * np.sqrt(self._squares)[:, None]
+
+    def of(self, array: Array) -> Array:
+        """Return the sums over the features of what was made, or of what is added to it."""
+        return np.asarray(self._featured(array) @ self._directions)
+
+    def squares(self, array: Array) -> Array:
+        """Return the sums of the squares, as they weigh in any of the sums."""
+        return np.asarray(np.square(self._featured(array)) @ self._squares[:, None])
+
+    def product(self) -> Array:
+        """Return the sums over the features of the product, without making it."""
+        return self._run(self._one, self._filters(self._two) @ self._directions)
+
+    def errors(self, unit: float) -> Array:
+        """Return the squares of what rounding does to the sums, inside the product."""
+        unit = unit_of_terms(self._node, (self._one, self._two), unit)
+        scales = [float(np.abs(each).max(initial=0.0)) or 1.0 for each in (self._one, self._two)]
+        both = list(zip((self._one, self._two), scales, strict=True))
+        squares = [np.square(each / scale, dtype=np.float32) for each, scale in both]
+        own = [
+            own_errors(each, square, scale, None, unit)
+            for (each, scale), square in zip(both, squares, strict=True)
+        ]
+        weights = (self._squares * scales[1] ** 2).astype(np.float32)[:, None]
+        columns = [self._filters(each) @ weights for each in (squares[1], own[1])]
+        total = self._run(own[0], columns[0]) + self._run(squares[0], columns[1])
+        return np.asarray(total, dtype=np.float64) * (unit * scales[0]) ** 2
+
+    def _run(self, one: Array, columns: Array) -> Array:
+        """Run the product with other columns, or filters, that lie last."""
+        run, attributes = VOCABULARY[self._node.primitive].run, dict(self._node.attributes)
+        two = columns if self._is_matrix else np.moveaxis(columns, -1, 0)
+        return self._featured(np.asarray(run(one, two, **attributes)))
+
+    def _featured(self, array: Array) -> Array:
+        """Return what is made, or added to it, with its features last."""
+        return array if self._is_matrix else np.moveaxis(array, self._axis, -1)
+
+    def _filters(self, array: Array) -> Array:
+        """Return columns or filters with the features that they make last."""
+        return array if self._is_matrix else np.moveaxis(array, 0, -1)

@@ -1,0 +1,210 @@
+"""Prove two functions the same piece by piece, from one pair of module outputs to the next.
+
+Where two programs compute the same in two ways, everything behind that is another expression.
+But if the two ways agree when both take the same elements, the expressions behind them are the
+same again. So each pair of module outputs that is not the same expression is executed alone, from
+the nearest values that are: from what the reference recorded there, and once more from a second
+set. What agrees in both counts as one expression from there on. Matrix products that both
+programs write alike are never executed.
+
+Nothing rests on this alone: where a piece does not agree, or not all of a piece is finite, the
+programs are executed as wholes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.program import UNIT_ROUNDOFF
+
+from .coincidence import Second
+from .executed import Runs, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from padiff.pairing import Pairing
+    from padiff.program import Leaf
+    from padiff.program.primitives import Array
+
+    from .leaves import Leaves
+    from .numbering import Numbering
+    from .side import Side
+
+__all__ = ["Joining", "joined"]
+
+_FACTORS = (-1.0, 0.0)
+"""What values are multiplied by in the second set, as powers of two: signs and ranges stay."""
+
+
+def joined(
+    sides: tuple[Side, Side], leaves: Leaves, pairing: Pairing, numbering: Numbering
+) -> Joining:
+    """Join what agrees piece by piece.
+
+    Args:
+        sides: The reference and the candidate.
+        leaves: Of both.
+        pairing: Of their records.
+        numbering: Of both programs.
+    """
+    joining = Joining(sides, leaves, _borders(sides, pairing), numbering)
+    joining.run()
+    return joining
+
+
+class Joining:
+    """The candidate's expressions, with what was proved to be one of the reference's."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        leaves: Leaves,
+        borders: Mapping[int, tuple[int, int]],
+        numbering: Numbering,
+    ) -> None:
+        """Begin with what is the same by construction.
+
+        Args:
+            sides: The reference and the candidate.
+            leaves: Of both.
+            borders: Values of the reference and of the candidate that ought to agree, by the
+                candidate's term.
+            numbering: Of both programs.
+        """
+        self._sides, self._leaves, self._borders = sides, leaves, borders
+        self._numbering = numbering
+        self.numbers: Sequence[int] = numbering.candidate
+        """By the candidate's term."""
+        self.errors: list[float] = []
+        """The largest differences of the pieces, over the root mean square of each."""
+        self._left = sum(len(side.lowered.nodes) for side in sides)
+        """How many primitives may still be executed, of pieces that may turn out to differ."""
+        self._known = _recorded(sides[0], numbering.reference)
+
+    def run(self) -> None:
+        """Go through the candidate in its order."""
+        self.numbers = self._numbering.of_candidate(self._sides[1].lowered, {}, join=self._join)
+
+    def is_same(self, sink: Sink) -> bool:
+        """Return whether two values that lie alike are one expression now."""
+        known, found = (side.lowered.terms for side in self._sides)
+        return (
+            sink.is_plain
+            and self._numbering.reference[known[sink.reference]]
+            == self.numbers[found[sink.candidate]]
+        )
+
+    def _join(self, term: int, numbers: Sequence[int]) -> int | None:
+        """Return the reference's number of a term that agrees with its partner, else None."""
+        border = self._borders.get(term)
+        if border is None:
+            return None
+        sink = Sink(*border, None)
+        wanted = self._numbering.reference[self._sides[0].lowered.terms[sink.reference]]
+        if numbers[term] == wanted:
+            return None
+        try:
+            return wanted if self._agree(sink, wanted, numbers) else None
+        except (ProgramError, DumpFormatError):
+            return None
+
+    def _agree(self, sink: Sink, wanted: int, numbers: Sequence[int]) -> bool:
+        """Execute one piece of both programs, from recorded values and from a second set."""
+        shared = {number: self._known[number] for number in set(numbers) & self._known.keys()}
+        shared.pop(wanted, None)
+        cuts = self._cuts(0, self._numbering.reference, shared), self._cuts(1, numbers, shared)
+        places = [
+            side.lowered.behind([side.lowered.terms[value]], known=cut.keys())
+            for side, cut, value in zip(
+                self._sides, cuts, (sink.reference, sink.candidate), strict=True
+            )
+        ]
+        self._left -= sum(map(len, places))
+        if self._left < 0:
+            return False
+        runs = Runs(self._sides, self._given(cuts, None), [sink])
+        if not (runs.is_finite(sink) and runs.agree(sink)):
+            return False
+        second = Second(self._sides, self._leaves)
+        if not (second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate])):
+            again = Runs(self._sides, self._given(cuts, second), [sink])
+            if not (again.is_finite(sink) and again.agree(sink)):
+                return False
+        self.errors.append(runs.error(sink))
+        self._left += sum(map(len, places))
+        return True
+
+    def _cuts(
+        self, which: int, numbers: Sequence[int], shared: Mapping[int, int]
+    ) -> dict[int, tuple[int, int]]:
+        """Return where a program is cut: by term a value of its own, and one of the reference."""
+        side = self._sides[which]
+        own = set(side.lowered.leaves)
+        return {
+            term: (value, shared[numbers[term]])
+            for value, term in side.lowered.terms.items()
+            if numbers[term] in shared and term not in own
+        }
+
+    def _given(
+        self,
+        cuts: tuple[Mapping[int, tuple[int, int]], Mapping[int, tuple[int, int]]],
+        second: Second | None,
+    ) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
+        """Return the leaves of both programs, and what stands at the cuts."""
+        found: list[dict[int, Leaf]] = [
+            self._leaves.of_reference(*self._sides, second),
+            self._leaves.of_candidate(*self._sides, second),
+        ]
+        for given, cut in zip(found, cuts, strict=True):
+            for own, known in cut.values():
+                load = self._sides[0].recorded_leaf(known)
+                given[own] = load if second is None else partial(_varied, known, load)
+        return found[0], found[1]
+
+
+def _varied(value: int, load: Leaf) -> Array:
+    """Return recorded elements, each multiplied by a random factor."""
+    array = load() if callable(load) else load
+    powers = np.random.default_rng(value).uniform(*_FACTORS, array.shape)
+    return np.asarray(array.astype(np.float64) * np.exp2(powers))
+
+
+def _recorded(side: Side, numbers: Sequence[int]) -> dict[int, int]:
+    """Return a computed value with recorded elements for each expression that has one."""
+    found: dict[int, int] = {}
+    for value in side.program.values:
+        is_real = value.dtype in UNIT_ROUNDOFF and "complex" not in value.dtype
+        if (
+            value.kind is None
+            and is_real
+            and value.id in side.lowered.terms
+            and side.recorded.has_elements(value.id)
+        ):
+            found.setdefault(numbers[side.lowered.terms[value.id]], value.id)
+    return found
+
+
+def _borders(sides: tuple[Side, Side], pairing: Pairing) -> dict[int, tuple[int, int]]:
+    """Return the outputs of paired calls that lie alike, by the candidate's term."""
+    known, found = sides
+    found_terms = found.lowered.terms
+    borders: dict[int, tuple[int, int]] = {}
+    for pair in pairing.records:
+        record = found.file.index.records[pair.candidate]
+        is_output = record.role is Role.OUTPUT and record.phase is Phase.FORWARD
+        if not is_output or pair.rule.steps or pair.candidate_rule.steps:
+            continue
+        one = known.recorded.borders.get(pair.reference[0])
+        two = found.recorded.borders.get(pair.candidate)
+        if one is None or two is None or len(pair.reference) != 1:
+            continue
+        is_float = found.program.values[two].dtype in UNIT_ROUNDOFF
+        if is_float and one in known.lowered.terms and two in found_terms:
+            borders[found_terms[two]] = one, two
+    return borders
