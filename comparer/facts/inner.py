@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from padiff.comparer.judging.dtypebounds import ROUNDING_FACTOR, has_default, loosest_of
+from padiff.comparer.judging.dtypebounds import has_default, loosest_of
 from padiff.dumpfile import Role
 
 from .arguments import is_plain, of_role
@@ -17,7 +17,7 @@ from .arguments import is_plain, of_role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from padiff.comparer.judging.dtypebounds import Loosest
+    from padiff.comparer.result import Tolerance
     from padiff.dumpfile import JSON, Index
     from padiff.pairing import Pairing
 
@@ -83,7 +83,7 @@ def _first(found: dict[str, None]) -> Iterator[str]:
         yield f"and {len(names) - MOST} more"
 
 
-def _loosest(indexes: tuple[Index, Index]) -> Loosest:
+def _loosest(indexes: tuple[Index, Index]) -> Tolerance:
     """Return what numbers computed by either side may be off by."""
     dtypes = {
         value.dtype for index in indexes for value in index.values if has_default(value.dtype)
@@ -112,7 +112,7 @@ def _class_of(value: JSON) -> str:
     return str(value).strip("<>").rpartition(".")[2]
 
 
-def _differ(known: JSON, found: JSON, loosest: Loosest, *, is_same: bool) -> bool:
+def _differ(known: JSON, found: JSON, loosest: Tolerance, *, is_same: bool) -> bool:
     if isinstance(known, list) and isinstance(found, list):
         return len(known) != len(found) or any(
             _differ(one, other, loosest, is_same=is_same)
@@ -120,7 +120,6 @@ def _differ(known: JSON, found: JSON, loosest: Loosest, *, is_same: bool) -> boo
         )
     if isinstance(known, int | float) and isinstance(found, int | float):
         if float in {type(known), type(found)}:
-            relative = (1 + ROUNDING_FACTOR) * loosest.rtol
-            return not math.isclose(known, found, rel_tol=relative, abs_tol=loosest.atol)
+            return not math.isclose(known, found, rel_tol=loosest.rtol, abs_tol=loosest.atol)
         return known != found
     return is_same and is_plain(known) and is_plain(found) and known != found

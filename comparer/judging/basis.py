@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,6 @@ from padiff.dumpfile.bulk import build_all
 
 from .numbered import numbered
 from .precision import model_dtype
-from .rounding import Rounding
-from .sums import SumColumns, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,14 +35,12 @@ class Basis:
     """The reference's and the candidate's."""
     model_dtypes: tuple[str, ...] = ()
     """Of the two models: what floats in them is no more precise than they are."""
-    sums: Sums = field(default_factory=Sums)
-    """What the reference's record is the sum of."""
     largest_gradient: float = 0.0
     """Of a gradient, the largest element of the reference's gradients of that kind (of weights, or
     of activations); 0 where there is none."""
     noise: float | None = None
-    """The measured noise floor times its factor, >= 0: stands in for the default atol. None if it
-    was not measured or is not to be used."""
+    """The measured noise floor times its factor, >= 0: the least that is allowed. None if it was
+    not measured or is not to be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +50,6 @@ class BasisColumns:
     dtypes: Sequence[tuple[str, str]]
     model_dtypes: tuple[str, ...]
     """Of all."""
-    sums: SumColumns
     largest_gradient: Sequence[float]
 
     def rows(self, at: Array) -> list[Basis]:
@@ -65,7 +60,6 @@ class BasisColumns:
             len(rows),
             same={"model_dtypes": self.model_dtypes},
             dtypes=[self.dtypes[row] for row in rows],
-            sums=self.sums.rows(at),
             largest_gradient=[self.largest_gradient[row] for row in rows],
         )
 
@@ -83,7 +77,6 @@ class Bases:
         """
         self._reference = reference
         self._candidate = candidate
-        self._rounding = Rounding(reference)
         self._noise = noise
         names = (model_dtype(reference), model_dtype(candidate))
         self._model_dtypes = tuple(name for name in names if name)
@@ -93,18 +86,14 @@ class Bases:
         self,
         references: Sequence[tuple[RecordInfo, ...]],
         records: Sequence[RecordInfo],
-        *,
-        is_exact: Sequence[bool],
     ) -> list[Basis]:
         """Give the basis of each pair.
 
         Args:
             references: The reference's records of each; all hold a value.
             records: The candidate's.
-            is_exact: Whether a pair is judged by errors against a golden run, so that no
-                default atol is to be added to what rounding explains.
         """
-        noises: list[float | None] = [0.0 if exact else None for exact in is_exact]
+        noises: list[float | None] = [None] * len(records)
         if self._noise is not None:
             noises = [
                 self._noise.of([one.id for one in known], record.id)
@@ -117,7 +106,6 @@ class Bases:
             len(records),
             same={"model_dtypes": self._model_dtypes},
             dtypes=self._dtypes(known, records),
-            sums=self._sums(references),
             largest_gradient=[largest.get(one.role, 0.0) for one in known],
             noise=noises,
         )
@@ -141,7 +129,6 @@ class Bases:
         return BasisColumns(
             dtypes=self._dtypes(references, records),
             model_dtypes=self._model_dtypes,
-            sums=self._rounding.columns(references),
             largest_gradient=largest[numbered([one.role for one in references], roles)].tolist(),
         )
 
@@ -154,22 +141,6 @@ class Bases:
         )
         known: dict[tuple[str, str], tuple[str, str]] = {}
         return [known.setdefault(pair, pair) for pair in pairs]
-
-    def _sums(self, references: Sequence[tuple[RecordInfo, ...]]) -> list[Sums]:
-        """Give what each pair is the sum of; of several records the most."""
-        found = self._rounding.of([one for known in references for one in known])
-        if len(found) == len(references):
-            return found
-        parts = iter(found)
-        return [_most([next(parts) for _ in known]) for known in references]
-
-
-def _most(found: Sequence[Sums]) -> Sums:
-    return Sums(
-        size=max(sums.size for sums in found),
-        calls=max(sums.calls for sums in found),
-        terms=max(sums.terms for sums in found),
-    )
 
 
 def _names(index: Index, records: Sequence[RecordInfo]) -> list[str]:

@@ -216,11 +216,7 @@ class _Judger:
         if self._threeway is not None:
             errors = self._errors(pairs, self._threeway)
         known = [request.known for request in requests]
-        bases = self._bases.of(
-            known,
-            [request.record for request in requests],
-            is_exact=[one is not None for one in errors],
-        )
+        bases = self._bases.of(known, [request.record for request in requests])
         absent = [
             "" if have is request.references else PARTLY_ABSENT
             for have, request in zip(known, requests, strict=True)
@@ -326,7 +322,7 @@ class _Judger:
         if not pair.candidate_rule.is_identity:
             return replace(blank, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
         partial = Partial((self._reference, self._candidate), references, record, pair.rule)
-        bases = self._bases.of([references], [record], is_exact=[False])
+        bases = self._bases.of([references], [record])
         (tolerance,) = self._tolerances([pair], bases)
         judged = replace(blank, tolerance=tolerance, basis=bases[0])
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)

@@ -96,11 +96,10 @@ class Rejudgement:
 def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgement:
     """Decide every pair of a JSON report as comparing with these tolerances would.
 
-    All else is as in the report's own settings: rules, mode, floor and golden run, and the
-    rounding and gradient noise that defaults allow. What is no question of tolerance stays as it
-    was: nan and inf, shapes, absent records, coverage. So do verdicts that rest on other
-    records too (updates of weights), and, unless both tolerances hold, those that executing both
-    programs gave.
+    All else is as in the report's own settings: rules, mode, floor and golden run. What is no
+    question of tolerance stays as it was: nan and inf, shapes, absent records, coverage. So do
+    verdicts that rest on other records too (updates of weights), and, unless both tolerances hold,
+    those that executing both programs gave.
 
     Args:
         report: The parsed JSON.
@@ -148,7 +147,7 @@ def rejudge(report: JSON, *, atol: float | None, rtol: float | None) -> Rejudgem
 def _notes(rows: list[StoredPair]) -> list[str]:
     if all(row.basis is not None for row in rows):
         return []
-    text = "the report is of an older version: what rounding and gradient noise allow is not known"
+    text = "the report is of an older version: what its tolerances were chosen by is not known"
     return [f"{text}, and a tolerance given here replaces it"]
 
 

@@ -10,7 +10,6 @@ from padiff.comparer.result import GoldenErrors, Tolerance
 from padiff.dumpfile import Address, ConfigError, Phase, Role, Statistics
 
 from .basis import Basis
-from .sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,11 +180,6 @@ def _basis(data: JSON, ends: tuple[Mapping[str, JSON], Mapping[str, JSON]]) -> B
     return Basis(
         dtypes=(str(ends[0].get("dtype")), str(ends[1].get("dtype"))),
         model_dtypes=tuple(str(name) for name in as_list(found.get("model_dtypes", []))),
-        sums=Sums(
-            size=as_number(found.get("size")),
-            calls=int(as_number(found.get("calls"))),
-            terms=int(as_number(found.get("terms"))),
-        ),
         largest_gradient=as_number(found.get("largest_gradient")),
         noise=optional_number(found.get("noise")),
     )

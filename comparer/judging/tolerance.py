@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +12,14 @@ from padiff.comparer.result import Tolerance
 from padiff.comparer.selection import matches
 from padiff.dumpfile import Address, ConfigError, Phase, RecordInfo, Role
 
-from .dtypebounds import Loosest, has_default, loosest_of
+from .dtypebounds import has_default, loosest_of
 from .numbered import numbered
-from .sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .basis import Basis, BasisColumns
     from .blocks import Array
-    from .sums import SumColumns
 
 __all__ = ["STATE_ROLES", "ChosenTolerance", "TolerancePolicy", "ToleranceRule"]
 
@@ -102,52 +100,29 @@ class ChosenTolerance:
 class _Group:
     """What the tolerances of all pairs of one role, phase and dtypes have in common."""
 
-    loosest: Loosest
+    loosest: Tolerance
     """Of the pairs' dtypes, and of what was computed also of the models'."""
     atol: float | None
     """The user's."""
     rtol: float | None
-    is_state: bool
     is_computed: bool
     """Whether a measured floor says anything of them: not of weights that a run began with."""
-    is_rounded: bool
-    """Whether sums were rounded on the way to them."""
 
     def tolerance(self, basis: Basis) -> Tolerance:
         """Give the tolerance of one of the pairs."""
         atol, rtol = self.loosest.atol, self.loosest.rtol
         if rtol <= 0:
             return Tolerance(atol=atol, rtol=rtol)
-        noise = basis.noise
-        is_measured = noise is not None and self.is_computed
-        if is_measured and not self.is_state:
-            atol = 0.0
-        if basis.largest_gradient > 0:
-            atol = basis.largest_gradient * max(atol, self.loosest.epsilon)
+        if 0 < basis.largest_gradient < 1:
+            atol *= basis.largest_gradient
         if self.atol is not None:
             is_literal = self.rtol is not None
             atol = self.atol if is_literal else max(self.atol, atol)
         if self.rtol is not None:
             rtol = self.rtol
-        elif self.is_rounded:
-            atol = max(atol, self.loosest.rounding(basis.sums, rtol))
-        if is_measured:
-            atol = max(atol, noise or 0.0)
+        if self.is_computed:
+            atol = max(atol, basis.noise or 0.0)
         return Tolerance(atol=atol, rtol=rtol)
-
-    def columns(self, basis: Basis, sums: SumColumns, at: Array) -> tuple[Array, float]:
-        """Give atol of each of some pairs, and the rtol of all.
-
-        Args:
-            basis: Of one of them; no floor was measured.
-            sums: What the pairs are the sums of;
-            at: the rows of these that are meant.
-        """
-        shared = self.tolerance(replace(basis, sums=Sums()))
-        atol = np.full(at.size, shared.atol)
-        if self.loosest.rtol > 0 and self.rtol is None and self.is_rounded:
-            np.fmax(atol, self.loosest.rounding_columns(sums, at), out=atol)
-        return atol, shared.rtol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +142,9 @@ class TolerancePolicy:
         noise floor that was asked for is added to them. Then the rules that name either side, later
         ones winning. Integers and booleans are exact unless a rule names them.
 
-        A gradient's size is that of the loss, which may be anything, so the default atol of a
-        gradient is the dtype's, times the largest gradient of the model: gradients that are zero
-        mathematically (a key projection's bias, a convolution's bias before a training BatchNorm)
-        hold nothing but rounding noise of about that size.
-
-        Rounding errors of sums scale with what was summed, not with what is left: an element near
-        zero in a tensor of large ones differs by more than any rtol of itself. So, unless the user
-        gave an rtol, the atol of what was computed is at least ``rounding_of(basis.sums, ...)``.
+        A gradient's unit is that of the loss, which may be anything. So where all gradients of the
+        reference are below 1, the default atol is the dtype's times the largest of them: what is
+        small is not the same for that.
 
         Args:
             reference: Address on the reference.
@@ -253,9 +223,8 @@ class TolerancePolicy:
         for number in sorted(set(code.tolist())):  # np.unique would load numpy.ma, for 10 ms
             at = np.flatnonzero(code == number)
             first, (basis,) = references[at[0]], bases.rows(at[:1])
-            group = self._group(first.role, first.phase, step, basis)
-            with np.errstate(all="ignore"):
-                atol[at], rtol[at] = group.columns(basis, bases.sums, at)
+            chosen = self._group(first.role, first.phase, step, basis).tolerance(basis)
+            atol[at], rtol[at] = chosen.atol, chosen.rtol
         return atol, rtol
 
     def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
@@ -273,9 +242,7 @@ class TolerancePolicy:
             loosest=loosest_of(names),
             atol=self.atol,
             rtol=self.rtol,
-            is_state=is_state,
             is_computed=not is_state or is_updated or step > 0,
-            is_rounded=not is_state or is_updated,
         )
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:

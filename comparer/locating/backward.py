@@ -9,7 +9,7 @@ gradient accuses a call only if no other consumer of the tensor explains it.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.comparer.facts.attributes import attribute_differences
@@ -21,7 +21,6 @@ from .calltree import CallTree, earliest, is_bad, is_told, relative_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .trace import Beginning
 
 __all__ = ["Faults", "Search", "find_backward"]
 
@@ -39,8 +38,6 @@ class Faults:
     """Reference call ids."""
     suspects: Mapping[int, tuple[str, ...]]
     """Module paths that the evidence cannot tell apart, by origin."""
-    begun: Mapping[int, Beginning] = field(default_factory=dict)
-    """Origins whose own records agree within their tolerance, found by following the error."""
 
 
 def find_backward(tree: CallTree, frameworks: tuple[str, str]) -> Faults:

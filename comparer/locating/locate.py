@@ -20,13 +20,12 @@ from padiff.dumpfile import Phase, Role
 
 from .backward import Faults, find_backward
 from .between import cut, feeders, glue, is_cut, other_classes
-from .calltree import CallTree, earliest, is_bad, is_told, relative_error
+from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_forward
 from .fed_backward import find_fed_backward
 from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .shown import agreeing_pair, covered_pair, handed_pair
-from .trace import trace_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Endpoint
 
     from .shown import Shown
-    from .trace import Beginning
 
 __all__ = ["Located", "locate"]
 
@@ -67,11 +65,11 @@ def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
     if Phase.FORWARD in tree.fed_phases:
         forward = Faults(origins=find_fed_forward(tree), suspects={})
     else:
-        forward = trace_back(tree, _find_forward(tree), Phase.FORWARD)
+        forward = _find_forward(tree)
     if Phase.BACKWARD in tree.fed_phases:
         backward = find_fed_backward(tree, frameworks)
     else:
-        backward = trace_back(tree, find_backward(tree, frameworks), Phase.BACKWARD)
+        backward = find_backward(tree, frameworks)
     writer = _Writer(tree, frameworks)
     divergences = [
         *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),
@@ -172,9 +170,8 @@ class _Writer:
             is_alone = is_origin and not places
             handed = handed_pair(self._tree, call.id) if is_alone else None
             if is_alone and handed is None:
-                places, shown = self._stand_in(call.id, phase, roles, faults.begun.get(call.id))
-                if call.id not in faults.begun:
-                    handed = self._covered(call.id, roles, places)
+                places, shown = self._stand_in(call.id, phase, roles)
+                handed = self._covered(call.id, roles, places)
             if handed is None and (not places or places[0] in told):
                 continue  # one gradient of a weight stands for all calls of its module
             told.update(places[:1])
@@ -287,12 +284,10 @@ class _Writer:
         return replace(divergence, evidence=tuple(dict.fromkeys(evidence)))
 
     def _stand_in(
-        self, call: int, phase: Phase, roles: tuple[Role, Role], begun: Beginning | None
+        self, call: int, phase: Phase, roles: tuple[Role, Role]
     ) -> tuple[list[int], tuple[str, ...]]:
         """Find a pair to show for an origin whose own records agree, and say what diverged."""
         tree = self._tree
-        if begun is not None:
-            return self._worst(call, roles), (str(begun),)
         module = tree.reference.calls[call].module
         if phase is Phase.BACKWARD:
             states = tree.of_module(module, Role.WEIGHT_GRAD)
@@ -322,20 +317,6 @@ class _Writer:
         if pair.candidate is not None:
             return agreeing_pair(self._tree, places[0], inside)
         return covered_pair(self._tree, call, pair.reference.address.role, inside)
-
-    def _worst(self, call: int, roles: tuple[Role, Role]) -> list[int]:
-        """Find the pair of a call most off; without one, of what its code made for calls inside."""
-        tree = self._tree
-        inside = [
-            found
-            for child in tree.children.get(call, ())
-            for found in tree.of_call(child, roles[0])
-        ]
-        for pairs in (list(tree.of_call(call, roles[1])), inside):
-            known = [(place, pair) for place, pair in pairs if pair.metrics is not None]
-            if known:
-                return [max(known, key=lambda found: relative_error(found[1]))[0]]
-        return []
 
     def _agreement(self, call: int, entry: Role) -> bool | None:
         told = [

@@ -71,9 +71,6 @@ def basis_to_json(basis: Basis | None) -> dict[str, JSON] | None:
         return None
     return {
         "model_dtypes": list(basis.model_dtypes),
-        "size": strict(basis.sums.size),
-        "calls": basis.sums.calls,
-        "terms": basis.sums.terms,
         "largest_gradient": strict(basis.largest_gradient),
         "noise": strict(basis.noise),
     }

@@ -8,7 +8,6 @@ import pytest
 
 from padiff.comparer import ToleranceRule
 from padiff.comparer.judging.basis import Basis
-from padiff.comparer.judging.sums import Sums
 from padiff.comparer.judging.tolerance import TolerancePolicy
 from padiff.comparer.result import Tolerance
 from padiff.dumpfile import Address, ConfigError, Phase, Role
@@ -62,21 +61,21 @@ def test_an_atol_alone_only_loosens(atol: float, expected: float, role: Role) ->
     assert found == Tolerance(atol=expected, rtol=1.3e-6)
 
 
-def test_a_gradient_is_judged_relative_to_the_largest_gradient() -> None:
+def test_where_all_gradients_are_small_the_atol_is_as_small() -> None:
     policy = TolerancePolicy()
 
     small = chosen(policy, address(role=Role.GRAD_INPUT), largest_gradient=1e-4)
     large = chosen(policy, address(role=Role.WEIGHT_GRAD), largest_gradient=2.0)
 
-    assert [small.atol, large.atol] == pytest.approx([1e-9, 2e-5])
+    assert [small.atol, large.atol] == pytest.approx([1e-9, 1e-5])
 
 
-def test_the_users_atol_of_a_gradient_is_not_below_the_floor() -> None:
-    policy = TolerancePolicy(atol=1e-7)
+def test_a_measured_floor_only_loosens() -> None:
+    floors = (0.0, 1e-7, 1e-3)
 
-    found = chosen(policy, address(role=Role.WEIGHT_GRAD), largest_gradient=2.0)
+    found = [chosen(TolerancePolicy(), address(), noise=noise).atol for noise in floors]
 
-    assert found.atol == pytest.approx(2e-5)
+    assert found == pytest.approx([1e-5, 1e-5, 1e-3])
 
 
 @pytest.mark.parametrize(("atol", "rtol"), [(0.0, 0.0), (1e-7, 1e-3)])
@@ -139,29 +138,3 @@ def test_a_float32_record_of_a_bfloat16_model_is_no_more_precise_than_the_model(
 
     assert computed.rtol == 1.6e-2
     assert loaded.rtol == 1.3e-6
-
-
-def test_rounding_is_allowed_relative_to_the_largest_element_unless_an_rtol_is_given() -> None:
-    at = address()
-
-    by_default = chosen(TolerancePolicy(atol=1e-4), at, sums=Sums(size=1000.0))
-    literal = chosen(TolerancePolicy(atol=1e-4, rtol=0.0), at, sums=Sums(size=1000.0))
-
-    assert by_default.atol == pytest.approx(3 * 1.3e-6 * 1000)
-    assert literal == Tolerance(atol=1e-4, rtol=0.0)
-
-
-def test_the_more_layers_came_before_the_more_rounding_is_allowed() -> None:
-    first = chosen(TolerancePolicy(), address(), sums=Sums(size=1000.0, calls=3, terms=300))
-    deep = chosen(TolerancePolicy(), address(), sums=Sums(size=1000.0, calls=900, terms=900_000))
-
-    assert first.atol == pytest.approx(3 * 1.3e-6 * 1000)
-    assert deep.atol == pytest.approx(1.5 * 2**-24 * (900 + 900_000 / 8) ** 0.5 * 1000)
-
-
-def test_sums_in_half_precision_are_kept_in_float32() -> None:
-    sums = Sums(size=1.0, calls=400, terms=400_000)
-
-    found = chosen(TolerancePolicy(), address(), "bfloat16", "bfloat16", sums=sums)
-
-    assert found.atol == pytest.approx(1.5 * 2**-8 * 20, rel=1e-3)
