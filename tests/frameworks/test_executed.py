@@ -13,6 +13,7 @@ import paddle
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import padiff
 from padiff.cli.main import main
@@ -176,6 +177,39 @@ def test_a_wrong_backward_is_unsound_on_its_side_alone(tmp_path: Path) -> None:
 
     assert found.soundness == (Soundness.SOUND, Soundness.UNSOUND)
     assert found.answer is Answer.DIFFERENT
+
+
+class _WrongTanh(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Lets the kernel of tanh give something else, below all that is recorded."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: Any,  # noqa: ANN401
+        args: Any = (),  # noqa: ANN401
+        kwargs: Any = None,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        made = func(*args, **(kwargs or {}))
+        return made * 1.01 if func is torch.ops.aten.tanh.default else made
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.2501])
+def test_a_wrong_kernel_is_unsound_and_hides_no_other_function(
+    scale: float, tmp_path: Path
+) -> None:
+    reference = recorded(tmp_path, "reference", _Net(between=torch.tanh))
+    with _WrongTanh():  # type: ignore[no-untyped-call]
+        model = _Net(_Attention(scale), between=torch.tanh)
+        candidate = recorded(tmp_path, "candidate", model)
+
+    result = padiff.compare(reference, candidate)
+
+    assert result.verdict is Verdict.DIVERGED
+    found = result.steps[0].executed
+    assert found is not None
+    assert found.soundness == (Soundness.SOUND, Soundness.UNSOUND)
+    is_same = found.function.answer is Answer.SAME
+    assert is_same is (scale == 0.25)
 
 
 def test_draws_of_the_reference_stand_for_the_candidates(tmp_path: Path) -> None:
