@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +19,13 @@ from .torch_gradients import hook_gradient
 from .torch_operators import TorchOperators
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
+from .torch_unseen import force_eager
 from .torch_watch import TorchWatch
 from .walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Keywords, Transfer
     from padiff.dumper.operators import Operators
@@ -112,8 +112,8 @@ class TorchAdapter:
         return order[: order.index(torch.nn.Module) + 1]
 
     def is_training(self, module: torch.nn.Module) -> bool:
-        """Give the module's training flag."""
-        return module.training
+        """Give the module's training flag; a frozen scripted module has none."""
+        return getattr(module, "training", False)
 
     # -- tensors
 
@@ -187,10 +187,7 @@ class TorchAdapter:
 
     def recording(self) -> AbstractContextManager[object]:
         """Run compiled models eagerly: inside a compiled graph no module calls back."""
-        if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):
-            return nullcontext()
-        stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
-        return stance
+        return force_eager()
 
     def hook_calls(self, module: torch.nn.Module, before: BeforeCall, after: AfterCall) -> Handle:
         """Call back around every execution: last before ``forward``, first after it."""
@@ -323,7 +320,10 @@ class TorchAdapter:
                 "those without recording"
             )
         if any(isinstance(m, torch.jit.ScriptModule) for m in modules):
-            notes.append("calls inside scripted modules run without Python and are not recorded")
+            notes.append(
+                "calls inside scripted modules run without Python and are not recorded: each "
+                "scripted module is one operator"
+            )
         stores = (store for m in modules for store in (m._parameters, m._buffers))
         if any(is_lazy(one) for store in stores for one in store.values() if one is not None):
             notes.append(

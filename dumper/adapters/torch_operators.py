@@ -1,18 +1,21 @@
-"""Watches every call of torch's functions by a ``TorchFunctionMode``."""
+"""Watches every call of torch's functions by a ``TorchFunctionMode``, and of what it misses."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import resolve_name
 
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
+from .torch_unseen import OperatorMode, watch_unseen
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumper.operators import RunOperator
@@ -83,12 +86,8 @@ def _may_draw(name: str) -> bool:
     return name.rpartition(".")[2] in _DRAWING
 
 
-class _Mode(TorchFunctionMode):
+class _Mode(OperatorMode):
     """Hands each call over; torch takes the mode off while it works on one."""
-
-    def __init__(self, run: RunOperator) -> None:
-        super().__init__()
-        self._run = run
 
     def __torch_function__(
         self,
@@ -97,10 +96,10 @@ class _Mode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        name = _name(function)
+        name = "" if self.is_inside else _name(function)
         if not name:
             return function(*args, **(kwargs or {}))
-        return self._run(name, function, args, kwargs or {})
+        return self.run(name, function, args, kwargs or {})
 
 
 class TorchOperators:
@@ -108,9 +107,11 @@ class TorchOperators:
 
     writes_surely = True
 
-    def watch(self, run: RunOperator) -> AbstractContextManager[object]:
-        """Enter a function mode; it sees the calls of this thread."""
-        return _Mode(run)
+    @contextmanager
+    def watch(self, run: RunOperator) -> Iterator[None]:
+        """Enter a function mode, which sees calls of this thread, and patch what it does not."""
+        with watch_unseen(), _Mode(run):
+            yield
 
     def unwatched(self) -> AbstractContextManager[object]:
         """Put function modes aside: with one, each look at a shape or a dtype takes 5 µs."""

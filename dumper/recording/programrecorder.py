@@ -156,7 +156,13 @@ class ProgramRecorder:
         self._followed.clear()
 
     def border(
-        self, record: int, tensor: Tensor, stored: Stored, kind: LeafKind | None = None
+        self,
+        record: int,
+        tensor: Tensor,
+        stored: Stored,
+        kind: LeafKind | None = None,
+        *,
+        is_made: bool = False,
     ) -> None:
         """State that a record holds what a tensor holds now. Called under the lock.
 
@@ -166,9 +172,10 @@ class ProgramRecorder:
             stored: The record's elements.
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
+            is_made: Whether a module returned it, so that something has computed it.
         """
         self._is_updating = False
-        entry = self._value(tensor, kind, stored)
+        entry = self._value(tensor, kind, stored, is_made=is_made)
         if entry is not None:
             self._builder.add_border(record, entry.value)
 
@@ -441,6 +448,8 @@ class ProgramRecorder:
         kind: LeafKind | None = None,
         stored: Stored | None = None,
         name: str = "",
+        *,
+        is_made: bool = False,
     ) -> _Live | None:
         """Return the value that a tensor holds now; what nothing made is a leaf from now on.
 
@@ -464,7 +473,7 @@ class ProgramRecorder:
         key = stored.digest, stamp[1]
         found = None if kind is not None else self._by_content.get(key)
         if found is None:
-            kind = kind or self._leaf_kind(tensor)
+            kind = kind or self._leaf_kind(tensor, is_made=is_made)
             if kind not in _HELD:
                 stored = self._store(tensor, self._lone)
             self.holes += kind is LeafKind.HOLE
@@ -486,11 +495,12 @@ class ProgramRecorder:
         if value not in self._watched:
             self._watch_gradient(value, tensor)
 
-    def _leaf_kind(self, tensor: Tensor) -> LeafKind:
+    def _leaf_kind(self, tensor: Tensor, *, is_made: bool) -> LeafKind:
         """Return what a tensor is that no operator of this step made."""
         if self._is_updating or not self._adapter.is_floating(tensor):
             return LeafKind.CONSTANT
-        return LeafKind.INPUT if self._current_call() is None else LeafKind.HOLE
+        is_outside = self._current_call() is None and not is_made
+        return LeafKind.INPUT if is_outside else LeafKind.HOLE
 
     def _refreshed(
         self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]

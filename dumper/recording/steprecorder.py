@@ -362,8 +362,9 @@ class StepRecorder:
                 value=content.stored,
                 requires_grad=needs_gradient,
             )
-            is_input = role is Role.INPUT and call.parent is None
-            self._border(record, tensor, content.stored, LeafKind.INPUT if is_input else None)
+            is_input = role is Role.INPUT
+            kind = LeafKind.INPUT if is_input and call.parent is None else None
+            self._border(record, tensor, content.stored, kind, is_made=not is_input)
             if needs_gradient and self._backward:
                 target = Target(
                     module=call.module,
@@ -377,10 +378,16 @@ class StepRecorder:
                 self._recomputed.expect(call, role, slot, content, in_graph=needs_gradient)
 
     def _border(
-        self, record: int, tensor: Tensor, stored: Stored, kind: LeafKind | None = None
+        self,
+        record: int,
+        tensor: Tensor,
+        stored: Stored,
+        kind: LeafKind | None = None,
+        *,
+        is_made: bool = False,
     ) -> None:
         if self._program is not None:
-            self._program.border(record, tensor, stored, kind)
+            self._program.border(record, tensor, stored, kind, is_made=is_made)
 
     def _add(self, **fields: Any) -> int:  # noqa: ANN401
         self._records += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
 import warnings
 from contextlib import ExitStack
@@ -378,28 +379,126 @@ def test_inference_mode_is_recorded(tmp_path: Path) -> None:
     assert found.has_mode(0, Mode.NO_GRAD)
 
 
-def test_inside_of_vmap_is_one_hole_at_most_and_never_an_error(tmp_path: Path) -> None:
-    model = _Wrapped(lambda _, x: torch.func.vmap(lambda row: row.exp().sum())(x).tanh())
-
-    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path, backward=False)
-
-    assert "tanh" in found.names
+def _scripted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x * 3) + y
 
 
-def test_a_scripted_function_leaves_a_hole(tmp_path: Path) -> None:
+def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function its argument under a keyword, too."""
+    return lambda x: function(x, y=x)
+
+
+def _quiet(make: Callable[..., Any], *args: Thing) -> Any:  # noqa: ANN401
+    """Let TorchScript work, which warns that it is of yesterday, and that jvp needs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scripted = torch.jit.script(_scripted)
-    model = _Wrapped(lambda _, x: scripted(x).tanh())
+        return make(*args)
 
-    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path, backward=False)
 
-    assert found.names[-1] == "tanh"
+UNSEEN: dict[str, tuple[Callable[[], Any], str]] = {
+    "scripted function": (
+        lambda: _twice(_quiet(torch.jit.script, _scripted)),
+        "torch.jit._scripted",
+    ),
+    "traced function": (
+        lambda: _quiet(torch.jit.trace, torch.tanh, torch.ones(2, 4)),
+        "torch.jit.tanh",
+    ),
+    "scripted module": (
+        lambda: _quiet(torch.jit.script, nn.Linear(4, 4)),
+        "torch.jit.Linear.forward",
+    ),
+    "traced module": (
+        lambda: _quiet(torch.jit.trace, nn.Linear(4, 4), torch.ones(2, 4)),
+        "torch.jit.Linear.forward",
+    ),
+    "frozen module": (
+        lambda: _quiet(torch.jit.freeze, _quiet(torch.jit.script, nn.Linear(4, 4).eval())),
+        "torch.jit.Linear.forward",
+    ),
+    "vmap": (lambda: torch.func.vmap(lambda row: row.exp().cumsum(0)), "torch.vmap"),
+    "vmap of a module": (lambda: torch.func.vmap(nn.Linear(4, 4)), "torch.vmap"),
+    "grad": (lambda: torch.func.grad(lambda x: x.exp().sum()), "torch.func.grad"),
+    "jacobian": (
+        lambda: lambda x: torch.func.jacrev(torch.tanh)(x).sum((0, 1)),
+        "torch.vmap",
+    ),
+    "jvp": (
+        lambda: lambda x: _quiet(torch.func.jvp, torch.tanh, (x,), (x,))[1],
+        "torch.func.jvp",
+    ),
+    "cond": (
+        lambda: lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+        "torch.cond",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_function_modes_do_not_see_is_one_operator(name: str, tmp_path: Path) -> None:
+    make, operator = UNSEEN[name]
+    function = make()
+    x = torch.randn(2, 4)
+    expected = function(x.sin()).cos()
+
+    model = _Wrapped(lambda _, x: function(x.sin()).cos())
+    found, result = recorded(model, x, folder=tmp_path, backward=False)
+
+    texts, sites = found.program.strings, found.program.operator_site.tolist()
+    at = next(at for at, one in enumerate(found.program.operator_name) if texts[one] == operator)
+    assert found.names[0] == "sin"
+    assert found.names[-1] == "cos"
+    assert set(found.outputs(0)) <= set(found.inputs(at)) or "jacobian" in name
+    assert found.leaves(LeafKind.HOLE) == []
+    assert texts[found.program.site_file[sites[at]]].endswith("test_program_torch.py")
+    assert torch.allclose(result, expected)
+
+
+LAZY = """
+import sys, torch, padiff
+from pathlib import Path
+from torch import nn
+from tests.support.programs import Recorded
+
+class Net(nn.Module):
+    def forward(self, x):
+        return torch.compile(lambda y: torch.tanh(y * 2), backend="eager")(x).exp()
+
+assert "torch._dynamo" not in sys.modules
+before = torch.compile
+model = Net()
+with padiff.record(model, name="model", out=Path(sys.argv[1])) as recorder:
+    model(torch.ones(2))
+assert torch.compile is before
+print(*Recorded.read(recorder.path).names)
+"""
+
+
+def test_what_is_compiled_within_a_step_runs_eagerly(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", LAZY, str(tmp_path)]
+
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+
+    assert done.stdout.split() == ["ones", "mul", "tanh", "exp"]
+
+
+def test_a_scripted_model_is_one_operator(tmp_path: Path) -> None:
+    model = _quiet(torch.jit.script, nn.Linear(3, 4))
+
+    found, _ = recorded(model, torch.randn(2, 3), folder=tmp_path)
+
+    assert found.forward_names == ["forward", "mean"]
+    assert found.inputs(1) == found.outputs(0)
+
+
+def test_what_a_model_returns_and_nothing_recorded_made_is_a_hole(tmp_path: Path) -> None:
+    def function(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch._C.DisableTorchFunction():
+            return x * 3
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path, backward=False)
+
     assert len(found.leaves(LeafKind.HOLE)) == 1
-
-
-def _scripted(x: torch.Tensor) -> torch.Tensor:
-    return x * 3
 
 
 def test_a_loss_and_its_labels_are_in_the_program(tmp_path: Path) -> None:
@@ -466,11 +565,22 @@ def test_what_cannot_be_recorded_ends_the_program_and_not_the_run(
         assert step.program() is None
 
 
+def _patched() -> list[object]:
+    places = (
+        (torch._C.ScriptFunction, "__call__"),
+        (torch._functorch.apis, "vmap_impl"),
+        (torch, "compile"),
+    )
+    return [vars(holder)[name] for holder, name in places]
+
+
 def test_nothing_stays_installed(tmp_path: Path) -> None:
     model = nn.Linear(3, 3)
+    before = _patched()
 
     recorded(model, torch.randn(2, 3), folder=tmp_path)
 
+    assert _patched() == before
     assert (
         torch.overrides._len_torch_function_stack() == 0
         if hasattr(torch.overrides, "_len_torch_function_stack")
