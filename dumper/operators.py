@@ -36,6 +36,12 @@ class Operators(Protocol):
         What only asks for a shape, a dtype or a device is not passed on either.
         """
 
+    def watch_thread(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Let ``run`` make the calls of this thread, too, while another one is in ``watch``.
+
+        What is left of it when that ends makes calls by itself.
+        """
+
     def unwatched(self) -> AbstractContextManager[object]:
         """Return a context in which no call of the thread that entered it is passed on.
 

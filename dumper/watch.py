@@ -7,16 +7,18 @@ framework, in ``dumper/adapters/<framework>_watch.py``, found as ``adapter.watch
 from __future__ import annotations
 
 import functools
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from .adapter import Handle, Module, Tensor
     from .trainer import Optimizer
 
-__all__ = ["Handles", "Patch", "ScaledLosses", "Watch", "watch_calls"]
+__all__ = ["Handles", "Patch", "ScaledLosses", "SharedPatches", "Watch", "watch_calls"]
 
 
 class Watch(Protocol):
@@ -93,6 +95,36 @@ class Patch:
             setattr(self._holder, self._name, self._earlier)
         elif self._name in vars(self._holder):
             delattr(self._holder, self._name)
+
+
+class SharedPatches:
+    """Patches that are there while anybody needs them, in whatever order people come and go."""
+
+    def __init__(self, make: Callable[[], Iterable[Patch]]) -> None:
+        """Replace nothing yet.
+
+        Args:
+            make: Makes the patches, each time that they are needed again.
+        """
+        self._make = make
+        self._lock = threading.Lock()
+        self._users = 0
+        self._patches: list[Patch] = []
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Need them until the context is left."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._patches = list(self._make())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                for patch in () if self._users else reversed(self._patches):
+                    patch.remove()
 
 
 class Handles:

@@ -287,14 +287,22 @@ class PaddleOperators:
     @contextmanager
     def watch(self, run: RunOperator) -> Iterator[None]:
         """Replace the operators; their calls in this thread are handed over."""
-        runs = _thread.runs
         self._bindings.install()
+        try:
+            with self.watch_thread(run):
+                yield
+        finally:
+            self._bindings.remove()
+
+    @contextmanager
+    def watch_thread(self, run: RunOperator) -> Iterator[None]:
+        """Note who hears of this thread."""
+        runs = _thread.runs
         runs.append(run)
         try:
             yield
         finally:
             runs.remove(run)
-            self._bindings.remove()
 
     def unwatched(self) -> AbstractContextManager[object]:
         """Return what makes this thread busy, so that operators are called directly."""

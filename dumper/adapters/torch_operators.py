@@ -113,6 +113,10 @@ class TorchOperators:
         with watch_unseen(), _Mode(run):
             yield
 
+    def watch_thread(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Enter a function mode, which is one thread's."""
+        return _Mode(run)
+
     def unwatched(self) -> AbstractContextManager[object]:
         """Put function modes aside: with one, each look at a shape or a dtype takes 5 µs."""
         context: AbstractContextManager[object] = torch._C.DisableTorchFunction()

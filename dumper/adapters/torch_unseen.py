@@ -7,7 +7,6 @@ on wrapped tensors, ``torch.cond`` on a graph. None of them is a call that a fun
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from padiff.dumper.watch import Patch
+from padiff.dumper.watch import Patch, SharedPatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,33 +49,6 @@ class OperatorMode(TorchFunctionMode):
         """Whether a call runs that function modes do not see: what it calls does not count."""
 
 
-class _Unseen:
-    """The patches of all threads that record."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._patches: list[Patch] = []
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Hand the calls over to the mode of the thread that makes them."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._patches = list(_patches())
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                for patch in () if self._users else reversed(self._patches):
-                    patch.remove()
-
-
-watch_unseen = _Unseen().watched
-
-
 def _patches() -> Iterator[Patch]:
     yield Patch(torch._C.ScriptFunction, "__call__", partial(_reported, _function_name))
     yield Patch(torch._C.ScriptMethod, "__call__", partial(_reported, _method_name))
@@ -88,6 +60,9 @@ def _patches() -> Iterator[Patch]:
     graphs = sys.modules.get(_GRAPHS)
     if hasattr(graphs, _RUN_GRAPH):
         yield Patch(graphs, _RUN_GRAPH, _reported_graph)
+
+
+watch_unseen = SharedPatches(_patches).installed
 
 
 @contextmanager

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, CallInfo, SourceLine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
 
@@ -46,6 +50,23 @@ class OpenCall:
         )
 
 
+@dataclass(slots=True, kw_only=True)
+class _Own:
+    """What one thread runs."""
+
+    entries: list[tuple[OpenCall, FrameType | None]] = field(default_factory=list)
+    starter: OpenCall | None = None
+    """The call for which it was started, around all of its own."""
+    begin: Callable[[], object] | None = None
+    """Lets operators of the thread be seen; None if they are, or nobody wants to see them."""
+
+    def work(self) -> None:
+        """Begin to have to do with the model."""
+        if self.begin is not None:
+            self.begin()
+            self.begin = None
+
+
 class CallStack:
     """The running calls of every thread.
 
@@ -64,12 +85,41 @@ class CallStack:
             if _is_inside(frame, runner):
                 return call
             entries.pop()
-        return None
+        return self._own().starter
+
+    def current(self) -> OpenCall | None:
+        """Return the innermost call that this thread runs, or works for."""
+        own = self._own()
+        return own.entries[-1][0] if own.entries else own.starter
 
     def running(self) -> int | None:
         """Return the id of the innermost call of this thread, None outside any."""
-        entries = self._entries()
-        return entries[-1][0].id if entries else None
+        own = self._own()
+        call = own.entries[-1][0] if own.entries else own.starter
+        return None if call is None else call.id
+
+    @contextmanager
+    def work_for(
+        self, call: OpenCall | None, watch: Callable[[], AbstractContextManager[object]]
+    ) -> Iterator[None]:
+        """Let this thread work for another one until the context is left.
+
+        Args:
+            call: What its starter ran; with None it may do anything, and has to do with the model
+                only from the first call of a module on.
+            watch: Returns the context in which the thread's operators are seen.
+        """
+        local = self._local
+        before = getattr(local, "own", None)
+        with ExitStack() as exits:
+            local.own = own = _Own(starter=call)
+            own.begin = partial(exits.enter_context, watch())
+            if call is not None:
+                own.work()
+            try:
+                yield
+            finally:
+                local.own = before
 
     def runner(self) -> FrameType | None:
         """Give the frame that runs the innermost call, None outside any."""
@@ -78,7 +128,9 @@ class CallStack:
 
     def push(self, call: OpenCall, frame: FrameType | None) -> None:
         """Note that a call is run by a frame."""
-        self._entries().append((call, frame))
+        own = self._own()
+        own.work()
+        own.entries.append((call, frame))
 
     def pop(self, module: int) -> OpenCall | None:
         """End the innermost call of a module; None if none is running in this thread."""
@@ -95,11 +147,13 @@ class CallStack:
         self._local = threading.local()
 
     def _entries(self) -> list[tuple[OpenCall, FrameType | None]]:
-        entries: list[tuple[OpenCall, FrameType | None]] | None
-        entries = getattr(self._local, "entries", None)
-        if entries is None:
-            entries = self._local.entries = []
-        return entries
+        return self._own().entries
+
+    def _own(self) -> _Own:
+        own: _Own | None = getattr(self._local, "own", None)
+        if own is None:
+            own = self._local.own = _Own()
+        return own
 
 
 def _is_inside(frame: FrameType | None, runner: FrameType | None) -> bool:

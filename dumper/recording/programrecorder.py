@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from padiff.dumper.operators import Operators
     from padiff.dumpfile import Content, SourceLine, StepWriter, Stored
 
+    from .callstack import CallStack
     from .contents import Contents
     from .followed import Taken
     from .ownwork import OwnWork
@@ -96,7 +97,7 @@ class ProgramRecorder:
         sources: Sources,
         *,
         lock: OwnWork,
-        current_call: Callable[[], int | None],
+        calls: CallStack,
         backward: bool,
         taken: Callable[[], Iterable[Taken]] = tuple,
     ) -> None:
@@ -109,7 +110,7 @@ class ProgramRecorder:
             contents: Stores tensors, each content once.
             sources: Finds the user's lines.
             lock: Held while anything of the step is recorded.
-            current_call: Returns the id of the module call that runs in this thread.
+            calls: The module calls that run, in each thread.
             backward: Whether the gradients of all values are wanted.
             taken: Lists what the update of the weights takes.
         """
@@ -117,7 +118,7 @@ class ProgramRecorder:
         self.stamp = operators.stamp
         """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
-        self._current_call, self._backward = current_call, backward
+        self._current_call, self._backward = calls.running, backward
         self._builder = ProgramBuilder()
         self._inner, self._lone = writer.inner_content, writer.leaf_content
         self._live: dict[int, _Live] = {}
@@ -144,6 +145,10 @@ class ProgramRecorder:
     def watch(self) -> AbstractContextManager[object]:
         """Return the context in which operators are recorded."""
         return self._operators.watch(self.run)
+
+    def watch_thread(self) -> AbstractContextManager[object]:
+        """Return the context in which operators of another thread are recorded meanwhile."""
+        return self._operators.watch_thread(self.run)
 
     def detach(self) -> None:
         """Let go of all tensors and hooks; nothing is recorded afterwards."""

@@ -78,7 +78,7 @@ class RecordedSteps:
         )
         self._exits.callback(self.current.detach)
         self.current.attach(self.called)
-        self._exits.enter_context(self.current.operators())
+        self._exits.enter_context(self.current.watching())
 
     def end(self, *, rates: float | Sequence[float] | None = None) -> None:
         """End the step that is running and begin the next one.

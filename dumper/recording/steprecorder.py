@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,11 @@ from .results import parts_of_result
 from .running import Running
 from .state import State
 from .storing import store
+from .threads import follow_threads
 from .update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Module, Tensor
@@ -163,14 +163,21 @@ class StepRecorder:
             self._contents,
             self._sources,
             lock=self._lock,
-            current_call=self._stack.running,
+            calls=self._stack,
             backward=self._backward,
             taken=self.update.taken,
         )
 
-    def operators(self) -> AbstractContextManager[object]:
-        """Return the context in which operators are recorded, if they are at all."""
-        return nullcontext() if self._program is None else self._program.watch()
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Record operators, if they are recorded at all, and follow threads."""
+        program = self._program
+        with ExitStack() as exits:
+            if program is not None:
+                exits.enter_context(program.watch())
+            watch = nullcontext if program is None else program.watch_thread
+            exits.enter_context(follow_threads(self._stack, watch))
+            yield
 
     def attach(self, nodes: Sequence[TreeNode]) -> None:
         """Hook the calls of these modules."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 from contextlib import ExitStack
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -412,22 +411,6 @@ def test_a_change_through_a_view_of_a_view_makes_a_new_value(tmp_path: Path) -> 
     assert taken != before
     assert found.outputs(found.position("overwrite")) == [taken]
     assert found.leaves(LeafKind.HOLE) == []
-
-
-def test_operators_of_another_thread_are_not_seen_and_their_value_is_a_hole(
-    tmp_path: Path,
-) -> None:
-    def function(self: Thing, x: paddle.Tensor) -> Thing:
-        made: list[Any] = []
-        thread = threading.Thread(target=lambda: made.append(x.exp()))
-        thread.start()
-        thread.join()
-        return made[0] * 2
-
-    found, _ = recorded(_Wrapped(function), paddle.randn([2, 3]), folder=tmp_path, backward=False)
-
-    assert found.names == ["__mul__"]
-    assert len(found.leaves(LeafKind.HOLE)) == 1
 
 
 @pytest.mark.parametrize("name", ["_run_custom_op", "_run_python_op", "matmul", "dropout"])
