@@ -64,7 +64,8 @@ _DRAWING: Final = frozenset({
 _WRITING: Final = {
     "_inplace_assign": (0,), "_share_buffer_to": (1,), "adagrad_": (0, 2, 4),
     "adam_": (0, 3, 4, 5, 6, 7, 8), "adamw_": (0, 3, 4, 5, 6, 7, 8), "batch_norm": (1, 2),
-    "copy_": (0,), "momentum_": (0, 2, 4), "rmsprop_": (0, 1, 3, 5, 6), "set_value": (0,),
+    "copy_": (0,), "merged_adam_": (0, 3, 4, 5, 6, 7, 8), "merged_momentum_": (0, 2, 4),
+    "momentum_": (0, 2, 4), "rmsprop_": (0, 1, 3, 5, 6), "set_value": (0,),
     "sgd_": (0, 3), "sync_batch_norm_": (1, 2),
 }  # fmt: skip
 """Operators that write into arguments at these positions without raising their version.
@@ -343,7 +344,8 @@ class PaddleOperators:
     ) -> Sequence[paddle.Tensor]:
         """Return what stands where an operator of this name may write."""
         found = [args[place] for place in _places(name) if place < len(args)]
-        return [one for one in found if isinstance(one, paddle.Tensor)]
+        parts = [part for one in found for part in (one if isinstance(one, list) else (one,))]
+        return [one for one in parts if isinstance(one, paddle.Tensor)]
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up, of operators in place and others alike."""

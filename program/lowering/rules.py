@@ -50,6 +50,19 @@ class Arguments:
         except KeyError:
             raise AttributeError(name) from None
 
+    def at(self, index: int, **more: object) -> Arguments:
+        """Return the arguments with one part of each that is a list.
+
+        Args:
+            index: Which part.
+            more: Further arguments.
+        """
+        parts = {
+            name: value[index] if isinstance(value, tuple) else value
+            for name, value in self._values.items()
+        }
+        return Arguments({**parts, **more})
+
 
 Result: TypeAlias = Term | Sequence[Term | None]
 Rule: TypeAlias = Callable[[Builder, Arguments], Result]

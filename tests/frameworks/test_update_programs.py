@@ -44,6 +44,13 @@ PADDLE: dict[str, Callable[[Any], Any]] = {
     ),
     "Adam": lambda p: paddle.optimizer.Adam(0.1, parameters=p, weight_decay=0.01),
     "AdamW": lambda p: paddle.optimizer.AdamW(0.1, parameters=p, amsgrad=True),
+    "merged momentum": lambda p: paddle.optimizer.Momentum(
+        0.1, parameters=p, weight_decay=0.01, use_nesterov=True, use_multi_tensor=True
+    ),
+    "merged Adam": lambda p: paddle.optimizer.Adam(0.1, parameters=p, use_multi_tensor=True),
+    "merged AMSGrad": lambda p: paddle.optimizer.Adam(
+        0.1, parameters=p, use_multi_tensor=True, amsgrad=True
+    ),
     "RMSProp": lambda p: paddle.optimizer.RMSProp(0.1, parameters=p, centered=True, momentum=0.9),
     "Adagrad": lambda p: paddle.optimizer.Adagrad(0.1, parameters=p),
     "clipped": lambda p: paddle.optimizer.SGD(

@@ -691,8 +691,23 @@ CASES: dict[str, tuple[str, ...]] = {
 
 
 _MOMENTS = "f(3, 4), f(3, 4), p(1), f(3, 4), p(3, 4), {}, t([0.81], 'float64'), t([0.998], 'float64'), None, None, 0.9, 0.999, 1e-3"
+_MERGED = (
+    "[f(3, 4), f(5)], [f(3, 4), f(5)], [p(1), p(1)], [f(3, 4), f(5)], [p(3, 4), p(5)], {}, "
+    "[t([0.81], 'float64'), t([0.9], 'float64')], [t([0.998], 'float64'), t([0.999], 'float64')], "
+    "None, 0.9, 0.999, 1e-3, False"
+)
 CASES |= {
     "sgd_": ("f(3, 4), p(1), f(3, 4), None, False",),
+    "merged_momentum_": (
+        (
+            "[f(3, 4), f(5)], [f(3, 4), f(5)], [f(3, 4), f(5)], [p(1), p(1)], None, 0.875, True, "
+            "['', 'l2_decay'], [0.0, 0.25], False, 1.0"
+        ),
+    ),
+    "merged_adam_": (
+        f"{_MERGED.format('None')}, False, False",
+        f"{_MERGED.format('[p(3, 4), p(5)]')}, True, True",
+    ),
     "momentum_": (
         "f(3, 4), f(3, 4), f(3, 4), p(1), None, 0.875, False, '', 0.0, False, 1.0",
         "f(3, 4), f(3, 4), f(3, 4), p(1), None, 0.875, True, 'l2_decay', 0.25, False, 1.0",

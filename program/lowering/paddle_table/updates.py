@@ -26,7 +26,9 @@ _Update = tuple[Term, list[Term]]
 """A weight after its update, and what is kept of it."""
 
 
-def _whole(build: Callable[[Builder, Arguments, Term, Term], _Update]) -> Rule:
+def _whole(
+    build: Callable[[Builder, Arguments, Term, Term], _Update],
+) -> Callable[[Builder, Arguments], list[Term]]:
     """Return a rule that changes the float32 copy where there is one, and rounds it."""
 
     def rule(b: Builder, a: Arguments) -> list[Term]:
@@ -35,6 +37,20 @@ def _whole(build: Callable[[Builder, Arguments, Term, Term], _Update]) -> Rule:
         return [weight, *kept, *([] if a.master_param is None else [weight])]
 
     return rule
+
+
+def _merged(rule: Callable[[Builder, Arguments], list[Term]]) -> Rule:
+    """Return the rule of an operator that updates many weights, by that for one.
+
+    Args:
+        rule: For one weight; each of its results stands in a list of all weights'.
+    """
+
+    def merged(b: Builder, a: Arguments) -> list[Term]:
+        every = [rule(b, a.at(place, skip_update=None)) for place in range(len(a.param))]
+        return [term for terms in zip(*every, strict=True) for term in terms]
+
+    return merged
 
 
 def _sgd(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
@@ -130,7 +146,20 @@ ROWS: tuple[Row, ...] = (
         "rescale_grad=1.0",
         _whole(_momentum),
     ),
+    row(
+        "merged_momentum_",
+        "param, grad, velocity, learning_rate, master_param, mu, use_nesterov, "
+        "regularization_method, regularization_coeff, multi_precision=False, rescale_grad=1.0",
+        _merged(_whole(_momentum)),
+    ),
     row("adam_", f"{_MOMENTS}, {_LAZY}", _whole(_adam)),
+    row(
+        "merged_adam_",
+        "param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow, "
+        "master_param, beta1, beta2, epsilon, multi_precision=False, use_global_beta_pow=False, "
+        "amsgrad=False",
+        _merged(_whole(_adam)),
+    ),
     row("adamw_", f"{_MOMENTS}, lr_ratio, coeff, with_decay, {_LAZY}", _whole(_adamw)),
     row(
         "rmsprop_",
