@@ -27,6 +27,8 @@ _MOVES = frozenset({"cast", "flip", "neg", "reshape", "roll", "slice", "transpos
 _SUMS = frozenset({"add", "sub"})
 _CONTRACTIONS = frozenset({"convolution", "matmul"})
 _FREE = frozenset({"full", "iota", "literal"})
+_BLOCK = 1 << 20
+"""Elements that are looked at together: a weight may take a tenth of the memory."""
 
 
 def execute_with_spread(
@@ -115,10 +117,8 @@ def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit
 
     They need no more than a few digits: float32 is twice as fast.
     """
-    scales = [float(np.max(np.abs(one), initial=0.0)) or 1.0 for one in taken]
-    squares = [
-        np.square(one / scale, dtype=np.float32) for one, scale in zip(taken, scales, strict=True)
-    ]
+    scales = [_largest(one) or 1.0 for one in taken]
+    squares = [_squared(one, scale) for one, scale in zip(taken, scales, strict=True)]
     own = [
         own_errors(one, square, scale, error, unit)
         for one, square, scale, error in zip(taken, squares, scales, errors, strict=True)
@@ -132,12 +132,38 @@ def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit
     return np.asarray(total, dtype=np.float64) * (unit * scales[0] * scales[1]) ** 2
 
 
+def _largest(array: Array) -> float:
+    """Return the largest magnitude, without an array of all of them."""
+    return float(np.maximum(np.max(array, initial=0.0), -np.min(array, initial=0.0)))
+
+
+def _squared(array: Array, scale: float) -> Array:
+    """Return the squares of elements over a scale, in float32 and in the same order of axes."""
+    found = np.empty_like(array, dtype=np.float32)
+    np.divide(array, scale, out=found, casting="same_kind")
+    return np.asarray(np.square(found, out=found))
+
+
 def own_errors(
     taken: Array, square: Array, scale: float, error: Array | None, unit: float
 ) -> Array:
     """Return the squares of an operand's errors, in units of the unit roundoff and its scale."""
-    whole = is_whole(taken, unit) & (taken != 0)
-    found = np.where(whole, np.float32(0), square) if whole.any() else square
+    found = _without_whole(taken, square, unit)
     if error is None:
         return found
     return found + (error / (unit * scale) ** 2).astype(np.float32)
+
+
+def _without_whole(taken: Array, square: Array, unit: float) -> Array:
+    """Return squares with zeros for whole numbers, which have no errors; themselves without any."""
+    is_turned = taken.flags.f_contiguous
+    found = square
+    rows = taken.T if is_turned else taken
+    count = max(_BLOCK // max(rows[:1].size, 1), 1)
+    for start in range(0, len(rows), count):
+        part = rows[start : start + count]
+        whole = is_whole(part, unit) & (part != 0)
+        if whole.any():
+            found = square.copy("K") if found is square else found
+            (found.T if is_turned else found)[start : start + count][whole] = 0
+    return found

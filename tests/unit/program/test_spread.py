@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,3 +67,19 @@ def test_nothing_is_expected_where_a_result_is_read_twice() -> None:
     program, result = lowered(SHAPES, make)
 
     assert execute_with_spread(program, drawn(SHAPES, 1), result, _UNITS) is None
+
+
+def test_a_weight_takes_half_of_its_size_beside_itself() -> None:
+    """A decoder's head of 500 MiB in float64 must not need three of them."""
+    shapes = {"x": (3, 2048), "w": (4096, 2048), "b": (4096,)}
+    program, result = lowered(shapes, linear)
+    leaves = drawn(shapes, 1)
+
+    tracemalloc.start()
+    found = execute_with_spread(program, leaves, result, _UNITS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert found is not None
+    weight = 4096 * 2048
+    assert peak < (4 + 4) * weight  # its squares in float32, and what is looked at in blocks
