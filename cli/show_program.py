@@ -154,6 +154,19 @@ def program_lines(
             drawn += 1
     if program.outputs and not choice.include:
         yield f"returns {spelling.values(program.outputs)}"
+    if recorded.construction is not None and not choice.include:
+        yield "(while the model was built)"
+        left = max(max_rows - drawn, 0) if max_rows else None
+        yield from _built_lines(recorded.construction, left, plain=plain)
+
+
+def _built_lines(built: RecordedProgram, most: int | None, *, plain: bool) -> Iterator[str]:
+    """Yield the lines of what made buffers, with their names; at most so many."""
+    spelling = Spelling(built, plain=plain)
+    for operator in built.program.operators[:most]:
+        names = (built.program.values[value].name for value in operator.outputs)
+        held = "".join(f"  [buffer {spelling.safe(name)}]" for name in names if name)
+        yield f"  {_line(spelling, operator, '')}{held}"
 
 
 def _heading(spelling: Spelling, group: Group) -> str:

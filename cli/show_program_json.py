@@ -8,6 +8,7 @@ from padiff.program import argument_to_json
 
 from .holes import find_holes
 from .show_program import is_wanted, marks
+from .show_text import Choice
 from .spelling import Spelling
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
     from padiff.program import Operator, RecordedProgram
-
-    from .show_text import Choice
 
 __all__ = ["holes_to_json", "program_to_json"]
 
@@ -34,6 +33,7 @@ def program_to_json(recorded: RecordedProgram | None, choice: Choice) -> dict[st
             for one in recorded.program.operators
             if is_wanted(recorded, one, choice)
         ),
+        "construction": program_to_json(recorded.construction, Choice()),
     }
 
 
@@ -62,6 +62,7 @@ def _values(recorded: RecordedProgram) -> Iterator[dict[str, JSON]]:
             "name": spelling.value(value.id),
             "dtype": value.dtype,
             "shape": list(value.shape),
+            "path": value.name or None,
             "kind": None if value.kind is None else str(value.kind),
             "operator": value.producer,
         }

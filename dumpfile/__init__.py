@@ -11,7 +11,7 @@ from .lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .address import CALL_ROLES, Address, Phase, Role
-    from .arguments import Argument, Dtype, Opaque, Slice, ValueRef, referenced_values
+    from .arguments import Argument, Dtype, Opaque, Slice, ValueRef, referenced_values, renumbered
     from .digest import digest_of
     from .dtypes import DTYPE_NAMES, dtype_name, is_floating, numpy_dtype
     from .errors import (
@@ -118,6 +118,7 @@ __all__ = [
     "open_dump",
     "read_floor",
     "referenced_values",
+    "renumbered",
     "sample_positions",
     "statistics_of",
     "validate",
@@ -185,6 +186,7 @@ _HOMES = {
     "open_dump": "reader",
     "read_floor": "floor",
     "referenced_values": "arguments",
+    "renumbered": "arguments",
     "sample_positions": "sampling",
     "statistics_of": "statistics",
     "validate": "validity",

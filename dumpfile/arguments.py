@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import TYPE_CHECKING
 
-__all__ = ["Argument", "Dtype", "Opaque", "Slice", "ValueRef", "referenced_values"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Argument",
+    "Dtype",
+    "Opaque",
+    "Slice",
+    "ValueRef",
+    "referenced_values",
+    "renumbered",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +88,21 @@ def referenced_values(argument: Argument) -> list[int]:
     elif isinstance(argument, Slice):
         parts = (argument.start, argument.stop, argument.step)
     return [found for part in parts for found in referenced_values(part)]
+
+
+def renumbered(argument: Argument, number: Callable[[int], int]) -> Argument:
+    """Return an argument in which values have other ids.
+
+    >>> renumbered((ValueRef(3), {"mask": ValueRef(1)}, 2.0), lambda value: value + 10)
+    (ValueRef(id=13), {'mask': ValueRef(id=11)}, 2.0)
+    """
+    if isinstance(argument, ValueRef):
+        return ValueRef(number(argument.id))
+    if isinstance(argument, tuple):
+        return tuple(renumbered(part, number) for part in argument)
+    if isinstance(argument, Mapping):
+        return {key: renumbered(part, number) for key, part in argument.items()}
+    if isinstance(argument, Slice):
+        parts = (argument.start, argument.stop, argument.step)
+        return Slice(*(renumbered(part, number) for part in parts))
+    return argument

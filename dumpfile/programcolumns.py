@@ -81,6 +81,8 @@ class Mode(IntEnum):
     """Autocast to bfloat16 was on."""
     NO_GRAD = 32
     """The framework built no graph."""
+    CONSTRUCTION = 64
+    """It ran while the model was built, and says how a buffer or constant was computed."""
 
 
 class Form(IntEnum):
@@ -162,6 +164,21 @@ class ProgramColumns:
         """Count the operators."""
         return int(self.operator_name.size)
 
+    @property
+    def construction(self) -> tuple[int, int]:
+        """The first operator that ran while the model was built, and the first value of those.
+
+        Both are counts of all where none was recorded.
+        """
+        built = np.flatnonzero(self.operator_mode & Mode.CONSTRUCTION)
+        if not built.size:
+            return self.operators, self.values
+        first = int(built[0])
+        rows, made = int(self.operator_rows[:first].sum()), int(self.operator_outputs[:first].sum())
+        taken = self.argument_number[rows:][self.argument_form[rows:] == Form.VALUE]
+        used = np.concatenate([taken, self.outputs[made:]])
+        return first, int(used.min(initial=self.values))
+
     def shape(self, index: int) -> tuple[int, ...]:
         """Return one of the shapes."""
         start = int(self.shape_ends[index - 1]) if index else 0
@@ -237,6 +254,8 @@ def decode_program(
         _check_sizes(program, sizes, problems)
     if not problems:
         _check_arguments(program, problems)
+    if not problems:
+        _check_construction(program, problems)
     return (None if problems else program), problems
 
 
@@ -377,6 +396,25 @@ def _check_nesting(program: ProgramColumns, problems: list[Problem]) -> None:
     if not all(is_there):
         message = f"value {is_there.index(False)} is no leaf and no operator makes it"
         problems.append(_problem("value_kind", ProblemKind.REFERENCE, message))
+
+
+def _check_construction(program: ProgramColumns, problems: list[Problem]) -> None:
+    """Check that what ran while the model was built stands last, with values of its own."""
+    operators, values = program.construction
+    is_built = (program.operator_mode & Mode.CONSTRUCTION) != 0
+    rows, made = (
+        int(counts[:operators].sum())
+        for counts in (program.operator_rows, program.operator_outputs)
+    )
+    is_value = program.argument_form[:rows] == Form.VALUE
+    used = (
+        program.argument_number[:rows][is_value],
+        program.outputs[:made],
+        program.border_value,
+    )
+    if not is_built[operators:].all() or any((one >= values).any() for one in used):
+        message = "expected operators of the construction last, with values that no other has"
+        problems.append(_problem("operator_mode", ProblemKind.REFERENCE, message))
 
 
 def _nesting_trouble(rows: Sequence[tuple[int, int]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,17 +12,19 @@ from padiff.dumpfile import (
     LEAF_KINDS,
     Content,
     Form,
+    LeafKind,
     Mode,
     Phase,
     Role,
     is_floating,
     numpy_dtype,
+    renumbered,
 )
 
 from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Value, ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
 
@@ -35,10 +38,26 @@ __all__ = ["RecordedProgram", "read_program"]
 class RecordedProgram:
     """A program with what its dump holds of each value."""
 
-    def __init__(self, program: Program, columns: ProgramColumns, file: StepFile) -> None:
-        """Join a program with the open file that it was read from."""
-        self.program = program
-        self._columns, self._file = columns, file
+    def __init__(
+        self,
+        program: Program,
+        columns: ProgramColumns,
+        file: StepFile,
+        *,
+        first: int = 0,
+        construction: RecordedProgram | None = None,
+    ) -> None:
+        """Join a program with the open file that it was read from.
+
+        Args:
+            program: The operators and values.
+            columns: In which they lie.
+            file: Of the step.
+            first: Where its values begin in the columns.
+            construction: How buffers and constants were made while the model was built.
+        """
+        self.program, self.construction = program, construction
+        self._columns, self._file, self._first = columns, file, first
 
     @property
     def index(self) -> Index:
@@ -55,11 +74,8 @@ class RecordedProgram:
     @cached_property
     def records(self) -> dict[int, RecordInfo]:
         """The first record that holds each value of the program, where one does."""
-        borders = zip(
-            self._columns.border_value.tolist(), self._columns.border_record.tolist(), strict=True
-        )
         found: dict[int, RecordInfo] = {}
-        for value, record in borders:
+        for record, value in self.borders.items():
             found.setdefault(value, self.index.records[record])
         return found
 
@@ -74,17 +90,18 @@ class RecordedProgram:
     @cached_property
     def borders(self) -> dict[int, int]:
         """The value that each record of the step holds, by the record's id."""
-        columns = self._columns
-        return dict(zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True))
+        columns, first = self._columns, self._first
+        pairs = zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True)
+        return {record: value - first for record, value in pairs if value >= first}
 
     def row(self, value: int) -> int | None:
         """Return the row of the step's stored values that holds a value; None if none does."""
-        row = int(self._columns.value_content[value])
+        row = int(self._columns.value_content[value + self._first])
         return None if row < 0 else row
 
     def gradient_row(self, value: int) -> int | None:
         """Return the row of the step's stored values that holds a value's total gradient."""
-        row = int(self._columns.value_gradient[value])
+        row = int(self._columns.value_gradient[value + self._first])
         return None if row < 0 else row
 
     def info(self, value: int) -> ValueInfo | None:
@@ -99,7 +116,7 @@ class RecordedProgram:
 
     def got_gradient(self, value: int) -> bool:
         """Return whether a gradient arrived for a value, whatever the dump holds of it."""
-        return int(self._columns.value_gradient[value]) >= 0
+        return int(self._columns.value_gradient[value + self._first]) >= 0
 
     def elements(self, value: int) -> Array | None:
         """Return the elements of a value in its recorded dtype and shape, None where they lack.
@@ -127,7 +144,7 @@ class RecordedProgram:
         return np.full(shape, info.statistics.minimum, numpy_dtype(info.dtype))
 
     def _info(self, column: Column, value: int) -> ValueInfo | None:
-        row = int(column[value])
+        row = int(column[value + self._first])
         info = None if row < 0 else self._file.index.values[row]
         is_held = info is not None and (info.content is Content.FULL or _is_constant(info))
         return info if is_held else None
@@ -164,13 +181,70 @@ def read_program(file: StepFile) -> RecordedProgram | None:
             strict=True,
         )
     ]
+    values = tuple(_values(columns, producers, _names(columns, file)))
+    operators = tuple(_operators(columns, sites))
+    ends = columns.construction
     program = Program(
         framework=file.framework,
-        values=tuple(_values(columns, producers, _names(columns, file))),
-        operators=tuple(_operators(columns, sites)),
+        values=values[: ends[1]],
+        operators=operators[: ends[0]],
         outputs=tuple(_results(columns, file)),
     )
-    return RecordedProgram(program, columns, file)
+    construction = None
+    if ends[0] < len(operators):
+        built = _built(program, values, operators, columns)
+        construction = RecordedProgram(built, columns, file, first=ends[1])
+    return RecordedProgram(program, columns, file, construction=construction)
+
+
+def _built(
+    program: Program,
+    values: Sequence[Value],
+    operators: Sequence[Operator],
+    columns: ProgramColumns,
+) -> Program:
+    """Return the program that ran while the model was built, its ids counted from 0.
+
+    A value that holds what a buffer holds has its name.
+
+    Args:
+        program: The program without them.
+        values: All values.
+        operators: All operators.
+        columns: Of both.
+    """
+    before, first = columns.construction
+    names = {
+        (int(columns.value_content[one.id]), one.shape): one.name
+        for one in reversed(program.values)
+        if one.kind is LeafKind.BUFFER
+    }
+
+    def own(value: int) -> int:
+        return value - first
+
+    return Program(
+        framework=program.framework,
+        values=tuple(
+            replace(
+                one,
+                id=own(one.id),
+                name=names.get((int(columns.value_content[one.id]), one.shape), ""),
+                producer=None if one.producer is None else one.producer - before,
+            )
+            for one in values[first:]
+        ),
+        operators=tuple(
+            replace(
+                one,
+                id=one.id - before,
+                positional=tuple(renumbered(each, own) for each in one.positional),
+                keywords={key: renumbered(each, own) for key, each in one.keywords.items()},
+                outputs=tuple(map(own, one.outputs)),
+            )
+            for one in operators[before:]
+        ),
+    )
 
 
 def _producers(columns: ProgramColumns) -> dict[int, tuple[int, int]]:

@@ -12,6 +12,7 @@ from padiff.dumpfile import LeafKind
 from padiff.pairing.steps import PICKING
 from padiff.program import UNIT_ROUNDOFF
 
+from .construction import prove_construction
 from .result import Answer, LeafDifference
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ def find_differences(
                 answer = earlier.answer((reference, candidate), pair.reference, value)
             if answer is None:
                 info = candidate.recorded.info(value)
-                yield replace(found, holds="" if info is None else names.get(info.digest, ""))
+                yield replace(
+                    found,
+                    holds="" if info is None else names.get(info.digest, ""),
+                    edits=prove_construction(pair, reference, candidate),
+                )
             elif answer is Answer.UNKNOWN:
                 unjudged.append(end.name)
 

@@ -38,6 +38,14 @@ class Side:
         return TABLES[self.file.framework]
 
     @cached_property
+    def construction(self) -> Side | None:
+        """What ran while the model was built, as a side of its own; None if nobody looked."""
+        built = self.recorded.construction
+        if built is None:
+            return None
+        return Side(self.file, built, lower(built.program, self.table, contents=built.elements))
+
+    @cached_property
     def cuts(self) -> tuple[Operator, ...]:
         """Operators whose outcomes are taken as recorded: drawn ones, and those without a rule."""
         lowered = self.lowered

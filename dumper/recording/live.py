@@ -30,7 +30,7 @@ class LiveSide:
         """Walk the model once; nothing in it is changed or run."""
         self._adapter = adapter
         inner = adapter.unwrap(model)
-        nodes = build_tree(inner, adapter, Sources(adapter.class_bases(inner)[-1]))
+        nodes = build_tree(inner, adapter, Sources(adapter.class_bases(inner)[-1].__module__))
         self._tensors: list[Tensor] = []
         records: list[RecordInfo] = []
         numbers: dict[Hashable, int] = {}

@@ -26,7 +26,7 @@ from padiff.dumpfile import (
 from .followed import Followed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Content, SourceLine, StepWriter, Stored
 
     from .callstack import CallStack
+    from .construction import Construction
     from .contents import Contents
     from .followed import Taken
     from .ownwork import OwnWork
@@ -52,6 +53,8 @@ _TELLING = 2
 """Elements from which on an equal content is no accident."""
 _HELD = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.GRADIENT, LeafKind.STATE})
 """Leaves that each model has of its own, or makes."""
+_COMPUTED = frozenset({LeafKind.BUFFER, LeafKind.CONSTANT})
+"""Leaves that may have been computed while the model was built."""
 RESULT = "->"
 """Keyword under which a number that was read out of a tensor is kept."""
 
@@ -100,6 +103,8 @@ class ProgramRecorder:
         calls: CallStack,
         backward: bool,
         taken: Callable[[], Iterable[Taken]] = tuple,
+        builder: ProgramBuilder | None = None,
+        built: Construction | None = None,
     ) -> None:
         """Begin a program without operators.
 
@@ -113,13 +118,18 @@ class ProgramRecorder:
             calls: The module calls that run, in each thread.
             backward: Whether the gradients of all values are wanted.
             taken: Lists what the update of the weights takes.
+            builder: Collects the program; None makes one.
+            built: How buffers and constants of the model were made, if that is known.
         """
         self._adapter, self._operators = adapter, operators
         self.stamp = operators.stamp
         """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
         self._current_call, self._backward = calls.running, backward
-        self._builder = ProgramBuilder()
+        self._builder = builder or ProgramBuilder()
+        self._built = built
+        self._leaves: dict[tuple[str, tuple[int, ...]], Stored] = {}
+        """Buffers and constants, by what they hold."""
         self._inner, self._lone = writer.inner_content, writer.leaf_content
         self._live: dict[int, _Live] = {}
         self._by_content: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -145,6 +155,19 @@ class ProgramRecorder:
     def watch(self) -> AbstractContextManager[object]:
         """Return the context in which operators are recorded."""
         return self._operators.watch(self.run)
+
+    def living(self) -> Iterator[tuple[Tensor, int]]:
+        """Yield the tensors that are still there and unchanged, with their values."""
+        for entry in list(self._live.values()):
+            tensor = entry.reference()
+            is_there = tensor is not None and entry.stamp == self.stamp(tensor)
+            if is_there and self._operators.is_recordable(tensor):
+                yield tensor, entry.value
+
+    def finish(self) -> None:
+        """Add how buffers and constants were made, behind everything else."""
+        if self._built is not None and not self.failure:
+            self._built.add_to(self._builder, self._leaves)
 
     def watch_thread(self) -> AbstractContextManager[object]:
         """Return the context in which operators of another thread are recorded meanwhile."""
@@ -478,20 +501,30 @@ class ProgramRecorder:
         key = stored.digest, stamp[1]
         found = None if kind is not None else self._by_content.get(key)
         if found is None:
-            kind = kind or self._leaf_kind(tensor, is_made=is_made)
+            kind = kind or self._leaf_kind(tensor, key, is_made=is_made)
             if kind not in _HELD:
                 stored = self._store(tensor, self._lone)
-            self.holes += kind is LeafKind.HOLE
-            found = self._builder.add_value(
-                dtype=self._operators.dtype(tensor),
-                shape=stamp[1],
-                content=stored,
-                kind=kind,
-                name=name,
-            )
+            found = self._add_leaf(tensor, kind, key, stored, name)
         if not self._is_updating:
             self._watch_gradient(found, tensor)
         return self._keep(tensor, found, stamp, stored, None)
+
+    def _add_leaf(
+        self,
+        tensor: Tensor,
+        kind: LeafKind,
+        key: tuple[str, tuple[int, ...]],
+        stored: Stored,
+        name: str,
+    ) -> int:
+        """Add what no operator of the step made."""
+        self.holes += kind is LeafKind.HOLE
+        if kind in _COMPUTED:
+            self._leaves[key] = stored
+        dtype = self._operators.dtype(tensor)
+        return self._builder.add_value(
+            dtype=dtype, shape=key[1], content=stored, kind=kind, name=name
+        )
 
     def _taken_again(self, value: int, tensor: Tensor) -> None:
         """Store a value of the update that another forward pass takes; wait for its gradient."""
@@ -500,12 +533,16 @@ class ProgramRecorder:
         if value not in self._watched:
             self._watch_gradient(value, tensor)
 
-    def _leaf_kind(self, tensor: Tensor, *, is_made: bool) -> LeafKind:
+    def _leaf_kind(
+        self, tensor: Tensor, key: tuple[str, tuple[int, ...]], *, is_made: bool
+    ) -> LeafKind:
         """Return what a tensor is that no operator of this step made."""
         if self._is_updating or not self._adapter.is_floating(tensor):
             return LeafKind.CONSTANT
-        is_outside = self._current_call() is None and not is_made
-        return LeafKind.INPUT if is_outside else LeafKind.HOLE
+        if self._current_call() is None and not is_made:
+            return LeafKind.INPUT
+        is_built = self._built is not None and key in self._built.made
+        return LeafKind.CONSTANT if is_built else LeafKind.HOLE
 
     def _refreshed(
         self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter
     from padiff.dumper.trainer import Optimizer
 
+    from .construction import Construction
     from .source import Sources
     from .tree import TreeNode
 
@@ -39,6 +40,8 @@ class RecordedSteps:
     sources: Sources
     settings: RecordSettings
     optimizers: Sequence[Optimizer] = ()
+    built: Construction | None = None
+    """How buffers and constants of the model were made, if that is known."""
     current: StepRecorder | None = None
     """The step that is being recorded, None between recorded steps."""
     number: int = 0
@@ -75,6 +78,7 @@ class RecordedSteps:
             optimizers=self.optimizers,
             running=self.settings.running,
             program=self.settings.program,
+            built=self.built,
         )
         self._exits.callback(self.current.detach)
         self.current.attach(self.called)

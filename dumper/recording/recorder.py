@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from padiff.dumper.trainer import Optimizer
     from padiff.dumpfile import JSON
 
+    from .construction import Construction
+
 __all__ = ["Counts", "RecordSettings", "Recorder"]
 
 
@@ -42,6 +44,7 @@ class Recorder:
         adapter: Adapter,
         *,
         optimizers: Sequence[Optimizer] = (),
+        built: Construction | None = None,
     ) -> None:
         """Look at the model; nothing is hooked or written before ``with``.
 
@@ -50,6 +53,7 @@ class Recorder:
             settings: What to record.
             adapter: Its framework.
             optimizers: What changes its weights.
+            built: How buffers and constants of the model were made, if that is known.
 
         Raises:
             ConfigError: The model or an optimizer is not the adapter's.
@@ -58,7 +62,7 @@ class Recorder:
         self._adapter = adapter
         self._model = adapter.unwrap(model)
         self._settings = settings
-        self._optimizers = tuple(optimizers)
+        self._optimizers, self._built = tuple(optimizers), built
         self._ranks = ranks_of(wait_s=settings.rank_wait_s, alone=settings.alone)
         self._about = Description(model, adapter, settings)
         self._exits = ExitStack()
@@ -222,7 +226,7 @@ class Recorder:
     def _begin_steps(self, writer: DumpWriter) -> RecordedSteps:
         """Walk the tree and choose what of it is recorded."""
         settings = self._settings
-        sources = Sources(self._adapter.class_bases(self._model)[-1])
+        sources = Sources(self._adapter.class_bases(self._model)[-1].__module__)
         nodes = build_tree(self._model, self._adapter, sources)
         selection = Selection.parse(
             include=settings.include, exclude=settings.exclude, depth=settings.depth
@@ -238,6 +242,7 @@ class Recorder:
             sources=sources,
             settings=settings,
             optimizers=self._optimizers,
+            built=self._built,
             rank=self._ranks.rank,
         )
 

@@ -29,14 +29,14 @@ _OWN_FOLDERS = tuple(str(path.parents[1]) for path in (Path(__file__), Path(__fi
 class Sources:
     """Finds and shortens places in source code during one recording."""
 
-    def __init__(self, framework: type) -> None:
+    def __init__(self, framework: str) -> None:
         """Learn which files are the framework's.
 
         Args:
-            framework: The framework's base class; everything in its top package is skipped
+            framework: A module of the framework; everything in its top package is skipped
                 when the user's line is looked for.
         """
-        top = sys.modules.get(framework.__module__.partition(".")[0])
+        top = sys.modules.get(framework.partition(".")[0])
         folders = [str(Path(item)) for item in getattr(top, "__path__", ())]
         self._skipped = tuple(folder + "/" for folder in folders)
         self._standard = sysconfig.get_path("stdlib") + "/"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from padiff.dumper.trainer import Optimizer
     from padiff.dumpfile import SourceLine, Stored
 
+    from .construction import Construction
     from .source import Sources
     from .tree import TreeNode
 
@@ -55,6 +56,7 @@ class StepRecorder:
         optimizers: Sequence[Optimizer] = (),
         running: Running | None = None,
         program: bool = False,
+        built: Construction | None = None,
     ) -> None:
         """Begin a step; hooks come with ``attach``.
 
@@ -68,6 +70,7 @@ class StepRecorder:
             optimizers: What changes the weights; without any, no update is recorded.
             running: Hears which call runs.
             program: Whether the operators are recorded.
+            built: How buffers and constants of the model were made, if that is known.
         """
         self._running = running or Running()
         self._paths = [node.info.path for node in nodes]
@@ -94,7 +97,7 @@ class StepRecorder:
         self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
         self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
         self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
-        self._program = self._begin_program() if program else None
+        self._program = self._begin_program(built) if program else None
         self.is_paused = False
         writer.add_modules(tuple(node.info for node in nodes))
 
@@ -152,7 +155,7 @@ class StepRecorder:
         call = self._recomputed.ended
         return None if call is None or self._paths[call.module] != path else call.index
 
-    def _begin_program(self) -> ProgramRecorder | None:
+    def _begin_program(self, built: Construction | None) -> ProgramRecorder | None:
         operators = self._adapter.operators
         if operators is None:
             return None
@@ -166,6 +169,7 @@ class StepRecorder:
             calls=self._stack,
             backward=self._backward,
             taken=self.update.taken,
+            built=built,
         )
 
     @contextmanager
@@ -206,6 +210,8 @@ class StepRecorder:
         """Record what is known only at the end and write the index."""
         with self._lock:
             self.update.ending(self._program)
+            if self._program is not None:
+                self._program.finish()
             self.detach()
             for call in self._calls:
                 self._writer.add_call(call.info())

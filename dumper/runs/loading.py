@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumper import adapters
+from padiff.dumper.recording.construction import Construction
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.manifestcodec import LOADED
 
@@ -26,12 +29,21 @@ if TYPE_CHECKING:
 __all__ = ["load_model", "load_weights_into", "loaded_setting", "seed_all", "write_structure"]
 
 
-def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
-    """Import and build the user's model, with every framework seeded that is there by then.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The user's model."""
 
-    Returns:
-        The framework, the model in whatever wraps it, and notes.
-    """
+    adapter: Adapter
+    """Its framework."""
+    model: Model
+    """In whatever wraps it."""
+    notes: list[str]
+    construction: Construction | None
+    """How its buffers and constants were made; None if nobody looked."""
+
+
+def load_model(settings: RunSettings) -> Loaded:
+    """Import and build the user's model, with every framework seeded that is there by then."""
     wanted = None if settings.framework is None else adapters.load(settings.framework)
     found = import_target(settings.model)
     seeded = _imported()
@@ -40,8 +52,19 @@ def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
     def is_model(thing: object) -> bool:
         return any(adapter.is_model(thing) for adapter in _imported().values())
 
-    model = build(settings.model, found, is_model=is_model)
+    watched = {
+        name: Construction(one)
+        for name, one in seeded.items()
+        if settings.record.program and one.operators is not None
+    }
+    with ExitStack() as exits:
+        for one in watched.values():
+            exits.enter_context(one.watch())
+        model = build(settings.model, found, is_model=is_model)
     adapter = adapters.find(model)
+    construction = watched.get(adapter.name)
+    if construction is not None:
+        construction.finish(adapter.unwrap(model))
     if wanted is not None and adapter.name != wanted.name:
         raise ConfigError(
             f"cannot record {str(settings.model)!r}: expected a model of {wanted.name}, found "
@@ -56,7 +79,7 @@ def load_model(settings: RunSettings) -> tuple[Adapter, Model, list[str]]:
             f"{adapter.name} was imported by the factory itself, so that the seed did not reach "
             f"its initial weights; --framework {adapter.name} seeds it before"
         )
-    return adapter, model, notes
+    return Loaded(adapter, model, notes, construction)
 
 
 def _imported() -> dict[str, Adapter]:

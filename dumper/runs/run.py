@@ -64,9 +64,12 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
 
 def _recorded(settings: RunSettings, report: Progress) -> Path:
     report.stage("loading the model")
-    adapter, built, notes = load_model(settings)
-    check_place(settings.record, type(adapter.unwrap(built)).__name__)
-    model = adapter.place(adapter.unwrap(built), device=settings.device, dtype=settings.dtype)
+    loaded = load_model(settings)
+    adapter, notes = loaded.adapter, loaded.notes
+    check_place(settings.record, type(adapter.unwrap(loaded.model)).__name__)
+    model = adapter.place(
+        adapter.unwrap(loaded.model), device=settings.device, dtype=settings.dtype
+    )
     if settings.train.no_dropout:  # first: Paddle's recurrent layers run by whether they have any
         notes += _without_dropout(adapter, model)
     adapter.set_training(model, training=settings.training)
@@ -75,12 +78,12 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
     report.stage("reading the inputs")
     inputs = StepInputs(settings, adapter, model)
     one = _Run(settings, adapter, model, inputs, report)
-    loaded: dict[str, JSON] = {}
+    weights: dict[str, JSON] = {}
     if settings.weights_from is not None:
         report.stage("loading the weights")
         plan = load_weights_into(settings, adapter, model, lambda: one.forward(0))
         notes += tuple(f"weights: {note}" for note in plan.notes)
-        loaded = loaded_setting(plan)
+        weights = loaded_setting(plan)
     feeder = _feeder(settings, adapter, model, one)
     outputs = _loss_outputs(settings)
     training = prepare_training(settings.train, adapter, model, outputs)
@@ -89,14 +92,20 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         _check_repeatable(settings.train, training)
         repeats = Repeats(settings.repeat, adapter, model)
     record = _with_plan(settings.record, settings.train.steps)
-    recorder = Recorder(built, record, adapter, optimizers=training.optimizers)
+    recorder = Recorder(
+        loaded.model,
+        record,
+        adapter,
+        optimizers=training.optimizers,
+        built=loaded.construction,
+    )
     recorder.describe(
         model=str(settings.model),
         seed=settings.seed,
         command=settings.command,
         inputs=inputs.describe(),
         notes=[*notes, *inputs.notes],
-        settings=loaded,
+        settings=weights,
     )
     with recorder:
         one.steps(recorder, training, feeder)

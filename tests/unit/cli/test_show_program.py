@@ -253,6 +253,7 @@ def test_json_has_the_program_and_its_holes(dump: Path, capsys: pytest.CaptureFi
     assert step["program"]["values"][1] == {
         "value": 1,
         "name": "weight fc1.weight",
+        "path": "fc1.weight",
         "dtype": "float32",
         "shape": [5, 3],
         "kind": "parameter",

@@ -14,6 +14,7 @@ from padiff.dumpfile import (
     Dtype,
     Form,
     LeafKind,
+    Mode,
     Opaque,
     ProblemKind,
     ProgramBuilder,
@@ -117,7 +118,9 @@ def number_at(form: Form) -> int:
         ("value_content", 0, 4, ProblemKind.RANGE),
         ("operator_name", 1, 999, ProblemKind.RANGE),
         ("operator_call", 0, 1, ProblemKind.RANGE),
-        ("operator_mode", 0, 64, ProblemKind.RANGE),
+        ("operator_mode", 0, 128, ProblemKind.RANGE),
+        ("operator_mode", 0, 64, ProblemKind.REFERENCE),
+        ("operator_mode", 1, 64, ProblemKind.REFERENCE),
         ("operator_site", 0, 5, ProblemKind.RANGE),
         ("operator_rows", 0, 1, ProblemKind.SIZE),
         ("operator_rows", 0, -1, ProblemKind.SIZE),
@@ -147,6 +150,22 @@ def test_numbers_that_cannot_be_are_told(
 
     assert [problem.kind for problem in problems] == ([] if kind is None else [kind])
     assert (found is None) is (kind is not None)
+
+
+def test_what_ran_while_the_model_was_built_stands_last_with_values_of_its_own() -> None:
+    builder = small()
+    made = builder.add_value(dtype="float32", shape=(), content=None)
+    builder.add_operator("k", [(None, 2.0)], [made], call=None, mode=Mode.CONSTRUCTION)
+
+    found, problems = decoded(encode_program(builder.columns()))
+
+    assert problems == []
+    assert found is not None
+    assert found.construction == (2, made)
+    builder.add_border(0, made)  # the forward pass has no such value
+    assert [one.kind for one in decoded(encode_program(builder.columns()))[1]] == [
+        ProblemKind.REFERENCE
+    ]
 
 
 @pytest.mark.parametrize("form", [Form.COMPLEX, Form.VALUE, Form.FLOAT])

@@ -29,7 +29,7 @@ def line_of(text: str) -> int:
 
 
 def test_class_line_is_that_of_the_statement() -> None:
-    sources = Sources(dict)
+    sources = Sources("builtins")
 
     for kind in (Decorated, Empty):
         found = sources.of_class(kind)
@@ -41,11 +41,11 @@ def test_class_line_is_that_of_the_statement() -> None:
 
 
 def test_built_in_class_has_no_line() -> None:
-    assert Sources(dict).of_class(int) is None
+    assert Sources("builtins").of_class(int) is None
 
 
 def test_caller_is_the_innermost_user_line() -> None:
-    found = Sources(dict).of_caller(sys._getframe())
+    found = Sources("builtins").of_caller(sys._getframe())
 
     assert found is not None
     assert found.file == "tests/unit/dumper/recording/test_source.py"
@@ -53,7 +53,7 @@ def test_caller_is_the_innermost_user_line() -> None:
 
 
 def test_line_of_the_call_around_is_taken_over_where_no_users_line_lies_between() -> None:
-    sources = Sources(dict)
+    sources = Sources("builtins")
     here = sys._getframe()
     around = SourceLine(file="model.py", line=7)
 
@@ -61,7 +61,7 @@ def test_line_of_the_call_around_is_taken_over_where_no_users_line_lies_between(
 
 
 def test_users_line_before_the_call_around_is_taken() -> None:
-    sources = Sources(dict)
+    sources = Sources("builtins")
     around = sys._getframe()
 
     def inner() -> SourceLine | None:
@@ -73,7 +73,7 @@ def test_users_line_before_the_call_around_is_taken() -> None:
 
 
 def test_frames_of_the_standard_library_are_passed_over() -> None:
-    sources = Sources(dict)
+    sources = Sources("builtins")
     found: list[SourceLine | None] = []
 
     def note(_: re.Match[str]) -> str:

@@ -1,0 +1,228 @@
+"""How buffers and constants were computed while ``--model`` built the model is in the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import padiff
+from padiff.cli.main import main
+from padiff.comparer import Verdict
+from padiff.comparer.proving.result import EditKind
+from padiff.dumpfile import LeafKind, open_dump
+from padiff.program import TABLES, RecordedProgram, execute, lower, read_program
+
+TORCH = """
+import math
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, theta=10000.0, wide=8):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(8, 8)
+        inverse = 1.0 / theta ** (torch.arange(0, 8, 2).float() / 8)
+        self.register_buffer("inverse", inverse, persistent=False)
+        table = torch.zeros(6, 8)
+        table[:, 0::2] = torch.sin(torch.arange(6)[:, None] * inverse)
+        self.register_buffer("table", table)
+        self.scale = torch.tensor(float(wide)).rsqrt()
+
+    def forward(self, x):
+        turned = torch.arange(6).float()[:, None] * self.inverse
+        return self.linear(x) * self.scale + torch.cat([turned, turned], -1) + self.table
+
+
+def loaded():
+    net = Net()
+    net.table.copy_(torch.ones(6, 8))
+    return net
+
+
+def drawn():
+    net = Net()
+    net.register_buffer("inverse", torch.rand(4).exp())
+    return net
+
+
+MODEL = Net()
+"""
+PADDLE = """
+import paddle
+from paddle import nn
+
+
+class Net(nn.Layer):
+    def __init__(self, theta=10000.0):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        inverse = 1.0 / theta ** (paddle.arange(0, 8, 2, dtype="float32") / 8)
+        self.register_buffer("inverse", inverse, persistable=False)
+        table = paddle.zeros([6, 8])
+        table[:, 0::2] = paddle.sin(paddle.arange(6, dtype="float32")[:, None] * inverse)
+        self.register_buffer("table", table)
+
+    def forward(self, x):
+        turned = paddle.arange(6, dtype="float32")[:, None] * self.inverse
+        return self.linear(x) + paddle.concat([turned, turned], -1) + self.table
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "of_torch.py").write_text(TORCH)
+    (tmp_path / "of_paddle.py").write_text(PADDLE)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 8), np.float32))
+    return tmp_path
+
+
+def dumped(name: str, model: str, *words: str) -> Path:
+    framework = model.partition(".")[0].removeprefix("of_")
+    line = ["dump", "--model", model, "--inputs", "x.npy", "--name", name, "--phase", "forward"]
+    assert main([*line, "--framework", framework, *words]) == 0
+    path = Path("padiff_dump") / name
+    assert list(open_dump(path).problems()) == []
+    return path
+
+
+def read(path: Path) -> tuple[RecordedProgram, dict[str, np.ndarray]]:
+    """Read a program, and what executing its construction makes of each buffer."""
+    with open_dump(path).open(0, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        built = recorded.construction
+        if built is None:
+            return recorded, {}
+        lowered = lower(built.program, TABLES[file.framework], contents=built.elements)
+        named = {one.id: one.name for one in built.program.values if one.name}
+        given = {
+            value: elements
+            for value in lowered.leaves.values()
+            if (elements := built.elements(value)) is not None
+        }
+        wanted = [] if lowered.random else [one for one in named if one not in given]
+        found = execute(lowered, given, wanted)
+        made = {named[value]: array for value, array in found.items()}
+        buffers = {
+            one.name: recorded.elements(one.id)
+            for one in recorded.program.values
+            if one.kind is LeafKind.BUFFER
+        }
+        for name, array in made.items():
+            held = buffers[name]
+            assert held is not None
+            np.testing.assert_allclose(array, held, rtol=1e-6, atol=1e-6)
+        return recorded, made
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_buffers_are_what_their_construction_computes(framework: str) -> None:
+    recorded, made = read(dumped("one", f"of_{framework}.py:Net"))
+
+    assert made.keys() == {"inverse", "table"}
+    assert recorded.construction is not None
+    sites = {one.site.file for one in recorded.construction.program.operators if one.site}
+    assert sites == {f"of_{framework}.py"}
+    buffers = [one for one in recorded.program.values if one.kind is LeafKind.BUFFER]
+    assert {one.name for one in buffers} == {"inverse", "table"}
+
+
+def test_weights_have_no_construction() -> None:
+    recorded, _ = read(dumped("one", "of_torch.py:Net"))
+
+    assert recorded.construction is not None
+    names = {one.name.rpartition(".")[2] for one in recorded.construction.program.operators}
+    assert "arange" in names
+    assert not names & {"uniform_", "kaiming_uniform_", "empty"}
+
+
+def test_a_constant_beside_the_buffers_is_no_hole() -> None:
+    recorded, _ = read(dumped("one", "of_torch.py:Net"))
+
+    kinds = [one.kind for one in recorded.program.values]
+    assert LeafKind.HOLE not in kinds
+    assert kinds.count(LeafKind.CONSTANT) == 1
+    built = recorded.construction
+    assert built is not None
+    assert built.program.operators[-1].name == "torch.Tensor.rsqrt"
+
+
+@pytest.mark.parametrize(
+    ("model", "table", "inverse"),
+    [
+        ("of_torch.py:loaded", "copy_", "__rtruediv__"),
+        ("of_torch.py:drawn", "__setitem__", "exp"),
+    ],
+)
+def test_what_a_buffer_holds_in_the_end_counts(model: str, table: str, inverse: str) -> None:
+    built = read(dumped("one", model))[0].construction
+
+    assert built is not None
+    program = built.program
+    makers = {
+        one.name: program.operators[one.producer].name.rpartition(".")[2]
+        for one in program.values
+        if one.name and one.producer is not None
+    }
+    assert makers == {"table": table, "inverse": inverse}
+
+
+def test_a_model_that_is_there_already_has_none() -> None:
+    recorded, _ = read(dumped("one", "of_torch.py:MODEL"))
+
+    assert recorded.construction is None
+
+
+def test_a_buffer_that_is_cast_when_the_model_is_there_is_not_told() -> None:
+    _, made = read(dumped("one", "of_torch.py:Net", "--dtype", "bfloat16"))
+
+    assert made == {}
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_buffers_that_differ_name_the_number(framework: str) -> None:
+    one = dumped("one", f"of_{framework}.py:Net")
+    two = dumped("two", f"of_{framework}.py:Net", "--model-arg", "theta=500000.0")
+
+    result = padiff.compare(one, two)
+
+    assert result.verdict is Verdict.DIVERGED
+    executed = result.steps[0].executed
+    assert executed is not None
+    found = {each.candidate: each for each in executed.function.differences}
+    assert found.keys() >= {"inverse", "table"}
+    for name in ("inverse", "table"):
+        (edit,) = found[name].edits
+        assert edit.kind is EditKind.ARGUMENT
+        (change,) = edit.changes
+        assert (change.known, change.found) == (10000.0, 500000.0)
+        for place in (edit.reference, edit.candidate):
+            assert place is not None
+            assert place.site is not None
+            assert place.site.file == f"of_{framework}.py"
+
+
+def test_buffers_of_both_frameworks_are_the_same_and_nothing_is_told() -> None:
+    one, two = dumped("one", "of_torch.py:Net"), dumped("two", "of_paddle.py:Net")
+
+    executed = padiff.compare(one, two).steps[0].executed
+
+    assert executed is not None
+    assert [each for each in executed.function.differences if each.kind == "buffer"] == []
+
+
+def test_show_lists_how_buffers_were_made(capsys: pytest.CaptureFixture[str]) -> None:
+    path = dumped("one", "of_torch.py:Net")
+    capsys.readouterr()
+
+    assert main(["show", str(path), "--program"]) == 0
+
+    _, _, built = capsys.readouterr().out.partition("(while the model was built)\n")
+    lines = built.splitlines()
+    assert any("__rpow__" in line and "10000.0" in line for line in lines)
+    assert lines[4].endswith("of_torch.py:12  [buffer inverse]")
