@@ -60,8 +60,10 @@ def call_row(call: CallInfo) -> Row:
     )
 
 
-def _float_cell(value: float | None) -> float | str | None:
-    return value if value is None or math.isfinite(value) else str(value)
+def _float_cells(*numbers: float | None) -> Row:
+    if math.isfinite(sum([one for one in numbers if one is not None])):
+        return numbers
+    return [one if one is None or math.isfinite(one) else str(one) for one in numbers]
 
 
 def value_row(value: ValueInfo) -> Row:
@@ -71,10 +73,7 @@ def value_row(value: ValueInfo) -> Row:
         value.digest,
         value.dtype,
         value.size,
-        _float_cell(numbers.minimum),
-        _float_cell(numbers.maximum),
-        _float_cell(numbers.mean),
-        _float_cell(numbers.l2),
+        *_float_cells(numbers.minimum, numbers.maximum, numbers.mean, numbers.l2),
         numbers.nan,
         numbers.posinf,
         numbers.neginf,

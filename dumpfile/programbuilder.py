@@ -192,7 +192,7 @@ class ProgramBuilder:
         if isinstance(argument, ValueRef):  # most of them
             self._arguments += (key, _VALUE, argument.id)
             return
-        if isinstance(argument, int) and not isinstance(argument, bool) and argument in _INT64:
+        if type(argument) is int and argument in _INT64:
             self._arguments += (key, _INT, argument)
             return
         form, number, parts = self._form(argument)
@@ -228,7 +228,9 @@ class ProgramBuilder:
         return Form.OPAQUE, self._strings[argument.text]
 
     def _number(self, argument: complex) -> tuple[Form, int]:
-        if isinstance(argument, int):  # the others have a row already
+        if isinstance(argument, int):
+            if argument in _INT64:
+                return Form.INT, int(argument)
             return Form.OPAQUE, self._strings[f"an integer of {argument.bit_length()} bits"]
         self._floats.append(argument.real)
         if isinstance(argument, float):

@@ -144,9 +144,9 @@ class StepWriter:
         Args:
             content: What is wanted; None wants as much as this file keeps of most values.
         """
-        usual, most = self._keep.content, self.leaf_content
         if content is None:
-            return usual
+            return self._keep.content
+        most = self.leaf_content
         return most if most.rank < content.rank else content
 
     def store(

@@ -609,15 +609,22 @@ class ProgramRecorder:
         if type(thing) in _PLAINEST:
             plain: Argument = thing  # type: ignore[assignment]
             return plain
-        if id(thing) in refs or self._is_known(thing) or self._adapter.is_tensor(thing):
+        entry = self._live.get(id(thing))
+        if entry is not None and entry.reference() is thing:
+            is_awaited = entry.value in self._watched or not self._backward
+            if is_awaited and entry.stamp == self.stamp(thing):
+                refs[id(thing)] = thing, entry  # there is nothing to do for most values
+                return entry.argument
+            return self._reference(thing, refs)
+        if id(thing) in refs or self._adapter.is_tensor(thing):
             return self._reference(thing, refs)
         if isinstance(thing, (tuple, list)):
             return self._sequence(thing, refs)
-        if isinstance(thing, _PLAIN):
-            return _plain(thing)
         return self._other(thing, refs)
 
     def _other(self, thing: object, refs: dict[int, tuple[Any, _Live]]) -> Argument:
+        if isinstance(thing, _PLAIN):
+            return _plain(thing)
         if isinstance(thing, slice):
             parts = (thing.start, thing.stop, thing.step)
             return Slice(*(self.argument(part, refs) for part in parts))

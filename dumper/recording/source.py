@@ -42,7 +42,8 @@ class Sources:
         self._standard = sysconfig.get_path("stdlib") + "/"
         self._roots = _import_roots(tuple(sys.path), str(Path.cwd()))
         self._working = str(Path.cwd()) + os.sep
-        self._is_user_file: dict[str, bool] = {}
+        self._is_user_file: dict[str, bool | None] = {}
+        """None for files of padiff itself."""
         self._short: dict[str, str] = {}
         self._lines: dict[tuple[CodeType, int], SourceLine] = {}
         self._classes: dict[type, SourceLine | None] = {}
@@ -70,23 +71,28 @@ class Sources:
         Returns:
             None where padiff itself, or nothing but the framework, made the call.
         """
+        kinds = self._is_user_file
         while frame is not None:
             if frame is around:
                 return known
             code = frame.f_code
             file = code.co_filename
-            is_user = self._is_user_file.get(file)
-            if is_user or (is_user is None and self._is_user(file)):
+            is_user = kinds[file] if file in kinds else self._is_user(file)
+            if is_user:
                 return self._line(code, frame.f_lineno)
-            if file.startswith(_OWN_FOLDERS):
+            if is_user is None:
                 return None
             frame = frame.f_back
         return None
 
-    def _is_user(self, file: str) -> bool:
+    def _is_user(self, file: str) -> bool | None:
+        """Return whether a file is the user's, None for one of padiff."""
+        if file.startswith(_OWN_FOLDERS):
+            self._is_user_file[file] = None
+            return None
         standard = file.startswith(self._standard) and "-packages" not in file
         made = file.startswith("<") and not file.startswith("<ipython")
-        found = not (standard or made or file.startswith((*self._skipped, *_OWN_FOLDERS)))
+        found = not (standard or made or file.startswith(self._skipped))
         self._is_user_file[file] = found
         return found
 
