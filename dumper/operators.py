@@ -36,6 +36,9 @@ class Operators(Protocol):
         What only asks for a shape, a dtype or a device is not passed on either.
         """
 
+    def watch_building(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Do the same while user code builds a model, which may compile, trace and export."""
+
     def watch_thread(self, run: RunOperator) -> AbstractContextManager[object]:
         """Let ``run`` make the calls of this thread, too, while another one is in ``watch``.
 

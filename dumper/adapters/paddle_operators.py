@@ -115,7 +115,8 @@ def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def operator(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         thread = _thread
-        if thread.is_busy or not thread.runs:
+        is_static = framework.global_var._dygraph_tracer_ is None  # what is made is no tensor
+        if thread.is_busy or not thread.runs or is_static:
             return function(*args, **kwargs)
         thread.is_busy = True
         try:
@@ -294,6 +295,10 @@ class PaddleOperators:
                 yield
         finally:
             self._bindings.remove()
+
+    def watch_building(self, run: RunOperator) -> AbstractContextManager[object]:
+        """Watch as ever: what saves programs needs what compiles them."""
+        return self.watch(run)
 
     @contextmanager
     def watch_thread(self, run: RunOperator) -> Iterator[None]:

@@ -8,11 +8,12 @@ from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import resolve_name
 
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
-from .torch_unseen import OperatorMode, watch_unseen
+from .torch_unseen import OperatorMode, force_eager, watch_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -96,7 +97,8 @@ class _Mode(OperatorMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        name = "" if self.is_inside else _name(function)
+        is_left_out = self.is_inside or torch._C._get_tracing_state() is not None
+        name = "" if is_left_out else _name(function)
         if not name:
             return function(*args, **(kwargs or {}))
         return self.run(name, function, args, kwargs or {})
@@ -111,6 +113,12 @@ class TorchOperators:
     def watch(self, run: RunOperator) -> Iterator[None]:
         """Enter a function mode, which sees calls of this thread, and patch what it does not."""
         with watch_unseen(), _Mode(run):
+            yield
+
+    @contextmanager
+    def watch_building(self, run: RunOperator) -> Iterator[None]:
+        """Let nothing be compiled meanwhile: compilers refuse modes that they do not know."""
+        with force_eager(), self.watch(run):
             yield
 
     def watch_thread(self, run: RunOperator) -> AbstractContextManager[object]:
@@ -145,6 +153,7 @@ class TorchOperators:
         """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
         return (
             not _is_wrapped(tensor)
+            and not isinstance(tensor, FakeTensor)
             and tensor.layout is torch.strided
             and not tensor.is_meta
             and not tensor.is_quantized

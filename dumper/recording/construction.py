@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from padiff.dumpfile import (
+    DTYPE_NAMES,
     LeafKind,
     Mode,
     ProgramBuilder,
@@ -61,7 +63,7 @@ class _Kept(ProgramBuilder):
 
     def add_value(self, **fields: Any) -> int:  # noqa: ANN401 - those of the base
         """Keep a value."""
-        self.values_kept.append(fields)
+        self.values_kept.append({"kind": None, **fields})
         return len(self.values_kept) - 1
 
     def add_operator(
@@ -130,7 +132,7 @@ class Construction:
 
     def watch(self) -> AbstractContextManager[object]:
         """Return the context in which the model is built."""
-        return self._recorder.watch()
+        return self._recorder.watch_building()
 
     def finish(self, model: Model) -> None:
         """Look which tensors are left; weights do not count, as training has changed them."""
@@ -142,9 +144,11 @@ class Construction:
             if one.is_weight
         }
         for tensor, value in self._recorder.living():
-            if value in self._kept.makers and id(tensor) not in weights:
-                array = adapter.elements(tensor)
-                self.made.setdefault((digest_of(array), array.shape), value)
+            is_storable = self._kept.values_kept[value]["dtype"] in DTYPE_NAMES
+            if is_storable and value in self._kept.makers and id(tensor) not in weights:
+                with suppress(RuntimeError):  # what traces graphs leaves tensors without elements
+                    array = adapter.elements(tensor)
+                    self.made.setdefault((digest_of(array), array.shape), value)
         self._recorder.detach()
 
     def add_to(self, program: ProgramBuilder, leaves: Mapping[Key, Stored]) -> None:

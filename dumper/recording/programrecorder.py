@@ -156,6 +156,10 @@ class ProgramRecorder:
         """Return the context in which operators are recorded."""
         return self._operators.watch(self.run)
 
+    def watch_building(self) -> AbstractContextManager[object]:
+        """Return the context in which operators are recorded while a model is built."""
+        return self._operators.watch_building(self.run)
+
     def living(self) -> Iterator[tuple[Tensor, int]]:
         """Yield the tensors that are still there and unchanged, with their values."""
         for entry in list(self._live.values()):

@@ -49,6 +49,16 @@ def drawn():
     return net
 
 
+def odd():
+    net = Net()
+    torch.compile(Net(), backend="eager", fullgraph=True)(torch.ones(6, 8))
+    with torch.device("meta"):
+        Net()
+    net.small = torch.ones(3).to(torch.float8_e4m3fnuz)
+    net.table[1:2].copy_(torch.ones(1, 8))
+    return net
+
+
 MODEL = Net()
 """
 PADDLE = """
@@ -69,6 +79,11 @@ class Net(nn.Layer):
     def forward(self, x):
         turned = paddle.arange(6, dtype="float32")[:, None] * self.inverse
         return self.linear(x) + paddle.concat([turned, turned], -1) + self.table
+
+
+def odd():
+    paddle.jit.save(Net(), "saved", input_spec=[paddle.static.InputSpec([6, 8], "float32")])
+    return Net()
 """
 
 
@@ -170,6 +185,14 @@ def test_what_a_buffer_holds_in_the_end_counts(model: str, table: str, inverse: 
         if one.name and one.producer is not None
     }
     assert makers == {"table": table, "inverse": inverse}
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle"])
+def test_what_else_a_factory_does_is_not_disturbed(framework: str) -> None:
+    recorded, _ = read(dumped("one", f"of_{framework}.py:odd"))
+
+    assert recorded.construction is not None
+    assert "inverse" in {one.name for one in recorded.construction.program.values}
 
 
 def test_a_model_that_is_there_already_has_none() -> None:
