@@ -11,6 +11,7 @@ from .alignment import Alignment
 from .edits import describe
 from .parting import find_parting
 from .repair import Repair
+from .repaired import Repaired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,10 @@ class Cause:
 
     places: tuple[Place | None, Place | None] = (None, None)
     edits: tuple[Edit, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Which of the exchanges each edit stands for."""
+    repaired: Repaired | None = None
+    """The candidate with these exchanges; None without a proof."""
 
 
 def find_cause(
@@ -57,18 +62,31 @@ def find_cause(
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         repair = Repair(sides, given, numbering, alignment, differing)
         if repair.run(likeness, agree):
-            edits = (describe(sides, numbering, made) for made in repair.in_one())
-            cause = replace(cause, edits=tuple(_merged(edits)))
+            made = repair.in_one()
+            edits = _merged(describe(sides, numbering, one) for one in made)
+            cause = replace(
+                cause,
+                edits=tuple(edit for edit, _ in edits),
+                groups=tuple(group for _, group in edits),
+                repaired=Repaired(sides, given, numbering, made, differing),
+            )
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
 
 
-def _merged(edits: Iterable[Edit]) -> list[Edit]:
-    """Join edits that change the same in several places; the first place stands for all."""
-    found: dict[object, Edit] = {}
-    for one in edits:
+def _merged(edits: Iterable[Edit]) -> list[tuple[Edit, tuple[int, ...]]]:
+    """Join edits that change the same in several places; the first place stands for all.
+
+    Returns:
+        Each edit with its places among those given.
+    """
+    found: dict[object, tuple[Edit, tuple[int, ...]]] = {}
+    for place, one in enumerate(edits):
         key = one.kind, repr(one.changes), repr(one.operators)
-        before = found.get(key)
-        found[key] = one if before is None else replace(before, times=before.times + one.times)
+        if key in found:
+            before, group = found[key]
+            found[key] = replace(before, times=before.times + one.times), (*group, place)
+        else:
+            found[key] = one, (place,)
     return list(found.values())

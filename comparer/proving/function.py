@@ -19,10 +19,12 @@ from .copies import (
 from .detached import find_detached
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
+from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
 from .numbering import Numbering
 from .precision import find_coarser
+from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
 from .results import pair_results
 from .side import read_side
@@ -83,6 +85,8 @@ class _Comparison:
         self.results = self.given.sinks
         self.numbering = Numbering(reference, candidate, self.leaves)
         self.numbers = self.numbering.both
+        self.repaired: Repaired | None = None
+        """The candidate without the faults of its function; None unless they are proved."""
 
     def run(self) -> FunctionComparison:
         """Answer both questions."""
@@ -90,7 +94,13 @@ class _Comparison:
         unjudged: list[str] = []
         try:
             differences = (
-                *find_differences(self.leaves, *self.sides, self.earlier, unjudged),
+                *with_influences(
+                    find_differences(self.leaves, *self.sides, self.earlier, unjudged),
+                    self.sides,
+                    self.leaves,
+                    self.repaired,
+                    self.results,
+                ),
                 *find_changed_gradients(self.leaves, *self.sides, unjudged),
                 *find_detached(
                     self.sides,
@@ -186,8 +196,12 @@ class _Comparison:
 
         differing = [sink for sink in left if not agree(runs, sink)]
         cause, effect = Cause(), None
+        self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
             cause = find_cause(self.sides, given, self.numbering, differing, agree)
+            self.repaired = cause.repaired
+            shown = [sink for sink in self.results if sink in units]
+            cause = replace(cause, edits=influences_of_edits(self.sides[1], cause, runs, shown))
             rounded = Rounded(runs, Errors(self.sides), differing)
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing

@@ -23,6 +23,7 @@ __all__ = [
     "Execution",
     "Fault",
     "FunctionComparison",
+    "Influence",
     "LeafDifference",
     "Parting",
     "Place",
@@ -117,6 +118,17 @@ class UsedOperator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Influence:
+    """How far a fault alone moves the model's results; of several the one that moves most."""
+
+    relative_l2: float | None
+    """Of the reference's result; None where it was not measured: the execution would be too large,
+    results have another shape, or rest on recorded outcomes of what the fault goes into."""
+    max_abs: float | None
+    """The largest difference of an element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A change after which the candidate computes what the reference computes.
 
@@ -132,6 +144,9 @@ class Edit:
     """The operators that are exchanged, of the reference and of the candidate."""
     times: int = 1
     """In how many places."""
+    influence: Influence | None = None
+    """Of these places together; None where no result was asked for: of an update, and where only
+    other weights and inputs show the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +174,8 @@ class LeafDifference:
     edits: tuple[Edit, ...] = ()
     """A proof of the cause, of a buffer that was computed while the model was built: with these
     the candidate computes the reference's. Empty where none was found."""
+    influence: Influence | None = None
+    """None of what no forward pass takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

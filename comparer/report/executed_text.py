@@ -8,7 +8,13 @@ from padiff.comparer.auditing import Soundness
 from padiff.comparer.proving import Answer, FunctionComparison
 
 from .edit_words import worded_edit
-from .fault_words import worded_ends, worded_leaf, worded_place, worded_unsound
+from .fault_words import (
+    worded_ends,
+    worded_influence,
+    worded_leaf,
+    worded_place,
+    worded_unsound,
+)
 from .numbers import count, number, plural
 from .style import DIM
 
@@ -129,7 +135,7 @@ def _proof(edits: Sequence[Edit]) -> Iterator[str]:
     yield f"  proved: {what} the candidate computes what the reference computes"
     for edit in edits[:_MOST_EDITS]:
         times = f" ({count(edit.times)} times)" if edit.times > 1 else ""
-        yield f"  - {worded_edit(edit)}{times}"
+        yield f"  - {worded_edit(edit)}{times}{worded_influence(edit.influence)}"
         for line in worded_ends(edit.reference, edit.candidate):
             yield f"    {line}"
     if len(edits) > _MOST_EDITS:
@@ -150,7 +156,7 @@ def _leaves(found: FunctionComparison, *, is_recomputed: bool) -> Iterator[str]:
         return
     yield f"same leaves?      no: {plural(len(found.differences), 'difference')}{without}"
     for one in found.differences[:_MOST_LEAVES]:
-        yield f"  {worded_leaf(one)}"
+        yield f"  {worded_leaf(one)}{worded_influence(one.influence)}"
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 

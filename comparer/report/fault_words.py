@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.comparer.auditing.result import AuditedValue
-    from padiff.comparer.proving import Place
+    from padiff.comparer.proving import Influence, Place
     from padiff.comparer.result import Divergence
 
-__all__ = ["evidence_of", "worded_ends", "worded_leaf", "worded_place", "worded_unsound"]
+__all__ = [
+    "evidence_of",
+    "worded_ends",
+    "worded_influence",
+    "worded_leaf",
+    "worded_place",
+    "worded_unsound",
+]
 
 
 def evidence_of(found: Divergence) -> tuple[str, ...]:
@@ -43,7 +50,7 @@ def _lines(fault: object) -> Iterator[str]:
 @_lines.register(Edit)
 def _(fault: Edit) -> Iterator[str]:
     times = f" ({count(fault.times)} times)" if fault.times > 1 else ""
-    yield f"proved: {worded_edit(fault)}{times}"
+    yield f"proved: {worded_edit(fault)}{times}{worded_influence(fault.influence)}"
     yield from worded_ends(fault.reference, fault.candidate)
 
 
@@ -55,7 +62,7 @@ def _(fault: Parting) -> Iterator[str]:
 
 @_lines.register(LeafDifference)
 def _(fault: LeafDifference) -> Iterator[str]:
-    yield f"not the reference's: {worded_leaf(fault)}"
+    yield f"not the reference's: {worded_leaf(fault)}{worded_influence(fault.influence)}"
 
 
 @_lines.register(CoarserValue)
@@ -74,6 +81,15 @@ def _(fault: UnsoundValue) -> Iterator[str]:
 def _(fault: UpdateDifference) -> Iterator[str]:
     error = number(fault.error)
     yield f"another update: {fault.candidate} is left off by up to {error} of its size"
+
+
+def worded_influence(found: Influence | None) -> str:
+    """Return how far a fault alone moves the result, as a clause; empty if nobody asked for it."""
+    if found is None:
+        return ""
+    if found.relative_l2 is None:
+        return "; how far it moves the result was not measured"
+    return f"; moves the result by {number(found.relative_l2)} of its size"
 
 
 def worded_ends(reference: Place | None, candidate: Place | None) -> Iterator[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Effect,
         Execution,
         FunctionComparison,
+        Influence,
         LeafDifference,
         Place,
         UpdateComparison,
@@ -116,6 +117,7 @@ def _edit_to_json(edit: Edit) -> JSON:
         ],
         "operators": [[one.name for one in those] for those in edit.operators],
         "times": edit.times,
+        "influence": _influence_to_json(edit.influence),
         "text": worded_edit(edit),
     }
 
@@ -130,7 +132,14 @@ def _difference_to_json(found: LeafDifference) -> JSON:
         "largest": found.largest,
         "place": _place_to_json(found.place),
         "holds": found.holds,
+        "influence": _influence_to_json(found.influence),
     }
+
+
+def _influence_to_json(found: Influence | None) -> JSON:
+    if found is None:
+        return None
+    return {"relative_l2": found.relative_l2, "max_abs": found.max_abs}
 
 
 def _place_to_json(place: Place | None) -> JSON:

@@ -1,0 +1,185 @@
+"""How far each fault alone moves the model's results.
+
+Of an edit that is one of several the candidate is executed with all others repaired, of a leaf with
+all edits repaired and all other leaves the reference's. An edit that is the only one needs no
+execution: the candidate is the reference with that fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from padiff.dumpfile import ConfigError, DumpFormatError, LeafKind, Phase, ProgramError
+from padiff.program import Limits, execute
+
+from .repaired import reached
+from .result import Influence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from padiff.program import Leaf, Lowered
+    from padiff.program.primitives import Array
+
+    from .cause import Cause
+    from .executed import Runs, Sink
+    from .leaves import Leaves
+    from .repaired import Repaired
+    from .result import Edit, LeafDifference
+    from .side import Side
+
+__all__ = ["influences_of_edits", "with_influences"]
+
+_LIMITS = Limits(total_bytes=4 << 30, work=10**11)
+"""Of each execution: ten seconds of one core. What takes more is not measured."""
+_MOST = 5
+"""Edits, and leaves, that are executed for: as many as a terminal shows."""
+_EXECUTED = frozenset({LeafKind.PARAMETER.value, LeafKind.BUFFER.value, LeafKind.INPUT.value})
+"""Kinds of leaf differences that a forward pass takes."""
+_UNMEASURED = Influence(relative_l2=None, max_abs=None)
+
+
+def influences_of_edits(
+    candidate: Side, cause: Cause, runs: Runs, results: Sequence[Sink]
+) -> tuple[Edit, ...]:
+    """Return the edits of a proof with their influence on results.
+
+    Args:
+        candidate: Its side.
+        cause: The proof.
+        runs: Both programs, executed.
+        results: Those results of the model that were executed.
+    """
+    repaired = cause.repaired
+    if repaired is None:
+        return cause.edits
+    wanted = [sink.candidate for sink in results]
+
+    def influence(group: Collection[int]) -> Influence:
+        program, given = repaired.program(group)
+        changed = repaired.changed(group)
+        if not results or _is_cut_off(candidate, program, changed, wanted):
+            return _UNMEASURED
+        is_whole = len(group) == len(repaired.made)
+        found = None if is_whole else execute(program, given, wanted, limits=_LIMITS)
+        return _influence(runs.pair(sink, found=found) for sink in results)
+
+    measured = []
+    for place, (edit, group) in enumerate(zip(cause.edits, cause.groups, strict=True)):
+        found = _UNMEASURED if place >= _MOST else _tried(partial(influence, group))
+        measured.append(replace(edit, influence=found))
+    return tuple(measured)
+
+
+def with_influences(
+    differences: Iterable[LeafDifference],
+    sides: tuple[Side, Side],
+    leaves: Leaves,
+    repaired: Repaired | None,
+    results: Sequence[Sink],
+) -> Iterator[LeafDifference]:
+    """Yield leaves that differ, those that a forward pass takes with their influence on results.
+
+    Args:
+        differences: The leaves.
+        sides: The reference and the candidate.
+        leaves: Of both.
+        repaired: The candidate without faults of its function; None where there is no proof of
+            them.
+        results: The results of the model.
+    """
+    wanted = [sink.candidate for sink in results]
+    measured = _Leaves(sides[1], leaves, repaired, wanted) if repaired and wanted else None
+    count = 0
+    for one in differences:
+        if one.kind not in _EXECUTED:
+            yield one
+            continue
+        count += 1
+        found = _UNMEASURED
+        if measured is not None and count <= _MOST:
+            found = _tried(partial(measured.influence, one))
+        yield replace(one, influence=found)
+
+
+class _Leaves:
+    """The repaired candidate, executed with leaves of its own."""
+
+    def __init__(
+        self, candidate: Side, leaves: Leaves, repaired: Repaired, wanted: Sequence[int]
+    ) -> None:
+        self._candidate, self._leaves, self._wanted = candidate, leaves, wanted
+        self._repaired = repaired
+
+    @cached_property
+    def _program(self) -> tuple[Lowered, dict[int, Leaf]]:
+        return self._repaired.program()
+
+    @cached_property
+    def _known(self) -> dict[int, Array]:
+        return execute(*self._program, self._wanted, limits=_LIMITS)
+
+    def influence(self, difference: LeafDifference) -> Influence:
+        """Execute with what the candidate holds of one leaf."""
+        values = self._candidate.program.values
+        own = [
+            value
+            for value in self._leaves.pairs
+            if (values[value].name, values[value].kind) == (difference.candidate, difference.kind)
+        ]
+        program, given = self._program
+        changed = {program.terms[value] for value in own}
+        if not own or _is_cut_off(self._candidate, program, changed, self._wanted):
+            return _UNMEASURED
+        given = {**given, **{value: self._candidate.recorded_leaf(value) for value in own}}
+        known, found = self._known, execute(program, given, self._wanted, limits=_LIMITS)
+        return _influence([known[value], found[value]] for value in self._wanted)
+
+
+def _tried(measure: Callable[[], Influence]) -> Influence:
+    """Return what is measured, if the execution is within its limits."""
+    try:
+        return measure()
+    except (ProgramError, DumpFormatError, ConfigError):
+        return _UNMEASURED
+
+
+def _is_cut_off(
+    candidate: Side, program: Lowered, changed: Collection[int], wanted: Sequence[int]
+) -> bool:
+    """Return whether results rest on recorded outcomes of what changed.
+
+    Those of operators that are drawn or have no rule stay as they are, whatever goes into them.
+    """
+    moved = reached(program, changed)
+    behind = program.behind(program.terms[value] for value in wanted)
+    needed = {term for place in behind for term in program.nodes[place].operands}
+    needed.update(program.terms[value] for value in wanted)
+    return any(
+        not moved.isdisjoint(program.terms[value] for value in one.taken)
+        and not needed.isdisjoint(program.terms[value] for value in one.outputs)
+        for one in candidate.cuts
+        if one.phase is not Phase.UPDATE
+    )
+
+
+def _influence(pairs: Iterable[Sequence[Array]]) -> Influence:
+    """Return the most that any of the results is off, of its own size."""
+    relative, largest = 0.0, 0.0
+    for known, found in pairs:
+        if known.shape != found.shape:
+            return _UNMEASURED
+        with np.errstate(all="ignore"):
+            one, two = (array.astype(np.complex128).reshape(-1) for array in (known, found))
+            is_alike = (one == two) | (np.isnan(one) & np.isnan(two))
+            off = np.where(is_alike, 0.0, np.abs(one - two))
+            off[np.isnan(off)] = np.inf
+            size = float(np.linalg.norm(one[np.isfinite(one)]))
+            moved = float(np.linalg.norm(off))
+        relative = max(relative, moved / size if size else np.inf if moved else 0.0)
+        largest = max(largest, float(np.max(off, initial=0.0)))
+    return Influence(relative_l2=relative, max_abs=largest)

@@ -1,0 +1,197 @@
+"""The repaired candidate as one program: each exchange is the reference's expression, or open.
+
+A repair puts values of the reference in the place of the candidate's. Values hide what lies before
+them, so here the reference's expressions stand in their place, over what the candidate computes:
+with one exchange left open, the candidate has that fault alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import ProgramError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from padiff.program import Leaf, Lowered, Node
+
+    from .executed import Sink
+    from .numbering import Numbering
+    from .repair import Made
+    from .side import Side
+
+__all__ = ["Repaired", "reached"]
+
+
+class Repaired:
+    """The candidate, and the exchanges that make it compute what the reference computes."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        numbering: Numbering,
+        made: Sequence[Made] = (),
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        """Note the exchanges.
+
+        Args:
+            sides: The reference and the candidate.
+            given: What their leaves hold.
+            numbering: Of their terms.
+            made: The exchanges, in the order in which they were made.
+            sinks: The results that they repair.
+        """
+        self._sides, self._given, self._numbering = sides, given, numbering
+        self.made = tuple(made)
+        self._wanted = {sink.candidate for sink in sinks}
+
+    def program(self, faulty: Collection[int] = ()) -> tuple[Lowered, dict[int, Leaf]]:
+        """Return the candidate's program and what its leaves hold.
+
+        Args:
+            faulty: Which exchanges are left open, as places among those that were made.
+
+        Raises:
+            ProgramError: An exchange takes what is only computed from it.
+        """
+        candidate = self._sides[1].lowered
+        if len(faulty) == len(self.made):
+            return candidate, dict(self._given[1])
+        draft = _Draft(candidate, self._given[1], self.made)
+        taken = {}
+        for place, one in enumerate(self.made):
+            taken[draft.places[place]] = (
+                one.exchange.candidate if place in faulty else self._graft(draft, one)
+            )
+        return draft.finished(taken, self._wanted), draft.given
+
+    def changed(self, group: Collection[int]) -> set[int]:
+        """Return the candidate's terms that what is exchanged goes into first."""
+        nodes = self._sides[1].lowered.nodes
+        exchanges = [self.made[place].exchange for place in group]
+        readers = [place for one in exchanges for place, _ in one.readers]
+        return {term for place in readers for term in nodes[place].outputs}
+
+    def _graft(self, draft: _Draft, made: Made) -> int:
+        """Add what makes the reference's term of an exchange, and return its term."""
+        reference, numbers = self._sides[0].lowered, self._numbering.reference
+        own: dict[int, int] = {}
+        for term, number in enumerate(made.numbers):
+            own.setdefault(number, term)
+        known = {term for term, number in enumerate(numbers) if number in own}
+        found = {term: own[numbers[term]] for term in known}
+        wanted = made.exchange.reference
+        places = reference.behind([wanted], known=known)
+        needed = {wanted, *(term for place in places for term in reference.nodes[place].operands)}
+        for term in needed & reference.leaves.keys() - known:
+            found[term] = draft.leaf(reference.specs[term], self._given[0][reference.leaves[term]])
+        for place in places:
+            node = reference.nodes[place]
+            for term in node.outputs:
+                found[term] = draft.term(reference.specs[term])
+            draft.nodes.append(
+                replace(
+                    node,
+                    operands=tuple(found[term] for term in node.operands),
+                    outputs=tuple(found[term] for term in node.outputs),
+                )
+            )
+        return found[wanted]
+
+
+class _Draft:
+    """A candidate's program that is being changed."""
+
+    def __init__(self, candidate: Lowered, given: Mapping[int, Leaf], made: Sequence[Made]) -> None:
+        self.candidate, self.made = candidate, made
+        self.given = dict(given)
+        self.nodes = list(candidate.nodes)
+        self.specs = list(candidate.specs)
+        self.leaves = dict(candidate.leaves)
+        self.terms = dict(candidate.terms)
+        self.places = [self.term(one.lowered.specs[one.exchange.candidate]) for one in made]
+        """The term that stands for what each exchange puts in, as the repair numbered it."""
+
+    def term(self, spec: object) -> int:
+        self.specs.append(spec)  # type: ignore[arg-type]
+        return len(self.specs) - 1
+
+    def leaf(self, spec: object, elements: Leaf) -> int:
+        term = self.term(spec)
+        value = -term
+        self.leaves[term], self.terms[value], self.given[value] = value, term, elements
+        return term
+
+    def finished(self, taken: Mapping[int, int], wanted: Collection[int]) -> Lowered:
+        """Return the program, with a term in the place of each exchanged one."""
+        for place, one in zip(self.places, self.made, strict=True):
+            exchange = one.exchange
+            for reader, _ in exchange.readers:
+                node = self.nodes[reader]
+                operands = (place if term == exchange.candidate else term for term in node.operands)
+                self.nodes[reader] = replace(node, operands=tuple(operands))
+            if exchange.results:
+                self.terms.update(
+                    (value, place)
+                    for value, term in self.terms.items()
+                    if term == exchange.candidate and value in wanted
+                )
+
+        def resolved(term: int) -> int:
+            while term in taken:
+                term = taken[term]
+            return term
+
+        nodes = [replace(node, operands=tuple(map(resolved, node.operands))) for node in self.nodes]
+        ordered = _ordered(nodes)
+        return replace(
+            self.candidate,
+            nodes=tuple(ordered),
+            specs=tuple(self.specs),
+            terms={value: resolved(term) for value, term in self.terms.items()},
+            leaves=self.leaves,
+            producers=_producers(ordered),
+        )
+
+
+def _producers(nodes: Iterable[Node]) -> dict[int, int]:
+    return {term: place for place, node in enumerate(nodes) for term in node.outputs}
+
+
+def _ordered(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes behind what they take, as near to their order as that allows.
+
+    Raises:
+        ProgramError: One takes what is computed from it.
+    """
+    producers = _producers(nodes)
+    done, begun = set[int](), set[int]()
+    found = []
+    for first in range(len(nodes)):
+        open_ = [first]
+        while open_:
+            place = open_[-1]
+            before = {producers[term] for term in nodes[place].operands if term in producers}
+            if place in done or before <= done:
+                open_.pop()
+                found += [] if place in done else [nodes[place]]
+                done.add(place)
+                continue
+            if place in begun:
+                raise ProgramError("cannot repair: an exchange takes what is computed from it")
+            begun.add(place)
+            open_ += before - done
+    return found
+
+
+def reached(lowered: Lowered, terms: Iterable[int]) -> set[int]:
+    """Return terms and all that is computed from them."""
+    found = set(terms)
+    for node in lowered.nodes:
+        if not found.isdisjoint(node.operands):
+            found.update(node.outputs)
+    return found
