@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
@@ -10,8 +11,9 @@ from padiff.dumpfile import DumpFormatError, ProgramError
 from .alignment import Alignment
 from .edits import describe
 from .parting import find_parting
-from .repair import Repair
+from .repair import Repair, Start
 from .repaired import Repaired
+from .reshaped import Reshaping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,15 +62,21 @@ def find_cause(
         alignment = Alignment(sides[0].lowered, given[0], wanted[0])
         likeness = alignment.partners(sides[1].lowered, given[1], wanted[1])
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
-        repair = Repair(sides, given, numbering, alignment, differing)
-        if repair.run(likeness, agree):
-            made = repair.in_one()
+        start = partial(Repair, sides, given, numbering, alignment, differing)
+        repair = start(Start(sides[1].lowered))
+        made = repair.in_one() if repair.run(agree, likeness) else []
+        below = sum(one.exchange.size for one in made) or None
+        reshaping = Reshaping(sides, numbering, differing, start)
+        reshaped = reshaping.find(repair, agree, below=below)
+        if reshaped is not None:
+            repair, made = reshaped, reshaped.in_one()
+        if made:
             edits = _merged(describe(sides, numbering, one) for one in made)
             cause = replace(
                 cause,
                 edits=tuple(edit for edit, _ in edits),
                 groups=tuple(group for _, group in edits),
-                repaired=Repaired(sides, given, numbering, made, differing),
+                repaired=Repaired(sides, given, numbering, repair.start, made, differing),
             )
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known

@@ -54,8 +54,8 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     )
     numbers = numbering.reference[exchange.reference], made.numbers[exchange.candidate]
     inputs = (
-        {numbering.reference[term] for term in known.inputs},
-        {made.numbers[term] for term in found.inputs},
+        sorted(numbering.reference[term] for term in known.inputs),
+        sorted(made.numbers[term] for term in found.inputs),
     )
     changed = _argument(known, found)
     if changed is not None:
@@ -64,6 +64,9 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     if other is not None:
         return other
     kind = _kind(known, found, numbers, inputs)
+    others = _other_operands(known, found) if kind is EditKind.OTHER else None
+    if others is not None:
+        return others
     return Edit(
         kind=kind,
         reference=known.place,
@@ -277,6 +280,15 @@ def _other_operand(known: _End, found: _End) -> Edit | None:
     return None
 
 
+def _other_operands(known: _End, found: _End) -> Edit | None:
+    """Return that an operator reads other values, more or fewer, if all else is the same."""
+    if len(known.own) != 1 or known.used != found.used:
+        return None
+    one, two = known.own[0], found.own[0]
+    ends = (tuple(map(end.name_of, own.taken)) for end, own in ((known, one), (found, two)))
+    return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
+
+
 def _edit(
     kind: EditKind,
     changes: tuple[Change, ...],
@@ -325,7 +337,7 @@ def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tu
 
 
 def _kind(
-    known: _End, found: _End, numbers: tuple[int, int], inputs: tuple[set[int], set[int]]
+    known: _End, found: _End, numbers: tuple[int, int], inputs: tuple[list[int], list[int]]
 ) -> EditKind:
     """Return what kind of edit an exchange is that changes no argument."""
     if not known.own and not found.own:

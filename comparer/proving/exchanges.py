@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .numbering import Numbering
 
-__all__ = ["Exchange", "find_exchange", "find_whole_exchange"]
+__all__ = ["Exchange", "Region", "find_exchange", "find_whole_exchange"]
 
 _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real
@@ -102,7 +102,7 @@ def find_whole_exchange(
     return None
 
 
-class _Region:
+class Region:
     """The part of one program that the other does not have."""
 
     def __init__(
@@ -141,8 +141,8 @@ class _Search:
         self.numbers = numbering.reference, numbers
         own = set(numbers)
         known = set(numbering.reference)
-        self.reference = _Region(programs[0], numbering.reference, own, [one for one, _ in results])
-        self.candidate = _Region(programs[1], numbers, known, [one for _, one in results])
+        self.reference = Region(programs[0], numbering.reference, own, [one for one, _ in results])
+        self.candidate = Region(programs[1], numbers, known, [one for _, one in results])
         self.wanted = {
             numbering.reference[term]: place
             for place in self.reference.nodes
@@ -151,7 +151,7 @@ class _Search:
         """What the candidate lacks, and where the reference makes it."""
 
     def pairs(self) -> Iterator[tuple[int, int, int]]:
-        """Yield pairs of terms of one shape with their size, small ones first."""
+        """Yield pairs of terms of one shape, and of results, with their size, small ones first."""
         by_spec: dict[object, list[tuple[int, int]]] = defaultdict(list)
         for term, size in self.reference.sizes.items():
             by_spec[self.reference.lowered.specs[term]].append((size, term))
@@ -160,6 +160,11 @@ class _Search:
             for own, size in self.candidate.sizes.items()
             for other, known in by_spec[self.candidate.lowered.specs[own]]
             if self.numbers[0][known] != self.numbers[1][own]
+        ]
+        found += [
+            (self.reference.sizes[known] + self.candidate.sizes[own], known, own)
+            for known, own in {*self.results}
+            if self.reference.lowered.specs[known] != self.candidate.lowered.specs[own]
         ]
         return iter(sorted(found))
 

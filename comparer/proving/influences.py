@@ -61,7 +61,13 @@ def influences_of_edits(
 
     def influence(group: Collection[int]) -> Influence:
         program, given = repaired.program(group)
-        changed = repaired.changed(group)
+        readers = repaired.operators(group)
+        changed = {
+            term
+            for node in program.nodes
+            if node.operator in readers and node.operands
+            for term in node.outputs
+        }
         if not results or _is_cut_off(candidate, program, changed, wanted):
             return _UNMEASURED
         is_whole = len(group) == len(repaired.made)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
 
-__all__ = ["LAYOUT", "Numbering"]
+__all__ = ["COMMUTATIVE", "LAYOUT", "Numbering"]
 
 LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
 """Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
-_COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
 """Primitives whose operands may be exchanged."""
 
 
@@ -36,20 +36,20 @@ class Numbering:
         known = {
             term: self._new(("leaf", value)) for term, value in reference.lowered.leaves.items()
         }
-        self._leaves = {}
-        """The numbers of the candidate's leaves."""
-        for term, value in candidate.lowered.leaves.items():
+        self._leaves: dict[int, int] = {}
+        """The numbers of the candidate's leaves, by value id."""
+        for value in candidate.lowered.leaves.values():
             pair = leaves.pairs.get(value)
             if pair is None:
-                self._leaves[term] = self._new(("own", value))
+                self._leaves[value] = self._new(("own", value))
             else:
                 parts = tuple(known[reference.lowered.terms[one]] for one in pair.reference)
                 shape = candidate.program.values[value].shape
-                self._leaves[term] = self._turned(parts, pair.rule, shape)
+                self._leaves[value] = self._turned(parts, pair.rule, shape)
         self.reference: Sequence[int] = self._all(reference.lowered, known)
         """By term."""
         self._expressions = frozenset(self.reference)
-        self.candidate: Sequence[int] = self._all(candidate.lowered, self._leaves)
+        self.candidate: Sequence[int] = self.of_candidate(candidate.lowered, {})
         """By term."""
 
     @property
@@ -66,16 +66,24 @@ class Numbering:
             == self.candidate[candidate[sink.candidate]]
         )
 
-    def of_candidate(self, lowered: Lowered, given: Mapping[int, int], *, join: Join) -> list[int]:
+    def of_candidate(
+        self, lowered: Lowered, given: Mapping[int, int], *, join: Join | None = None
+    ) -> list[int]:
         """Return the numbers of the candidate's terms if some are known to be something else.
 
         Args:
             lowered: The candidate's program, or an edited one with more leaves.
-            given: Numbers of its new leaves.
+            given: Numbers of its new leaves, by term.
             join: Asked of each term that is no expression of the reference, with the numbers so
                 far: the number of a term of the reference that holds the same, or None.
+                Nothing is asked without it.
         """
-        return self._all(lowered, {**self._leaves, **given}, join)
+        known = {
+            term: self._leaves[value]
+            for term, value in lowered.leaves.items()
+            if value in self._leaves
+        }
+        return self._all(lowered, {**known, **given}, join)
 
     def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
         """Return the number of an output of a node if its operands had these; None if new."""
@@ -124,7 +132,7 @@ class Numbering:
                 return operands[0]
         if node.primitive == "reshape":
             return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
-        if node.primitive in _COMMUTATIVE:
+        if node.primitive in COMMUTATIVE:
             operands = tuple(sorted(operands))
         return (node.primitive, _attributes(lowered, node), operands, place)
 

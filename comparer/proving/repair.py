@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
-__all__ = ["Made", "Repair"]
+__all__ = ["Made", "Repair", "Start"]
 
 _MOST_EXCHANGES = 32
 
@@ -34,6 +34,27 @@ class Made:
     """Of its terms."""
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A candidate in which exchanges were made already."""
+
+    lowered: Lowered
+    """Its leaves -1, -2 … hold the reference's terms that were exchanged."""
+    made: tuple[Made, ...] = ()
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """The reference's term that each new leaf holds, by value id."""
+        return {-place: one.exchange.reference for place, one in enumerate(self.made, start=1)}
+
+    def numbers(self, numbering: Numbering) -> dict[int, int]:
+        """Return the numbers of the new leaves, by term."""
+        return {
+            self.lowered.terms[value]: numbering.reference[term]
+            for value, term in self.taken.items()
+        }
+
+
 class Repair:
     """The exchanges that were made, and the candidate's program with them."""
 
@@ -44,8 +65,9 @@ class Repair:
         numbering: Numbering,
         alignment: Alignment,
         sinks: Sequence[Sink],
+        start: Start,
     ) -> None:
-        """Begin with the candidate as it is.
+        """Begin with the candidate as it is, or with exchanges that were made already.
 
         Args:
             sides: The reference and the candidate.
@@ -53,40 +75,41 @@ class Repair:
             numbering: Of their terms.
             alignment: With the reference.
             sinks: What has to become equal.
+            start: The candidate, as it is or with earlier exchanges.
         """
+        self.start = start
         self._sides, self._given = sides, given
         self._numbering, self._alignment, self._sinks = numbering, alignment, sinks
-        self.lowered: Lowered = sides[1].lowered
+        self.lowered: Lowered = self.start.lowered
         """The candidate's program as it is now."""
-        self.made: list[Made] = []
+        self.made: list[Made] = [*self.start.made]
+        self.first: Sequence[int] = ()
+        """The numbers of its terms before the first exchange."""
         self._open: list[tuple[int, int]] = []
         """The results that differ, before the first exchange."""
         self._alike: dict[int, int] = {}
         """Numbers of the candidate's terms that execution found."""
-        self._new: dict[int, int] = {}
+        self._new: dict[int, int] = self.start.numbers(numbering)
         """Numbers of its new leaves."""
-        self._taken: dict[int, int] = {}
+        self._taken: dict[int, int] = self.start.taken
         """The reference's term that each new leaf of the candidate holds, by value id."""
 
-    def run(
-        self,
-        likeness: Likeness,
-        agree: Callable[[Runs, Sink], bool],
-    ) -> bool:
+    def run(self, agree: Callable[[Runs, Sink], bool], likeness: Likeness | None = None) -> bool:
         """Make exchanges until the results agree.
 
         Args:
-            likeness: The reference's terms that the candidate's are like.
             agree: Whether a result of two executed programs agrees.
+            likeness: The reference's terms that the candidate's are like; None to find them.
 
         Returns:
             Whether the repaired candidate computes what the reference computes: its results are
             the same expressions, or agree where it is executed.
         """
-        self._note(likeness)
+        self._note(self._likeness() if likeness is None else likeness)
         is_fresh = True
         while len(self.made) < _MOST_EXCHANGES:
             numbers = self._numbers()
+            self.first = self.first or numbers
             results = [
                 (one, two)
                 for sink, (one, two) in zip(self._sinks, self._results(), strict=True)
@@ -109,20 +132,27 @@ class Repair:
             is_fresh = False
         return bool(self.made) and self._agrees(agree)
 
+    @property
+    def size(self) -> int:
+        """The primitives of all exchanges together."""
+        return sum(one.exchange.size for one in self.made)
+
     def in_one(self) -> list[Made]:
         """Return one exchange that does what several do, if it is smaller than they are together.
 
         Where it is not, they are independent of each other.
         """
-        if len(self.made) > 1:
-            first = self.made[0]
+        begun = len(self.start.made)
+        made = self.made[begun:]
+        if len(made) > 1:
+            first = made[0]
             programs = self._sides[0].lowered, first.lowered
-            size = sum(one.exchange.size for one in self.made)
+            size = sum(one.exchange.size for one in made)
             whole = find_whole_exchange(
                 programs, self._numbering, first.numbers, self._open, below=size
             )
             if whole is not None:
-                return [Made(whole, first.lowered, first.numbers)]
+                return [*self.start.made, Made(whole, first.lowered, first.numbers)]
         return self.made
 
     def _results(self) -> list[tuple[int, int]]:
@@ -165,7 +195,7 @@ class Repair:
         self.lowered = replace(
             self.lowered,
             nodes=tuple(nodes),
-            specs=(*self.lowered.specs, self.lowered.specs[exchange.candidate]),
+            specs=(*self.lowered.specs, self._sides[0].lowered.specs[exchange.reference]),
             terms={**terms, value: leaf},
             leaves={**self.lowered.leaves, leaf: value},
         )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
+from .repair import Start
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -33,6 +35,7 @@ class Repaired:
         sides: tuple[Side, Side],
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
         numbering: Numbering,
+        start: Start | None = None,
         made: Sequence[Made] = (),
         sinks: Sequence[Sink] = (),
     ) -> None:
@@ -42,10 +45,12 @@ class Repaired:
             sides: The reference and the candidate.
             given: What their leaves hold.
             numbering: Of their terms.
-            made: The exchanges, in the order in which they were made.
+            start: The candidate that the repair began with; None for the candidate as it is.
+            made: All exchanges, in the order in which they were made.
             sinks: The results that they repair.
         """
         self._sides, self._given, self._numbering = sides, given, numbering
+        self._start = start or Start(sides[1].lowered)
         self.made = tuple(made)
         self._wanted = {sink.candidate for sink in sinks}
 
@@ -56,35 +61,52 @@ class Repaired:
             faulty: Which exchanges are left open, as places among those that were made.
 
         Raises:
-            ProgramError: An exchange takes what is only computed from it.
+            ProgramError: An exchange takes what is only computed from it, or one of several that
+                is left open changes shapes.
         """
-        candidate = self._sides[1].lowered
         if len(faulty) == len(self.made):
-            return candidate, dict(self._given[1])
-        draft = _Draft(candidate, self._given[1], self.made)
+            return self._sides[1].lowered, dict(self._given[1])
+        begun = len(self._start.made)
+        if any(place < begun for place in faulty):
+            raise ProgramError("cannot leave one of several exchanges open: it changes shapes")
+        draft = _Draft(self._start.lowered, self._given[1], self.made[begun:])
+        numbers = self._numbering.of_candidate(
+            self._start.lowered, self._start.numbers(self._numbering)
+        )
         taken = {}
-        for place, one in enumerate(self.made):
-            taken[draft.places[place]] = (
-                one.exchange.candidate if place in faulty else self._graft(draft, one)
+        for value, term in self._start.taken.items():
+            leaf = self._start.lowered.terms[value]
+            taken[leaf] = self._graft(draft, term, [*numbers[:leaf], None, *numbers[leaf + 1 :]])
+        for place, one in enumerate(self.made[begun:], start=begun):
+            taken[draft.places[place - begun]] = (
+                one.exchange.candidate
+                if place in faulty
+                else self._graft(draft, one.exchange.reference, one.numbers)
             )
         return draft.finished(taken, self._wanted), draft.given
 
-    def changed(self, group: Collection[int]) -> set[int]:
-        """Return the candidate's terms that what is exchanged goes into first."""
-        nodes = self._sides[1].lowered.nodes
-        exchanges = [self.made[place].exchange for place in group]
-        readers = [place for one in exchanges for place, _ in one.readers]
-        return {term for place in readers for term in nodes[place].outputs}
+    def operators(self, group: Collection[int]) -> set[int]:
+        """Return the candidate's operators that what is exchanged goes into first."""
+        return {
+            one.lowered.nodes[place].operator
+            for one in (self.made[place] for place in group)
+            for place, _ in one.exchange.readers
+        }
 
-    def _graft(self, draft: _Draft, made: Made) -> int:
-        """Add what makes the reference's term of an exchange, and return its term."""
+    def _graft(self, draft: _Draft, wanted: int, own_numbers: Sequence[int | None]) -> int:
+        """Add what makes a term of the reference, and return its term.
+
+        Args:
+            draft: The candidate's program.
+            wanted: The reference's term.
+            own_numbers: Of the candidate's terms; None for those that are not to be read.
+        """
         reference, numbers = self._sides[0].lowered, self._numbering.reference
-        own: dict[int, int] = {}
-        for term, number in enumerate(made.numbers):
+        own: dict[int | None, int] = {}
+        for term, number in enumerate(own_numbers):
             own.setdefault(number, term)
         known = {term for term, number in enumerate(numbers) if number in own}
         found = {term: own[numbers[term]] for term in known}
-        wanted = made.exchange.reference
         places = reference.behind([wanted], known=known)
         needed = {wanted, *(term for place in places for term in reference.nodes[place].operands)}
         for term in needed & reference.leaves.keys() - known:

@@ -81,6 +81,7 @@ def lower(
     table: Table,
     *,
     contents: Callable[[int], Array | None] | None = None,
+    repaired: Container[int] = (),
 ) -> Lowered:
     """Lower a program.
 
@@ -89,18 +90,25 @@ def lower(
         table: That of the program's framework.
         contents: Returns the recorded elements of a value by its id, or None if the dump lacks
             them. Rules ask for small values only, such as a shape that is a tensor.
+        repaired: Ids of leaves that were not recorded. What is computed from them may have other
+            shapes than were recorded: those that the rules infer.
 
     Raises:
         ProgramError: The program contradicts itself.
     """
-    return _Lowering(program, table, contents).run()
+    return _Lowering(program, table, contents, repaired).run()
 
 
 class _Lowering:
     def __init__(
-        self, program: Program, table: Table, contents: Callable[[int], Array | None] | None
+        self,
+        program: Program,
+        table: Table,
+        contents: Callable[[int], Array | None] | None,
+        repaired: Container[int],
     ) -> None:
         self.program, self.table, self.contents = program, table, contents
+        self.repaired = repaired
         self.values = {value.id: value for value in program.values}
         self.builder = Builder()
         self.terms: dict[int, Term] = {}
@@ -177,7 +185,8 @@ class _Lowering:
                 continue
             self.terms[value.id] = term
             self.taken.add(term.id)
-            self.offer_contents(value.id, term)
+            if term.shape == value.shape:
+                self.offer_contents(value.id, term)
 
     def ruled(
         self, operator: Operator, positional: list[Any], keywords: dict[str, Any]
@@ -231,6 +240,7 @@ class _Lowering:
         """Return the terms if their kinds and shapes are the recorded ones."""
         if len(terms) != len(expected):
             raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(expected)}")
+        is_repaired = self.reads_repaired(operator)
         result: list[Term | None] = []
         for given, recorded in zip(terms, expected, strict=True):
             if given is None:
@@ -238,13 +248,20 @@ class _Lowering:
                 continue
             written = operator.in_place and given.kind is not recorded.kind
             term = self.builder("cast", given, kind=recorded.kind.value) if written else given
-            if term.spec != recorded:
+            if term.spec != recorded and not (is_repaired and term.kind is recorded.kind):
                 raise NotLoweredError(
                     f"rule gives {term.kind.value}{list(term.shape)}, "
                     f"recorded {recorded.kind.value}{list(recorded.shape)}"
                 )
             result.append(term)
         return result
+
+    def reads_repaired(self, operator: Operator) -> bool:
+        """Return whether an operator takes a repaired value, or one of another shape for it."""
+        return any(
+            id_ in self.repaired or self.terms[id_].shape != self.values[id_].shape
+            for id_ in operator.taken
+        )
 
     def wrapped(self, term: Term, dtype: str) -> Term:
         """Return what is left of integers of few bits after arithmetic that leaves their range."""

@@ -1,0 +1,226 @@
+"""Faults that change the shapes of all that follows: the one operator that is wrong is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import paddle
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import padiff
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.edit_words import worded_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from padiff.comparer.proving import FunctionComparison
+
+IMAGES = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+class _Steps(nn.Module):
+    """A model, each step of which can be another."""
+
+    def __init__(self, **steps: Callable[..., Any]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.steps = steps
+        self.build()
+        self.eval()
+
+    def build(self) -> None:
+        raise NotImplementedError
+
+    def step(self, name: str, plain: Callable[..., Any], value: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.steps.get(name, plain)(value)
+        return result
+
+
+class _Convolutions(_Steps):
+    """Its mean divides by as many elements as the convolutions leave."""
+
+    def build(self) -> None:
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.norm, self.head = nn.BatchNorm2d(8), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.relu(self.norm(self.first(x)))
+        x = functional.relu(self.second(x))
+        x = self.step("pool", lambda x: functional.max_pool2d(x, 3, 2, 1), x)
+        result: torch.Tensor = self.head(x.mean((2, 3)))
+        return result
+
+
+class _Vision(_Steps):
+    """Attention over patches and a token of its own; sizes are read and reshaped to."""
+
+    def build(self) -> None:
+        self.patch = nn.Conv2d(3, 16, 4, 4)
+        self.token = nn.Parameter(torch.randn(1, 1, 16))
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
+        self.qkv = nn.ModuleList(nn.Linear(16, 48) for _ in range(2))
+        self.out = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.head = nn.Linear(16, 4)
+
+    def with_token(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.token.expand(len(x), -1, -1), x], 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = self.step("token", self.with_token, x)
+        for norm, qkv, out in zip(self.norms, self.qkv, self.out, strict=True):
+            b, t, c = x.shape
+            q, k, v = qkv(norm(x)).reshape(b, t, 3, 4, 4).permute(2, 0, 3, 1, 4)
+            mixed = torch.softmax(q @ k.mT * 0.5, -1) @ v
+            x = x + self.step("act", functional.gelu, out(mixed.transpose(1, 2).reshape(b, t, c)))
+        x = self.step("pool", lambda x: x[:, 1:].mean(1), x)
+        return self.step("end", lambda x: x, self.head(x))
+
+
+def compared(folder: Path, reference: Any, candidate: Any) -> FunctionComparison:  # noqa: ANN401
+    paths = []
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with padiff.record(model, name=name, out=folder, phase="forward") as recorder:
+            model(IMAGES if isinstance(model, nn.Module) else paddle.to_tensor(IMAGES.numpy()))
+        assert recorder.path is not None
+        paths.append(recorder.path)
+    (step,) = padiff.compare(paths[0], paths[1]).steps
+    assert step.executed is not None
+    return step.executed.function
+
+
+def without_padding(model: _Convolutions) -> None:
+    model.first.padding = (0, 0)
+
+
+def without_any_padding(model: _Convolutions) -> None:
+    model.first.padding = model.second.padding = (0, 0)
+
+
+def with_stride(model: _Convolutions) -> None:
+    model.second.stride = (2, 2)
+
+
+def with_padded_patches(model: _Vision) -> None:
+    model.patch.padding = (2, 2)
+
+
+FAULTS: dict[str, tuple[type[_Steps], dict[str, Any], Any, list[str]]] = {
+    "no padding": (
+        _Convolutions, {}, without_padding,
+        ["padding of conv2d: [0, 0] where the reference has [1, 1]"],
+    ),
+    "no padding twice": (
+        _Convolutions, {}, without_any_padding,
+        ["padding of conv2d: [0, 0] where the reference has [1, 1]"],
+    ),
+    "a stride": (
+        _Convolutions, {}, with_stride,
+        ["stride of conv2d: [2, 2] where the reference has [1, 1]"],
+    ),
+    "a pooling without padding": (
+        _Convolutions, {"pool": lambda x: functional.max_pool2d(x, 3, 2, 0)}, None,
+        ["padding of max_pool2d: 0 where the reference has 1"],
+    ),
+    "a token left out": (
+        _Vision, {"token": lambda x: x}, None, ["left out: expand(2, -1, -1), cat(1)"],
+    ),
+    "patches that are padded": (
+        _Vision, {}, with_padded_patches,
+        ["padding of conv2d: [2, 2] where the reference has [0, 0]"],
+    ),
+    "one token more in the mean": (
+        _Vision, {"pool": lambda x: x.mean(1)}, None, ["left out: __getitem__([:, 1:])"],
+    ),
+    "one token less in the mean": (
+        _Vision, {"pool": lambda x: x[:, 2:].mean(1)}, None,
+        ["index of __getitem__: [:, 2:] where the reference has [:, 1:]"],
+    ),
+    "a result that is cut": (
+        _Vision, {"end": lambda y: y[:, :2]}, None, ["too much: __getitem__([:, :2])"],
+    ),
+    "beside a fault that changes none": (
+        _Vision, {"act": functional.relu}, with_padded_patches,
+        [
+            "padding of conv2d: [2, 2] where the reference has [0, 0]",
+            "relu where the reference has gelu",
+        ],
+    ),
+    "two at once": (
+        _Vision, {"token": lambda x: x, "end": lambda y: y[:, :2]}, None,
+        ["left out: expand(2, -1, -1), cat(1)", "too much: __getitem__([:, :2])"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_changes_a_shape_is_named(fault: str, tmp_path: Path) -> None:
+    kind, steps, change, words = FAULTS[fault]
+    candidate = kind(**steps)
+    if change is not None:
+        change(candidate)
+
+    found = compared(tmp_path, kind(), candidate)
+
+    assert found.answer is Answer.DIFFERENT
+    assert sorted(map(worded_edit, found.edits)) == sorted(words)
+
+
+def test_an_operand_more_is_no_other_order(tmp_path: Path) -> None:
+    candidate = _Vision()
+    candidate.steps["token"] = lambda x: torch.cat([candidate.token.expand(2, -1, -1), x, x], 1)
+
+    (edit,) = compared(tmp_path, _Vision(), candidate).edits
+
+    assert worded_edit(edit).startswith("cat reads [")
+    assert len(edit.changes[0].found) == len(edit.changes[0].known) + 1  # type: ignore[arg-type]
+
+
+def test_faults_beside_it_are_measured_and_it_is_not(tmp_path: Path) -> None:
+    """With all others repaired, operators would have to run with shapes that nobody recorded."""
+    candidate = _Vision(act=functional.relu)
+    with_padded_patches(candidate)
+
+    edits = compared(tmp_path, _Vision(), candidate).edits
+    influences = {edit.kind.value: edit.influence for edit in edits}
+
+    alone = compared(tmp_path / "alone", _Vision(), _Vision(act=functional.relu)).edits[0].influence
+    assert alone is not None
+    assert alone.relative_l2 is not None
+    assert influences["other"] is not None
+    assert influences["other"].relative_l2 == pytest.approx(alone.relative_l2, rel=1e-9)
+    assert influences["argument"] is not None
+    assert influences["argument"].relative_l2 is None
+
+
+class _Port(paddle.nn.Layer):
+    def __init__(self, padding: int) -> None:
+        super().__init__()
+        self.first = paddle.nn.Conv2D(3, 8, 3, padding=padding)
+        self.norm = paddle.nn.BatchNorm2D(8)
+        self.second = paddle.nn.Conv2D(8, 8, 3, padding=1)
+        self.head = paddle.nn.Linear(8, 4)
+        self.eval()
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        x = paddle.nn.functional.relu(self.norm(self.first(x)))
+        x = paddle.nn.functional.relu(self.second(x))
+        x = paddle.nn.functional.max_pool2d(x, 3, 2, 1)
+        return self.head(x.mean((2, 3)))
+
+
+def test_it_is_named_across_frameworks(tmp_path: Path) -> None:
+    reference, candidate = _Convolutions(), _Port(padding=0)
+    padiff.assign_weight(reference, candidate)
+
+    (edit,) = compared(tmp_path, reference, candidate).edits
+
+    assert edit.candidate is not None
+    assert edit.candidate.module == "first"
+    names = [[one.name.rpartition(".")[2] for one in those] for those in edit.operators]
+    assert names == [["conv2d"], ["conv2d", "reshape", "add"]]
