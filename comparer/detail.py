@@ -17,6 +17,7 @@ from padiff.pairing import Rule, elements_of, match_elements
 from .facts.attributes import canonical_attributes
 from .judging.absent import arrays_of
 from .judging.spread import Histogram, Mismatch, Profile, describe
+from .proving import Answer, list_program
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
 
 if TYPE_CHECKING:
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, Floor
 
-__all__ = ["Attributes", "Detail", "Details", "FloorPoint", "look_closer"]
+    from .proving import Listing
+
+__all__ = ["Attributes", "Detail", "Details", "FloorPoint", "Programs", "look_closer"]
 
 RECORDS = 200
 """Diverged records that are looked at, origins first."""
 ELEMENTS = 1 << 22
 """Elements of one record that are looked at; of larger ones every so many-th along one axis."""
+PROGRAMS = 1
+"""Steps whose programs are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,16 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """What both sides ran in a step."""
+
+    step: int
+    """Position among the compared steps."""
+    reference: Listing
+    candidate: Listing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """What a page shows besides the verdicts."""
 
@@ -87,6 +102,8 @@ class Details:
     """Diverged records that were not looked at."""
     floors: tuple[FloorPoint, ...] = ()
     """The measured noise floor, whether it was judged by or not."""
+    programs: tuple[Programs, ...] = ()
+    """Of the steps whose execution shows something; of the first where none does."""
 
 
 def look_closer(
@@ -117,10 +134,14 @@ def look_closer(
     attributes: list[Attributes] = []
     floors = read_floor(reference), read_floor(candidate)
     points: list[FloorPoint] = []
+    programs: list[Programs] = []
+    listed = _to_list(comparison)
     for position, step in enumerate(comparison.steps):
         with known.open(step.step, step.rank) as one, found.open(step.step, step.rank) as two:
             attributes += _attributes(position, step, one, two)
             points += _floor_points(position, step, floors)
+            if position in listed:
+                programs.append(_programs(position, step, one, two))
             records += [
                 _detail(position, place, step, one, two)
                 for place in range(len(step.pairs))
@@ -131,6 +152,34 @@ def look_closer(
         attributes=tuple(attributes),
         left_out=len(chosen) - len(records),
         floors=tuple(points),
+        programs=tuple(programs),
+    )
+
+
+def _to_list(comparison: Comparison) -> list[int]:
+    """Return the positions of the steps whose programs are shown."""
+    executed = [place for place, step in enumerate(comparison.steps) if step.executed is not None]
+    telling = [
+        place
+        for place in executed
+        if (found := comparison.steps[place].executed) is not None
+        and (found.answer is not Answer.SAME or found.is_hidden)
+    ]
+    return (telling or executed)[:PROGRAMS]
+
+
+def _programs(position: int, step: StepComparison, one: StepFile, two: StepFile) -> Programs:
+    """List what both sides ran; of long programs what execution points at."""
+    wanted: tuple[set[int], set[int]] = (set(), set())
+    function = None if step.executed is None else step.executed.function
+    for found in (function, None if function is None else function.update):
+        for end in () if found is None else (found, *found.edits):
+            for ids, place in zip(wanted, (end.reference, end.candidate), strict=True):
+                ids.update(() if place is None else place.slice)
+    return Programs(
+        step=position,
+        reference=list_program(one, wanted[0]),
+        candidate=list_program(two, wanted[1]),
     )
 
 

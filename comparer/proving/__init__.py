@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .earlier import read_earlier
+from .listing import Listed, Listing, Output, list_program
 from .questions import ask_all
 from .result import (
     Answer,
@@ -37,6 +38,9 @@ __all__ = [
     "FunctionComparison",
     "Influence",
     "LeafDifference",
+    "Listed",
+    "Listing",
+    "Output",
     "Parting",
     "Place",
     "Unknown",
@@ -45,5 +49,6 @@ __all__ = [
     "UpdateDifference",
     "UsedOperator",
     "ask_all",
+    "list_program",
     "read_earlier",
 ]

@@ -57,17 +57,20 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
         sorted(numbering.reference[term] for term in known.inputs),
         sorted(made.numbers[term] for term in found.inputs),
     )
-    changed = _argument(known, found)
-    if changed is not None:
-        return changed
-    other = _other_operand(known, found)
-    if other is not None:
-        return other
-    kind = _kind(known, found, numbers, inputs)
+    edit = _argument(known, found) or _other_operand(known, found)
+    if edit is None:
+        edit = _of_operators(known, found, _kind(known, found, numbers, inputs))
+    places = (
+        None if place is None else replace(place, slice=end.slice)
+        for place, end in ((edit.reference, known), (edit.candidate, found))
+    )
+    return replace(edit, reference=next(places), candidate=next(places))
+
+
+def _of_operators(known: _End, found: _End, kind: EditKind) -> Edit:
+    """Return an edit of operators that one side alone has, or of what they read."""
     others = _other_operands(known, found) if kind is EditKind.OTHER else None
-    if others is not None:
-        return others
-    return Edit(
+    return others or Edit(
         kind=kind,
         reference=known.place,
         candidate=found.place,
@@ -129,6 +132,11 @@ class _End:
         if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT:
             ids.append(self.lowered.nodes[place].operator)
         return [self.side.program.operators[one] for one in ids]
+
+    @property
+    def slice(self) -> tuple[int, ...]:
+        """The ids of these operators, in order."""
+        return tuple(sorted({one.id for one in self.around}))
 
     @property
     def inputs(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .result import Place
@@ -84,7 +84,8 @@ def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | Non
     made = {term for link in between for term in link.outputs}
     for link in reversed(between):
         if made.isdisjoint(link.operands):
-            return place_of(side, link.operator, len({one.operator for one in between}))
+            ids = sorted({one.operator for one in between})
+            return replace(place_of(side, link.operator, len(ids)), slice=tuple(ids))
     return None
 
 

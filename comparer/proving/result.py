@@ -74,6 +74,8 @@ class Place:
     site: Site | None
     operators: int
     """How many operators lie between the last values that agree and the first that do not."""
+    slice: tuple[int, ...] = ()
+    """The ids of these operators; of those that read and make what differs where there are none."""
 
 
 class EditKind(StrEnum):

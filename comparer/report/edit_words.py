@@ -10,10 +10,10 @@ from padiff.program import Opaque, Slice, argument_to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.comparer.proving import Change, Edit, UsedOperator
+    from padiff.comparer.proving import Change, Edit, Listed, UsedOperator
     from padiff.program import Argument
 
-__all__ = ["worded_edit"]
+__all__ = ["worded_call", "worded_edit"]
 
 _WORDS = {
     EditKind.ARGUMENT: "{changes}",
@@ -44,6 +44,15 @@ def worded_edit(edit: Edit) -> str:
     return _WORDS[edit.kind].format(
         changes=_changes(edit.changes, operator), operator=operator, lacking=lacking, own=own
     )
+
+
+def worded_call(operator: Listed) -> str:
+    """Return an operator as a call: ``mul(%12, other=0.25)``."""
+    arguments = (
+        f"{name}={_value(value)}" if place and name else _value(value)
+        for place, (name, value) in enumerate(operator.arguments)
+    )
+    return f"{_short(operator.name)}({', '.join(arguments)})"
 
 
 def _changes(changes: Sequence[Change], operator: str) -> str:

@@ -13,9 +13,11 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 
 from .escape import printable
+from .fields import Fields
 from .headline import verdict_line
-from .numbers import count, share
+from .numbers import count, number, share
 from .page_data import MANY, page_data
+from .page_faults import page_faults
 from .reading import read_report
 from .wording import evidence, has_steps, measured, step_of, when
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
 
-    from .reading import Finding, Line, Place, Report
+    from .reading import Finding, Line, Place
 
 __all__ = ["to_html"]
 
@@ -55,6 +57,8 @@ def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
         ConfigError: The data are no report, or Jinja2 is not installed.
     """
     report = read_report(data, with_statistics=True, many=MANY)
+    top = Fields(data, "report")
+    steps = top.inners("steps")
     origins = list(report.origins) or ([report.first] if report.first is not None else [])
     bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
     script = "\n".join(map(_resource, _SCRIPTS))
@@ -66,6 +70,7 @@ def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
         report=report,
         headline=verdict_line(report.verdict, report.scope).partition(": ")[::2],
         origins=origins[:_ORIGINS],
+        faults=page_faults(steps, top.maybe("details")),
         evidence=evidence(report),
         has_steps=has_steps(report),
         bad=bad[:_PRINTED],
@@ -73,7 +78,7 @@ def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
         policy=_policy(script, style),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(_embedded(report, data, origins[:_ORIGINS])),
+        data=Markup(_embedded(page_data(report, top, steps, origins[:_ORIGINS]))),
     )
 
 
@@ -93,6 +98,7 @@ def _environment() -> Environment:
     environment.filters["both_sides"] = _both_sides
     environment.filters["inputs"] = _inputs
     environment.filters["grouped"] = count
+    environment.filters["number"] = number
     environment.globals["share"] = share
     environment.globals["when"] = when
     environment.globals["step_of"] = step_of
@@ -154,13 +160,9 @@ def _shown(text: str) -> str:
     return shown if len(shown) <= _CELL else f"{shown[:_CELL]}... ({len(shown)} characters)"
 
 
-def _embedded(
-    report: Report, data: Mapping[str, JSON | Iterator[JSON]], origins: list[Finding]
-) -> str:
+def _embedded(data: dict[str, JSON]) -> str:
     """Give the data as JSON that can stand inside a script element."""
-    text = json.dumps(
-        page_data(report, data, origins), allow_nan=False, ensure_ascii=True, separators=(",", ":")
-    )
+    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text

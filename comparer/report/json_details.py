@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .edit_words import worded_call
 from .json_values import strict
 
 if TYPE_CHECKING:
     from padiff.comparer.detail import Detail, Details
+    from padiff.comparer.proving import Listing, Output
     from padiff.comparer.result import Comparison
     from padiff.dumpfile import JSON
 
@@ -38,6 +40,42 @@ def details_to_json(comparison: Comparison, details: Details) -> dict[str, JSON]
         "floors": [
             [position[found.step, found.pair], _short(found.max_abs)] for found in details.floors
         ],
+        "programs": [
+            {
+                "step": found.step,
+                "reference": _listing(found.reference),
+                "candidate": _listing(found.candidate),
+            }
+            for found in details.programs
+        ],
+    }
+
+
+def _listing(found: Listing) -> dict[str, JSON]:
+    return {
+        "operators": [
+            {
+                "operator": one.operator,
+                "text": worded_call(one),
+                "module": one.module,
+                "call": one.call,
+                "site": None if one.site is None else f"{one.site.file}:{one.site.line}",
+                "outputs": [_output(each) for each in one.outputs],
+            }
+            for one in found.operators
+        ],
+        "left_out": found.left_out,
+    }
+
+
+def _output(found: Output) -> dict[str, JSON]:
+    """Give what an operator made, with the numbers that a reader compares."""
+    one = found.statistics
+    numbers = {} if one is None else {"mean": one.mean, "min": one.minimum, "max": one.maximum}
+    return {
+        "dtype": found.dtype,
+        "shape": list(found.shape),
+        "numbers": {name: _short(number) for name, number in numbers.items() if number is not None},
     }
 
 

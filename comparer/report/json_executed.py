@@ -154,4 +154,5 @@ def _place_to_json(place: Place | None) -> JSON:
         "class": place.class_name,
         "site": site,
         "operators": place.operators,
+        "slice": list(place.slice),
     }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .fields import Fields
+from .page_faults import executed_differences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Sequence
 
     from padiff.dumpfile import JSON
 
+    from .fields import Fields
     from .reading import Finding, Line, Place, Report
 
 __all__ = ["MANY", "page_data"]
@@ -25,6 +26,8 @@ _STATISTICS = ("minimum", "maximum", "mean", "l2", "nan", "posinf", "neginf", "z
 MANY = 50_000
 """Records from which on those that agree have no statistics on the page."""
 _DIGITS = 9
+_SHADES = 99
+"""Of a map of errors: more than an eye tells apart, in two characters each."""
 
 
 class _Strings:
@@ -46,18 +49,17 @@ class _Strings:
 
 
 def page_data(
-    report: Report, data: Mapping[str, JSON | Iterator[JSON]], origins: list[Finding]
+    report: Report, top: Fields, steps: Sequence[Fields], origins: list[Finding]
 ) -> dict[str, JSON]:
     """Give the tables.
 
     Args:
         report: The report, read with the statistics that the page wants.
-        data: The same as JSON; trees and details are taken from it.
+        top: The same as JSON; details are taken from it.
+        steps: Its steps; their trees are taken from them.
         origins: The divergences that the page shows, which the tables refer to.
     """
-    top = Fields(data, "report")
     strings = _Strings()
-    steps = top.inners("steps")
     numbers = {
         (step.integer("step"), step.integer("rank")): place for place, step in enumerate(steps)
     }
@@ -72,6 +74,8 @@ def page_data(
         "findings": [_finding(found) for found in _raw_findings(top)[: len(origins)]],
         "floors": [] if details is None or "floors" not in details.names else details.raw("floors"),
         "pairing": _pairing(top, strings),
+        "programs": _programs(details, strings),
+        "slices": _slices(steps),
         "strings": strings.texts,
     }
 
@@ -156,12 +160,33 @@ def _sources(source: Fields, strings: _Strings) -> list[int | None]:
 def _details(details: Fields) -> dict[str, JSON]:
     return {
         str(found.integer("pair")): {
-            name: found.raw(name)
-            for name in ("stride", "sampled", "histogram", "heat", "profiles", "mismatches")
-            if name in found.names
+            **{
+                name: found.raw(name)
+                for name in ("stride", "sampled", "histogram", "profiles", "mismatches")
+                if name in found.names
+            },
+            "heat": _shaded(found.inner("heat")),
         }
         for found in details.inners("records")
     }
+
+
+def _shaded(heat: Fields) -> JSON:
+    """Give a map of errors as shades: whole numbers up to 99, None where no number is finite."""
+    raw = heat.raw("rows")
+    rows = [row for row in raw if isinstance(row, list)] if isinstance(raw, list) else []
+    top = max((one for row in rows for one in row if isinstance(one, int | float)), default=0)
+    return {
+        "shape": list(heat.integers("shape")),
+        "top": top,
+        "rows": [[_shade(one, top) for one in row] for row in rows],
+    }
+
+
+def _shade(error: JSON, top: float) -> int | None:
+    if not isinstance(error, int | float):
+        return None
+    return round(_SHADES * math.sqrt(error / top)) if top else 0
 
 
 def _attributes(details: Fields) -> dict[str, JSON]:
@@ -172,6 +197,56 @@ def _attributes(details: Fields) -> dict[str, JSON]:
         ]
         for found in details.inners("attributes")
     }
+
+
+def _programs(details: Fields | None, strings: _Strings) -> list[JSON]:
+    """Give what both sides ran, a row for each operator."""
+    if details is None or "programs" not in details.names:
+        return []
+    return [
+        [
+            one.integer("step"),
+            *(_listing(one.inner(side), strings) for side in ("reference", "candidate")),
+        ]
+        for one in details.inners("programs")
+    ]
+
+
+def _listing(listing: Fields, strings: _Strings) -> JSON:
+    rows: list[JSON] = []
+    for one in listing.inners("operators"):
+        module, site = one.maybe_text("module"), one.maybe_text("site")
+        rows.append(
+            [
+                one.integer("operator"),
+                strings.place(one.text("text")),
+                None if module is None else strings.place(module),
+                one.integer("call"),
+                None if site is None else strings.place(site),
+                [
+                    [
+                        strings.place(each.text("dtype")),
+                        list(each.integers("shape")),
+                        list(each.inner("numbers").numbers(without="_index").values()),
+                    ]
+                    for each in one.inners("outputs")
+                ],
+            ]
+        )
+    return [rows, listing.integer("left_out")]
+
+
+def _slices(steps: Sequence[Fields]) -> list[JSON]:
+    """Give the operators of both sides where the programs differ, for each step."""
+    found: list[JSON] = []
+    for differences in map(executed_differences, steps):
+        sides: list[JSON] = []
+        for side in ("reference", "candidate"):
+            places = (one.maybe(side) for one in differences)
+            ids = {id_ for place in places if place for id_ in place.integers("slice")}
+            sides.append([*sorted(ids)])
+        found.append(sides)
+    return found
 
 
 def _raw_findings(top: Fields) -> tuple[Fields, ...]:

@@ -78,6 +78,17 @@ packed.origins.forEach((at, place) => {
   node.records.push(record);
 });
 
+// What both sides ran, by step: operators as text, and whether the programs differ there.
+const programs = new Map(packed.programs.map(([step, ...sides]) => [step, sides.map(([rows, leftOut], side) => {
+  const faulty = new Set(packed.slices[step][side]);
+  const operators = rows.map(([id, call, module, number, site, outputs]) => ({
+    text: `%${id} = ${text[call]}`, module: module === null ? null : text[module], call: number,
+    site: site === null ? "" : text[site], faulty: faulty.has(id),
+    outputs: outputs.map(([dtype, shape, numbers]) => ({ dtype: text[dtype], shape, numbers })),
+  }));
+  return { operators, leftOut };
+})]));
+
 const floors = new Map(packed.floors);
 const findings = new Map(packed.origins.map((record, at) => [record, packed.findings[at]]));
 const confidence = new Map(packed.pairing.map(([reference, candidate, sure, others]) =>

@@ -98,6 +98,13 @@ function listen() {
       if (record && record.node) { select(record.node, { record, scroll: true }); box.focus(); }
     });
   }
+  for (const button of document.querySelectorAll("button.module")) {
+    button.addEventListener("click", () => {
+      const { step, side, module } = button.dataset;
+      const node = steps[Number(step)].sides[side === "reference" ? 0 : 1].get(module);
+      if (node) { select(node, { scroll: true }); panel.focus(); }
+    });
+  }
   let resizing = null;
   window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => { drawMain(); paint(); }, 150); });
 }

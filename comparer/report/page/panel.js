@@ -31,7 +31,7 @@ function showNode(node, record) {
   ], { labelled: true });
   panel.replaceChildren(
     make("h2", {}, shown(bothNames(node))), sides, make("p", { class: "dim" }, shown(pairedBy(node))),
-    make("h3", {}, "Records"), recordTable(node, record), make("div", { id: "record", "aria-live": "polite" }), ...attributes(node),
+    make("h3", {}, "Records"), recordTable(node, record), make("div", { id: "record", "aria-live": "polite" }), ...program(node), ...attributes(node),
   );
   panel.scrollTop = 0;
   const bad = (one) => BAD.includes(one.verdict);
@@ -69,6 +69,43 @@ function recordTable(node, chosen) {
   if (rows.length > limit) found.append(make("p", { class: "dim" }, `${rows.length - limit} more records`));
   if (!rows.length) found.replaceChildren(make("p", { class: "dim" }, "no record of its own"));
   return found;
+}
+
+// The operators that ran in a module and below, of both sides.
+const OPERATORS = 150;
+const NUMBERS = ["mean", "min", "max"];
+
+function program(node) {
+  const sides = programs.get(node.step);
+  if (!sides) return [];
+  const found = [node.reference, node.candidate].map((path, side) => (path === null ? [] : sides[side].operators.filter((one) => within(one.module, path))));
+  if (!found[0].length && !found[1].length) return [];
+  const columns = ["reference", "candidate"].map((name, side) => make("section", { "aria-label": `${name}: program` },
+    make("h4", {}, `${name}: ${grouped(found[side].length)} operators`), listing(found[side], [node.reference, node.candidate][side]),
+    sides[side].leftOut ? make("p", { class: "dim" }, `${grouped(sides[side].leftOut)} operators of the whole are not listed`) : null));
+  return [make("details", { class: "ran", open: found.flat().length <= 40 || found.flat().some((one) => one.faulty) ? "" : null },
+    make("summary", {}, "Program"), make("div", { class: "both" }, ...columns))];
+}
+
+function within(module, path) {
+  return path === "" || (module !== null && (module === path || module.startsWith(`${path}.`)));
+}
+
+function listing(operators, path) {
+  const rows = operators.slice(0, OPERATORS).map((one) => make("li", { class: one.faulty ? "faulty" : "" },
+    make("code", {}, shown(one.text)),
+    one.faulty ? make("strong", {}, "the programs differ here") : null,
+    make("span", { class: "dim" }, shown([inside(one, path), one.site].filter(Boolean).join(", "))),
+    ...one.outputs.map((made) => make("span", { class: "made" }, shown([`${made.dtype} (${made.shape.join(", ")})`, ...made.numbers.map((number, at) => `${NUMBERS[at]} ${short(number)}`)].join("  "))))));
+  if (operators.length > OPERATORS) rows.push(make("li", { class: "dim" }, `${grouped(operators.length - OPERATORS)} more: select a module inside`));
+  if (!operators.length) rows.push(make("li", { class: "dim" }, "nothing here"));
+  return make("ol", { class: "program" }, ...rows);
+}
+
+function inside(operator, path) {
+  if (operator.module === null) return "outside modules";
+  const below = operator.module === path ? "" : path ? operator.module.slice(path.length + 1) : operator.module;
+  return `${below}${operator.call ? `#${operator.call}` : ""}`;
 }
 
 function attributes(node) {
@@ -158,20 +195,16 @@ function difference(one) {
 function drawHeat(place, heat) {
   const height = heat.rows.length;
   const width = heat.rows[0].length;
-  const value = (one) => (typeof one === "string" ? Infinity : one);
-  const finite = heat.rows.flat().map(value).filter((one) => Number.isFinite(one));
-  const hatched = finite.length < height * width;
-  const top = finite.reduce((most, one) => Math.max(most, one), 0);
+  const hatched = heat.rows.some((row) => row.includes(null));
+  const { top } = heat;
   const label = `Error of the tensor as ${heat.shape[0]} x ${heat.shape[1]}, the last axis across: from 0 to ${short(top)}${hatched ? "; hatched: finite on one side only" : ""}`;
   const canvas = make("canvas", { class: "heat", width: width * 4, height: height * 4, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const colour = getComputedStyle(document.documentElement).getPropertyValue("--bad");
-  const shade = (one) => (top > 0 ? Math.sqrt(one / top) : 0);
   pen.fillStyle = colour;
   heat.rows.forEach((row, y) => row.forEach((one, x) => {
-    const found = value(one);
-    pen.globalAlpha = Number.isFinite(found) ? shade(found) : 1;
-    if (Number.isFinite(found)) pen.fillRect(x * 4, y * 4, 4, 4);
+    pen.globalAlpha = one === null ? 1 : one / 99;
+    if (one !== null) pen.fillRect(x * 4, y * 4, 4, 4);
     else for (let at = 0; at < 4; at += 1) pen.fillRect(x * 4 + at, y * 4 + at, 1, 1);
   }));
   const bar = make("canvas", { width: 64, height: 1, "aria-hidden": "true" });

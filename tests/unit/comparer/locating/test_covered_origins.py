@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from padiff.comparer import CompareSettings, compare
+from padiff.comparer.report.fields import Fields
 from padiff.comparer.report.github import to_github
 from padiff.comparer.report.json_report import to_json
 from padiff.comparer.report.junit import to_junit
@@ -111,7 +112,8 @@ def test_page_shows_the_origin_where_it_is_judged(found: Comparison) -> None:
     data = to_json(found)
     report = read_report(data, with_statistics=True)
 
-    tables = page_data(report, data, list(report.origins))
+    top = Fields(data, "report")
+    tables = page_data(report, top, top.inners("steps"), list(report.origins))
 
     places = [at for at, line in enumerate(report.lines) if line.owners == "block.fc = theirs.last"
               and line.place.what == "output"]  # fmt: skip
