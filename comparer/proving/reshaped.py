@@ -38,13 +38,14 @@ __all__ = ["Reshaping"]
 _MOST_FAULTS = 3
 """Faults that change shapes, of one model."""
 _MOST_TRIALS = 40
-"""Exchanges for which the program is lowered again."""
+"""Exchanges for which the program is lowered again, for each fault."""
+_MOST_LOWERED = 40_000
+"""Operators that are lowered in all these trials: some ten seconds. Larger programs are tried less
+often."""
 _MOST_REPAIRS = 4
 """Of those, exchanges from which the repair goes on."""
-_MOST_ADAPTED = 32
-"""Operators that reshape to sizes."""
 _MOST_SIZES = 3
-"""Sizes of one of them that change."""
+"""Sizes that change in the arguments of one operator."""
 
 
 class Reshaping:
@@ -136,7 +137,8 @@ def _drafts(
     spent = sum(one.exchange.size for one in draft.made)
     reference = set(numbering.reference)
     exchanges = _exchanges(sides[0].lowered, draft.lowered, numbering, numbers, sinks)
-    for exchange, readers in exchanges[:_MOST_TRIALS]:
+    trials = min(_MOST_TRIALS, _MOST_LOWERED // len(draft.program.operators))
+    for exchange, readers in exchanges[:trials]:
         if below is not None and spent + exchange.size >= below:
             return
         made = Made(exchange, draft.lowered, numbers)
@@ -251,53 +253,45 @@ def _with_exchange(
     if exchange.results:
         results |= dict.fromkeys(taken & {sink.candidate for sink in sinks}, id_)
     program = replace(program, values=(*program.values, leaf), operators=operators)
-    found = _lowered(candidate, program, shapes)
-    if found is None:
+    again = _lowered(candidate, program, shapes)
+    if again is None:
         return None
-    program, lowered = found
-    terms = {value: lowered.terms[other] for value, other in results.items()}
-    lowered = replace(lowered, terms={**lowered.terms, **terms})
-    return _Draft(program, lowered, (*draft.made, made), shapes, results)
+    terms = {value: again.terms[other] for value, other in results.items()}
+    again = replace(again, terms={**again.terms, **terms})
+    return _Draft(program, again, (*draft.made, made), shapes, results)
 
 
 def _lowered(
     candidate: Side, program: Program, shapes: Mapping[int, tuple[int, ...]]
-) -> tuple[Program, Lowered] | None:
+) -> Lowered | None:
     """Lower a program, where needed with other sizes in the arguments of operators."""
 
     def contents(value: int) -> Array | None:
         return None if value < 0 else candidate.recorded.elements(value)
 
-    for _ in range(_MOST_ADAPTED):
-        lowered = lower(program, candidate.table, contents=contents, repaired=shapes)
-        lost = min(lowered.opaque.keys() - candidate.lowered.opaque.keys(), default=None)
-        if lost is None:
-            return program, lowered
-        operator = program.operators[lost]
-        adapted = _adapted(operator, program, lowered, shapes)
-        if adapted == operator:
-            return None
-        operators = list(program.operators)
-        operators[lost] = adapted
-        program = replace(program, operators=tuple(operators))
-    return None
+    def adapted(operator: Operator, now: Mapping[int, tuple[int, ...]]) -> Operator:
+        recorded = {
+            value: shapes[value] if value < 0 else program.values[value].shape for value in now
+        }
+        return _adapted(operator, recorded, now)
+
+    found = lower(program, candidate.table, contents=contents, repaired=shapes, adapted=adapted)
+    return None if found.opaque.keys() - candidate.lowered.opaque.keys() else found
 
 
 def _adapted(
     operator: Operator,
-    program: Program,
-    lowered: Lowered,
-    shapes: Mapping[int, tuple[int, ...]],
+    recorded: Mapping[int, tuple[int, ...]],
+    now: Mapping[int, tuple[int, ...]],
 ) -> Operator:
     """Return an operator that reshapes with the sizes that its operand has now.
 
     A size that stands for several axes is changed where the count of elements comes out.
     """
-    for value in operator.taken:
-        old = shapes[value] if value < 0 else program.values[value].shape
-        new = lowered.specs[lowered.terms[value]].shape
+    numbers = [part for part in _parts(operator) if type(part) is int]
+    for value, old in recorded.items():
+        new = now[value]
         sizes = _sizes(old, new)
-        numbers = [part for part in _parts(operator) if type(part) is int]
         places = [place for place, size in enumerate(numbers) if size in sizes]
         several = range(1, min(len(places), _MOST_SIZES) + 1)
         for chosen in chain.from_iterable(combinations(places, many) for many in several):

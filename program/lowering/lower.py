@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from padiff.dumpfile import ProgramError
 from padiff.program.graph import Argument, Operator, Program, Slice, Value, ValueRef
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .rules import Table
 
 __all__ = ["Lowered", "lower"]
+
+Adapted: TypeAlias = Callable[[Operator, Mapping[int, tuple[int, ...]]], Operator]
 
 DEEPEST_ARGUMENT = 32
 """Nesting of arguments; deeper ones are no framework's."""
@@ -82,6 +84,7 @@ def lower(
     *,
     contents: Callable[[int], Array | None] | None = None,
     repaired: Container[int] = (),
+    adapted: Adapted | None = None,
 ) -> Lowered:
     """Lower a program.
 
@@ -92,11 +95,13 @@ def lower(
             them. Rules ask for small values only, such as a shape that is a tensor.
         repaired: Ids of leaves that were not recorded. What is computed from them may have other
             shapes than were recorded: those that the rules infer.
+        adapted: Given an operator whose rule refuses such shapes, and the shapes of what it takes
+            by value id, returns the operator with other sizes in its arguments.
 
     Raises:
         ProgramError: The program contradicts itself.
     """
-    return _Lowering(program, table, contents, repaired).run()
+    return _Lowering(program, table, contents, repaired, adapted).run()
 
 
 class _Lowering:
@@ -106,9 +111,10 @@ class _Lowering:
         table: Table,
         contents: Callable[[int], Array | None] | None,
         repaired: Container[int],
+        adapted: Adapted | None,
     ) -> None:
         self.program, self.table, self.contents = program, table, contents
-        self.repaired = repaired
+        self.repaired, self.adapted = repaired, adapted
         self.values = {value.id: value for value in program.values}
         self.builder = Builder()
         self.terms: dict[int, Term] = {}
@@ -155,14 +161,34 @@ class _Lowering:
         outputs = [self.output(operator, id_) for id_ in operator.outputs]
         if all(value.id in self.terms for value in outputs):
             return  # it read a number, or handed on what was there
-        positional = [self.argument(operator, each, 0) for each in operator.positional]
-        keywords = {
-            key: self.argument(operator, each, 0) for key, each in operator.keywords.items()
-        }
+        arguments = self.arguments(operator)
         if operator.random:
             self.random.add(operator.id)
             self.give_up(outputs)
             return
+        reason = self.try_rule(operator, outputs, *arguments)
+        if reason and self.adapted is not None and self.reads_repaired(operator):
+            shapes = {id_: self.terms[id_].shape for id_ in operator.taken}
+            arguments = self.arguments(self.adapted(operator, shapes))
+            reason = self.try_rule(operator, outputs, *arguments)
+        if reason:
+            self.opaque[operator.id] = reason
+            self.give_up(outputs)
+
+    def arguments(self, operator: Operator) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of an operator with terms in place of references."""
+        positional = [self.argument(operator, each, 0) for each in operator.positional]
+        named = operator.keywords.items()
+        return positional, {key: self.argument(operator, each, 0) for key, each in named}
+
+    def try_rule(
+        self,
+        operator: Operator,
+        outputs: list[Value],
+        positional: list[Any],
+        keywords: dict[str, Any],
+    ) -> str:
+        """Lower an operator by its rule; returns the reason where that does not cover it."""
         expected = tuple(self.spec_of(value) for value in outputs)
         self.builder.begin(operator.id, expected)
         try:
@@ -174,9 +200,7 @@ class _Lowering:
             ]
         except _MISFITS as error:
             self.builder.undo()
-            self.opaque[operator.id] = str(error) or type(error).__name__
-            self.give_up(outputs)
-            return
+            return str(error) or type(error).__name__
         for value, term in zip(outputs, terms, strict=True):
             if value.id in self.terms:
                 continue
@@ -187,6 +211,7 @@ class _Lowering:
             self.taken.add(term.id)
             if term.shape == value.shape:
                 self.offer_contents(value.id, term)
+        return ""
 
     def ruled(
         self, operator: Operator, positional: list[Any], keywords: dict[str, Any]
@@ -205,11 +230,7 @@ class _Lowering:
         before = self.terms[value]
         self.terms[value] = term
         try:
-            positional = [self.argument(operator, each, 0) for each in operator.positional]
-            keywords = {
-                key: self.argument(operator, each, 0) for key, each in operator.keywords.items()
-            }
-            found = self.ruled(operator, positional, keywords)
+            found = self.ruled(operator, *self.arguments(operator))
         finally:
             self.terms[value] = before
         if any(one is None for one in found):
