@@ -201,7 +201,7 @@ class _Comparison:
             cause = find_cause(self.sides, given, self.numbering, differing, agree)
             self.repaired = cause.repaired
             shown = [sink for sink in self.results if sink in units]
-            cause = replace(cause, edits=influences_of_edits(self.sides[1], cause, runs, shown))
+            cause = replace(cause, edits=influences_of_edits(self.sides, cause, runs, shown))
             rounded = Rounded(runs, Errors(self.sides), differing)
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing

@@ -2,7 +2,8 @@
 
 Of an edit that is one of several the candidate is executed with all others repaired, of a leaf with
 all edits repaired and all other leaves the reference's. An edit that is the only one needs no
-execution: the candidate is the reference with that fault.
+execution: the candidate is the reference with that fault. One that changes shapes is made in the
+reference instead, since the others were repaired in programs of its shapes.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ _UNMEASURED = Influence(relative_l2=None, max_abs=None)
 
 
 def influences_of_edits(
-    candidate: Side, cause: Cause, runs: Runs, results: Sequence[Sink]
+    sides: tuple[Side, Side], cause: Cause, runs: Runs, results: Sequence[Sink]
 ) -> tuple[Edit, ...]:
     """Return the edits of a proof with their influence on results.
 
     Args:
-        candidate: Its side.
+        sides: The reference and the candidate.
         cause: The proof.
         runs: Both programs, executed.
         results: Those results of the model that were executed.
@@ -57,28 +58,53 @@ def influences_of_edits(
     repaired = cause.repaired
     if repaired is None:
         return cause.edits
-    wanted = [sink.candidate for sink in results]
-
-    def influence(group: Collection[int]) -> Influence:
-        program, given = repaired.program(group)
-        readers = repaired.operators(group)
-        changed = {
-            term
-            for node in program.nodes
-            if node.operator in readers and node.operands
-            for term in node.outputs
-        }
-        if not results or _is_cut_off(candidate, program, changed, wanted):
-            return _UNMEASURED
-        is_whole = len(group) == len(repaired.made)
-        found = None if is_whole else execute(program, given, wanted, limits=_LIMITS)
-        return _influence(runs.pair(sink, found=found) for sink in results)
-
     measured = []
     for place, (edit, group) in enumerate(zip(cause.edits, cause.groups, strict=True)):
-        found = _UNMEASURED if place >= _MOST else _tried(partial(influence, group))
+        found = _UNMEASURED
+        if results and place < _MOST:
+            found = _tried(partial(_influence_of, sides, repaired, group, runs, results))
         measured.append(replace(edit, influence=found))
     return tuple(measured)
+
+
+def _influence_of(
+    sides: tuple[Side, Side],
+    repaired: Repaired,
+    group: Sequence[int],
+    runs: Runs,
+    results: Sequence[Sink],
+) -> Influence:
+    """Measure what some exchanges do that are left open while all others are made."""
+    is_whole = len(group) == len(repaired.made)
+    if repaired.is_reshaped(group) and not is_whole:
+        return _influence_on_reference(sides[0], repaired, group, runs, results)
+    program, given = repaired.program(group)
+    wanted = [sink.candidate for sink in results]
+    if _is_cut_off(sides[1], program, _made_by(program, repaired.operators(group)), wanted):
+        return _UNMEASURED
+    found = None if is_whole else execute(program, given, wanted, limits=_LIMITS)
+    return _influence(runs.pair(sink, found=found) for sink in results)
+
+
+def _influence_on_reference(
+    reference: Side, repaired: Repaired, group: Sequence[int], runs: Runs, results: Sequence[Sink]
+) -> Influence:
+    """Measure what a fault that changes shapes does in the reference's program."""
+    if len(group) > 1:
+        return _UNMEASURED
+    program, given, readers = repaired.reference_with(group[0])
+    wanted = [value for sink in results for value in (sink.reference, *sink.others)]
+    if _is_cut_off(reference, program, _made_by(program, readers), wanted):
+        return _UNMEASURED
+    known = runs.execute(0, sinks=results)
+    found = execute(program, given, wanted, limits=_LIMITS)
+    return _influence([known[value], found[value]] for value in wanted)
+
+
+def _made_by(program: Lowered, operators: Collection[int]) -> set[int]:
+    """Return the terms that operators make of others."""
+    nodes = (node for node in program.nodes if node.operator in operators and node.operands)
+    return {term for node in nodes for term in node.outputs}
 
 
 def with_influences(
@@ -155,7 +181,7 @@ def _tried(measure: Callable[[], Influence]) -> Influence:
 
 
 def _is_cut_off(
-    candidate: Side, program: Lowered, changed: Collection[int], wanted: Sequence[int]
+    side: Side, program: Lowered, changed: Collection[int], wanted: Sequence[int]
 ) -> bool:
     """Return whether results rest on recorded outcomes of what changed.
 
@@ -168,7 +194,7 @@ def _is_cut_off(
     return any(
         not moved.isdisjoint(program.terms[value] for value in one.taken)
         and not needed.isdisjoint(program.terms[value] for value in one.outputs)
-        for one in candidate.cuts
+        for one in side.cuts
         if one.phase is not Phase.UPDATE
     )
 

@@ -85,6 +85,15 @@ class Numbering:
         }
         return self._all(lowered, {**known, **given}, join)
 
+    def of_reference(self, lowered: Lowered) -> list[int]:
+        """Return the numbers of the reference's terms in a program with leaves of its own.
+
+        Args:
+            lowered: The reference's program, or an edited one.
+        """
+        leaves = {term: self._new(("leaf", value)) for term, value in lowered.leaves.items()}
+        return self._all(lowered, leaves)
+
     def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
         """Return the number of an output of a node if its operands had these; None if new."""
         key = self._key(lowered, node, tuple(operands), node.outputs[place], place)

@@ -7,12 +7,13 @@ with one exchange left open, the candidate has that fault alone.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
 from .repair import Start
+from .reshaped import values_of, with_leaf
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,7 +53,7 @@ class Repaired:
         self._sides, self._given, self._numbering = sides, given, numbering
         self._start = start or Start(sides[1].lowered)
         self.made = tuple(made)
-        self._wanted = {sink.candidate for sink in sinks}
+        self._sinks = tuple(sinks)
 
     def program(self, faulty: Collection[int] = ()) -> tuple[Lowered, dict[int, Leaf]]:
         """Return the candidate's program and what its leaves hold.
@@ -67,23 +68,67 @@ class Repaired:
         if len(faulty) == len(self.made):
             return self._sides[1].lowered, dict(self._given[1])
         begun = len(self._start.made)
-        if any(place < begun for place in faulty):
+        if self.is_reshaped(faulty):
             raise ProgramError("cannot leave one of several exchanges open: it changes shapes")
         draft = _Draft(self._start.lowered, self._given[1], self.made[begun:])
         numbers = self._numbering.of_candidate(
             self._start.lowered, self._start.numbers(self._numbering)
         )
+        source = _Source(self._sides[0].lowered, self._numbering.reference, self._given[0])
         taken = {}
         for value, term in self._start.taken.items():
             leaf = self._start.lowered.terms[value]
-            taken[leaf] = self._graft(draft, term, [*numbers[:leaf], None, *numbers[leaf + 1 :]])
+            others = [*numbers[:leaf], None, *numbers[leaf + 1 :]]
+            taken[leaf] = _graft(draft, source, term, others)
         for place, one in enumerate(self.made[begun:], start=begun):
             taken[draft.places[place - begun]] = (
                 one.exchange.candidate
                 if place in faulty
-                else self._graft(draft, one.exchange.reference, one.numbers)
+                else _graft(draft, source, one.exchange.reference, one.numbers)
             )
-        return draft.finished(taken, self._wanted), draft.given
+        wanted = {sink.candidate for sink in self._sinks}
+        return draft.finished(taken, wanted), draft.given
+
+    def is_reshaped(self, group: Collection[int]) -> bool:
+        """Return whether exchanges are of values of another shape."""
+        return any(place < len(self._start.made) for place in group)
+
+    def reference_with(self, place: int) -> tuple[Lowered, dict[int, Leaf], set[int]]:
+        """Return the reference's program with one fault that changes shapes, and nothing else.
+
+        Args:
+            place: Of the exchange, which is made the other way round.
+
+        Returns:
+            The program, what its leaves hold, and the operators that read the candidate's value.
+
+        Raises:
+            ProgramError: The reference's operators cannot take that shape.
+        """
+        made, reference = self.made[place], self._sides[0]
+        lowered, numbers = reference.lowered, self._numbering.reference
+        wanted, own = made.exchange.reference, set(made.numbers)
+        readers = {
+            node.operator
+            for node in lowered.nodes
+            if wanted in node.operands and own.isdisjoint(numbers[term] for term in node.outputs)
+        }
+        shape = made.lowered.specs[made.exchange.candidate].shape
+        taken = values_of(lowered, wanted)
+        found = with_leaf(reference, reference.program, {}, taken, readers, (-1, shape))
+        if found is None:
+            raise ProgramError("cannot take a fault over: the reference's operators refuse it")
+        again = found[2]
+        leaf = again.terms[-1]
+        if made.exchange.results:
+            results = dict.fromkeys(taken & {sink.reference for sink in self._sinks}, leaf)
+            again = replace(again, terms={**again.terms, **results})
+        source = _Source(made.lowered, made.numbers, self._given[1])
+        draft = _Draft(again, self._given[0], ())
+        own_term = _graft(
+            draft, source, made.exchange.candidate, self._numbering.of_reference(again)
+        )
+        return draft.finished({leaf: own_term}, ()), draft.given, readers
 
     def operators(self, group: Collection[int]) -> set[int]:
         """Return the candidate's operators that what is exchanged goes into first."""
@@ -93,36 +138,44 @@ class Repaired:
             for place, _ in one.exchange.readers
         }
 
-    def _graft(self, draft: _Draft, wanted: int, own_numbers: Sequence[int | None]) -> int:
-        """Add what makes a term of the reference, and return its term.
 
-        Args:
-            draft: The candidate's program.
-            wanted: The reference's term.
-            own_numbers: Of the candidate's terms; None for those that are not to be read.
-        """
-        reference, numbers = self._sides[0].lowered, self._numbering.reference
-        own: dict[int | None, int] = {}
-        for term, number in enumerate(own_numbers):
-            own.setdefault(number, term)
-        known = {term for term, number in enumerate(numbers) if number in own}
-        found = {term: own[numbers[term]] for term in known}
-        places = reference.behind([wanted], known=known)
-        needed = {wanted, *(term for place in places for term in reference.nodes[place].operands)}
-        for term in needed & reference.leaves.keys() - known:
-            found[term] = draft.leaf(reference.specs[term], self._given[0][reference.leaves[term]])
-        for place in places:
-            node = reference.nodes[place]
-            for term in node.outputs:
-                found[term] = draft.term(reference.specs[term])
-            draft.nodes.append(
-                replace(
-                    node,
-                    operands=tuple(found[term] for term in node.operands),
-                    outputs=tuple(found[term] for term in node.outputs),
-                )
-            )
-        return found[wanted]
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A program that expressions are taken from."""
+
+    lowered: Lowered
+    numbers: Sequence[int]
+    """Of its terms."""
+    given: Mapping[int, Leaf]
+
+
+def _graft(draft: _Draft, source: _Source, wanted: int, own_numbers: Sequence[int | None]) -> int:
+    """Add what makes a term of another program, and return its term.
+
+    Args:
+        draft: The program that it is added to.
+        source: The other one.
+        wanted: Its term.
+        own_numbers: Of the draft's terms; None for those that are not to be read.
+    """
+    lowered, numbers = source.lowered, source.numbers
+    own: dict[int | None, int] = {}
+    for term, number in enumerate(own_numbers):
+        own.setdefault(number, term)
+    known = {term for term, number in enumerate(numbers) if number in own}
+    found = {term: own[numbers[term]] for term in known}
+    places = lowered.behind([wanted], known=known)
+    needed = {wanted, *(term for place in places for term in lowered.nodes[place].operands)}
+    for term in (needed & lowered.leaves.keys()) - known:
+        found[term] = draft.leaf(lowered.specs[term], source.given[lowered.leaves[term]])
+    for place in places:
+        node = lowered.nodes[place]
+        for term in node.outputs:
+            found[term] = draft.term(lowered.specs[term])
+        operands = tuple(found[term] for term in node.operands)
+        outputs = tuple(found[term] for term in node.outputs)
+        draft.nodes.append(replace(node, operands=operands, outputs=outputs))
+    return found[wanted]
 
 
 class _Draft:

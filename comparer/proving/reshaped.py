@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .repair import Repair
     from .side import Side
 
-__all__ = ["Reshaping"]
+__all__ = ["Reshaping", "values_of", "with_leaf"]
 
 _MOST_FAULTS = 3
 """Faults that change shapes, of one model."""
@@ -236,11 +236,50 @@ def _with_exchange(
     Returns:
         None where its operators cannot take that shape.
     """
-    exchange, lowered, program = made.exchange, draft.lowered, draft.program
+    exchange = made.exchange
     id_ = -len(draft.made) - 1
-    taken = {value for value, term in lowered.terms.items() if term == exchange.candidate}
+    taken = values_of(draft.lowered, exchange.candidate)
+    found = with_leaf(candidate, draft.program, draft.shapes, taken, readers, (id_, shape))
+    if found is None:
+        return None
+    program, shapes, lowered = found
+    results = dict(draft.results)
+    if exchange.results:
+        results |= dict.fromkeys(taken & {sink.candidate for sink in sinks}, id_)
+    terms = {value: lowered.terms[other] for value, other in results.items()}
+    lowered = replace(lowered, terms={**lowered.terms, **terms})
+    return _Draft(program, lowered, (*draft.made, made), shapes, results)
+
+
+def values_of(lowered: Lowered, term: int) -> set[int]:
+    """Return the ids of the values that are a term."""
+    return {value for value, other in lowered.terms.items() if other == term}
+
+
+def with_leaf(
+    side: Side,
+    program: Program,
+    shapes: Mapping[int, tuple[int, ...]],
+    taken: set[int],
+    readers: set[int],
+    leaf: tuple[int, tuple[int, ...]],
+) -> tuple[Program, dict[int, tuple[int, ...]], Lowered] | None:
+    """Lower the program of a side again with a leaf in the place of a value.
+
+    Args:
+        side: Whose program.
+        program: It, with earlier leaves.
+        shapes: Of the values in whose place these stand, by their ids.
+        taken: Ids of the value.
+        readers: The operators that read the leaf.
+        leaf: Its id and shape.
+
+    Returns:
+        The program, the shapes with that of the value, and what it is lowered to. None where its
+        operators cannot take that shape.
+    """
+    id_, shape = leaf
     recorded = next(one for one in program.values if one.id in taken)
-    leaf = Value(id=id_, dtype=recorded.dtype, shape=shape)
 
     def taking(part: Argument) -> Argument:
         return ValueRef(id_) if isinstance(part, ValueRef) and part.id in taken else part
@@ -248,26 +287,18 @@ def _with_exchange(
     operators = tuple(
         _changed(one, taking) if one.id in readers else one for one in program.operators
     )
-    shapes = {**draft.shapes, id_: recorded.shape}
-    results = dict(draft.results)
-    if exchange.results:
-        results |= dict.fromkeys(taken & {sink.candidate for sink in sinks}, id_)
-    program = replace(program, values=(*program.values, leaf), operators=operators)
-    again = _lowered(candidate, program, shapes)
-    if again is None:
-        return None
-    terms = {value: again.terms[other] for value, other in results.items()}
-    again = replace(again, terms={**again.terms, **terms})
-    return _Draft(program, again, (*draft.made, made), shapes, results)
+    value = Value(id=id_, dtype=recorded.dtype, shape=shape)
+    program = replace(program, values=(*program.values, value), operators=operators)
+    known = {**shapes, id_: recorded.shape}
+    lowered = _lowered(side, program, known)
+    return None if lowered is None else (program, known, lowered)
 
 
-def _lowered(
-    candidate: Side, program: Program, shapes: Mapping[int, tuple[int, ...]]
-) -> Lowered | None:
+def _lowered(side: Side, program: Program, shapes: Mapping[int, tuple[int, ...]]) -> Lowered | None:
     """Lower a program, where needed with other sizes in the arguments of operators."""
 
     def contents(value: int) -> Array | None:
-        return None if value < 0 else candidate.recorded.elements(value)
+        return None if value < 0 else side.recorded.elements(value)
 
     def adapted(operator: Operator, now: Mapping[int, tuple[int, ...]]) -> Operator:
         recorded = {
@@ -275,8 +306,8 @@ def _lowered(
         }
         return _adapted(operator, recorded, now)
 
-    found = lower(program, candidate.table, contents=contents, repaired=shapes, adapted=adapted)
-    return None if found.opaque.keys() - candidate.lowered.opaque.keys() else found
+    found = lower(program, side.table, contents=contents, repaired=shapes, adapted=adapted)
+    return None if found.opaque.keys() - side.lowered.opaque.keys() else found
 
 
 def _adapted(

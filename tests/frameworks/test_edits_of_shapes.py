@@ -181,21 +181,42 @@ def test_an_operand_more_is_no_other_order(tmp_path: Path) -> None:
     assert len(edit.changes[0].found) == len(edit.changes[0].known) + 1  # type: ignore[arg-type]
 
 
-def test_faults_beside_it_are_measured_and_it_is_not(tmp_path: Path) -> None:
-    """With all others repaired, operators would have to run with shapes that nobody recorded."""
-    candidate = _Vision(act=functional.relu)
-    with_padded_patches(candidate)
+def test_it_and_a_fault_beside_it_move_the_result_as_each_does_alone(tmp_path: Path) -> None:
+    def candidate(*, is_padded: bool, **steps: Any) -> nn.Module:  # noqa: ANN401
+        model = _Vision(**steps)
+        if is_padded:
+            with_padded_patches(model)
+        return model
 
-    edits = compared(tmp_path, _Vision(), candidate).edits
-    influences = {edit.kind.value: edit.influence for edit in edits}
+    def moved(model: nn.Module) -> float:
+        with torch.no_grad():
+            known, found = (one.double()(IMAGES.double()) for one in (_Vision(), model))
+        return float((found - known).norm() / known.norm())
 
-    alone = compared(tmp_path / "alone", _Vision(), _Vision(act=functional.relu)).edits[0].influence
-    assert alone is not None
-    assert alone.relative_l2 is not None
-    assert influences["other"] is not None
-    assert influences["other"].relative_l2 == pytest.approx(alone.relative_l2, rel=1e-9)
-    assert influences["argument"] is not None
-    assert influences["argument"].relative_l2 is None
+    both = candidate(is_padded=True, act=functional.relu)
+
+    edits = compared(tmp_path, _Vision(), both).edits
+
+    found = {edit.kind.value: edit.influence and edit.influence.relative_l2 for edit in edits}
+    assert found == {
+        "argument": pytest.approx(moved(candidate(is_padded=True)), rel=1e-9),
+        "other": pytest.approx(moved(candidate(is_padded=False, act=functional.relu)), rel=1e-9),
+    }
+
+
+def test_a_token_left_out_is_measured_beside_another_fault(tmp_path: Path) -> None:
+    """In the reference nothing else changes: it reads what the candidate has there."""
+    steps = {"token": lambda x: x, "act": functional.relu}
+    alone = [compared(tmp_path / name, _Vision(), _Vision(**{name: steps[name]})) for name in steps]
+
+    edits = compared(tmp_path, _Vision(), _Vision(**steps)).edits
+
+    found = {worded_edit(one): one.influence and one.influence.relative_l2 for one in edits}
+    assert found == {
+        worded_edit(one): one.influence and pytest.approx(one.influence.relative_l2, rel=1e-9)
+        for function in alone
+        for one in function.edits
+    }
 
 
 class _Port(paddle.nn.Layer):
