@@ -256,7 +256,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
         ),
         "heads merged wrongly": Fault(
             where="attention", change=_instead("merge", _merged_wrongly),
-            cause="left out: transpose(1, 2)",
+            cause="where the reference has transpose(1, 2)",
         ),
         "one head wrong": Fault(
             where="attention.query", change=_after(_one_head), cause="flip(1)",

@@ -167,7 +167,10 @@ def _graft(draft: _Draft, source: _Source, wanted: int, own_numbers: Sequence[in
     places = lowered.behind([wanted], known=known)
     needed = {wanted, *(term for place in places for term in lowered.nodes[place].operands)}
     for term in (needed & lowered.leaves.keys()) - known:
-        found[term] = draft.leaf(lowered.specs[term], source.given[lowered.leaves[term]])
+        elements = source.given.get(lowered.leaves[term])
+        if elements is None:
+            raise ProgramError("cannot repair: an exchange takes what another one puts in")
+        found[term] = draft.leaf(lowered.specs[term], elements)
     for place in places:
         node = lowered.nodes[place]
         for term in node.outputs:

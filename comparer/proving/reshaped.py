@@ -19,7 +19,7 @@ from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import Slice, Value, ValueRef, lower
 
 from .exchanges import Exchange, Region
-from .numbering import COMMUTATIVE
+from .numbering import COMMUTATIVE, LAYOUT
 from .repair import Made, Start
 
 if TYPE_CHECKING:
@@ -89,6 +89,22 @@ class Reshaping:
             before, below = found, found.size
         return found
 
+    def _computed(self, repair: Repair) -> int:
+        """Count the primitives of all exchanges that do more than move elements.
+
+        What only moves them is there or not with the next view of the same value.
+        """
+        reference, total = self._numbering.reference, 0
+        for made in repair.made:
+            for lowered, term, numbers, others in (
+                (self._sides[0].lowered, made.exchange.reference, reference, set(made.numbers)),
+                (made.lowered, made.exchange.candidate, made.numbers, set(reference)),
+            ):
+                known = {one for one, number in enumerate(numbers) if number in others}
+                places = lowered.behind([term], known=known)
+                total += sum(lowered.nodes[place].primitive not in LAYOUT for place in places)
+        return total
+
     def _smaller(
         self,
         draft: _Draft,
@@ -107,7 +123,10 @@ class Reshaping:
                 is_proved = repair.run(agree)
             except (ProgramError, DumpFormatError):
                 continue
-            if is_proved and (below is None or repair.size < below):
+            if is_proved and (
+                below is None
+                or (repair.size < below and self._computed(repair) < self._computed(before))
+            ):
                 return other, repair
         return None
 
