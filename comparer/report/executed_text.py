@@ -9,6 +9,7 @@ from padiff.comparer.proving import Answer, FunctionComparison
 
 from .edit_words import worded_edit
 from .fault_words import (
+    worded_construction,
     worded_ends,
     worded_influence,
     worded_leaf,
@@ -157,6 +158,7 @@ def _leaves(found: FunctionComparison, *, is_recomputed: bool) -> Iterator[str]:
     yield f"same leaves?      no: {plural(len(found.differences), 'difference')}{without}"
     for one in found.differences[:_MOST_LEAVES]:
         yield f"  {worded_leaf(one)}{worded_influence(one.influence)}"
+        yield from (f"    {line}" for line in worded_construction(one))
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 

@@ -132,6 +132,7 @@ def _difference_to_json(found: LeafDifference) -> JSON:
         "largest": found.largest,
         "place": _place_to_json(found.place),
         "holds": found.holds,
+        "edits": [_edit_to_json(one) for one in found.edits],
         "influence": _influence_to_json(found.influence),
     }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ from padiff.comparer import Verdict
 from padiff.comparer.proving.result import EditKind
 from padiff.dumpfile import LeafKind, open_dump
 from padiff.program import TABLES, RecordedProgram, execute, lower, read_program
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
 
 TORCH = """
 import math
@@ -249,3 +253,20 @@ def test_show_lists_how_buffers_were_made(capsys: pytest.CaptureFixture[str]) ->
     lines = built.splitlines()
     assert any("__rpow__" in line and "10000.0" in line for line in lines)
     assert lines[4].endswith("of_torch.py:12  [buffer inverse]")
+
+
+def test_reports_say_how_a_buffer_was_made_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = dumped("one", "of_torch.py:Net")
+    two = dumped("two", "of_torch.py:Net", "--model-arg", "theta=500000.0")
+
+    assert main(["compare", str(one), str(two), "--json", str(tmp_path / "report.json")]) == 1
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "proved of how it was made: " in said
+    assert "500000 where the reference has 10000" in said
+    report = json.loads((tmp_path / "report.json").read_text())
+    jsonschema.validate(report, SCHEMA)
+    differences = report["steps"][0]["executed"]["function"]["differences"]
+    assert all(each["edits"] for each in differences if each["candidate"] in {"inverse", "table"})
