@@ -105,8 +105,8 @@ def explain_by_rounding(
     Pairs that differ agree where both programs compute the same function of the same leaves, and
     each of the two values is what its own program says, within the rounding of its operators. Where
     the reference keeps no elements, its values are those that its program says.
-    Where only what comes after the forward passes differs, those are explained alone. Where the
-    user gave both tolerances, nothing is explained.
+    Where only what comes after the forward passes differs, those are explained alone, and where
+    these differ, what comes before that. Where the user gave both tolerances, nothing is explained.
 
     Args:
         judgement: The verdicts by tolerance.
@@ -115,12 +115,17 @@ def explain_by_rounding(
         settings: What the user asked for.
     """
     is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
-    if settings.is_literal or not (is_same or executed.is_forward_same):
+    if settings.is_literal:
         return judgement
+    is_forward_same = executed.is_forward_same
     open_ = [
         (place, pair)
         for place, pair in remarkable(judgement.pairs)
-        if (is_same or _is_forward(pair))
+        if (
+            is_same
+            or (is_forward_same and _is_forward(pair))
+            or _is_alike(judgement.records[place], executed)
+        )
         and (
             (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
             or (executed.is_recomputed and pair.is_partial)
@@ -219,6 +224,12 @@ class _Sound:
 def _is_forward(pair: JudgedPair) -> bool:
     end = pair.candidate or pair.reference
     return end is not None and end.address.phase is Phase.FORWARD
+
+
+def _is_alike(ends: tuple[tuple[int, ...], int | None], executed: Execution) -> bool:
+    """Return whether a pair is the same expression of the same leaves, whatever differs else."""
+    records, record = ends
+    return len(records) == 1 and (records[0], record) in executed.function.alike
 
 
 def _is_gradient(pair: JudgedPair) -> bool:

@@ -146,8 +146,15 @@ class RecordedProgram:
     def _info(self, column: Column, value: int) -> ValueInfo | None:
         row = int(column[value + self._first])
         info = None if row < 0 else self._file.index.values[row]
-        is_held = info is not None and (info.content is Content.FULL or _is_constant(info))
-        return info if is_held else None
+        if info is None or info.content is Content.FULL:
+            return info
+        # Of a leaf that several backward passes reach, a summary is that of one of them.
+        is_summed = column is self._columns.value_gradient and self.is_leaf(value)
+        return info if _is_constant(info) and not is_summed else None
+
+    def is_leaf(self, value: int) -> bool:
+        """Return whether no operator made a value."""
+        return self.program.values[value].kind is not None
 
 
 def _is_constant(info: ValueInfo) -> bool:

@@ -69,7 +69,10 @@ def find_cause(
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
         if reshaped is not None:
-            repair, made = reshaped, reshaped.in_one()
+            smaller = reshaped.in_one()
+            # One part that is taken earlier or later is a form, not a fault beside another one.
+            if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
+                repair, made = reshaped, smaller
         if made:
             edits = _merged(describe(sides, numbering, one) for one in made)
             cause = replace(

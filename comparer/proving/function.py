@@ -31,7 +31,7 @@ from .side import read_side
 from .updates import compare_updates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
@@ -85,6 +85,8 @@ class _Comparison:
         self.results = self.given.sinks
         self.numbering = Numbering(reference, candidate, self.leaves)
         self.numbers = self.numbering.both
+        self.alike: Sequence[int] = self.numbering.candidate
+        """The numbers of the candidate's terms, with what was joined."""
         self.repaired: Repaired | None = None
         """The candidate without the faults of its function; None unless they are proved."""
 
@@ -120,6 +122,7 @@ class _Comparison:
         return replace(
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
+            alike=frozenset() if differences or unjudged else frozenset(self._alike()),
             leaves=self._count_leaves(),
             lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
@@ -151,6 +154,24 @@ class _Comparison:
         leaves = side.lowered.leaves
         return {side.program.values[leaves[term]].name for term in needed if term in leaves}
 
+    def _alike(self) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of records that are the same expression, where all leaves are copies."""
+        known, found = self.sides
+        if known.cuts or found.cuts:
+            return  # what was taken as recorded is no copy
+        for pair in self.pairing.records:
+            if pair.rule.steps or pair.candidate_rule.steps or len(pair.reference) != 1:
+                continue
+            one = known.recorded.borders.get(pair.reference[0])
+            two = found.recorded.borders.get(pair.candidate)
+            if one is None or two is None:
+                continue
+            terms = known.lowered.terms, found.lowered.terms
+            if one not in terms[0] or two not in terms[1]:
+                continue
+            if self.numbers[0][terms[0][one]] == self.alike[terms[1][two]]:
+                yield pair.reference[0], pair.candidate
+
     def _count_leaves(self) -> int:
         """Count the pairs of leaves that the forward pass takes, or could."""
         values = self.sides[1].program.values
@@ -168,6 +189,7 @@ class _Comparison:
         sinks = [*self._taken_by_cuts(), *self.results]
         left = [sink for sink in sinks if not self.numbering.is_same(self.sides, sink)]
         joining = joined(self.sides, self.leaves, self.pairing, self.numbering) if left else None
+        self.alike = self.numbering.candidate if joining is None else joining.numbers
         if joining is not None and all(map(joining.is_same, left)):
             return FunctionComparison(
                 answer=self._answer(None, is_different=False, is_refuted=False),

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Joining", "joined"]
 
-_FACTORS = (-1.0, 0.0)
-"""What values are multiplied by in the second set, as powers of two: signs and ranges stay."""
+_FACTORS = (-2.0, 2.0)
+"""What values are multiplied by in the second set, beside random signs, as powers of two: a ReLU
+that meets no negative element, or a limit that nothing reaches, shows there."""
 
 
 def joined(
@@ -169,10 +170,12 @@ class Joining:
 
 
 def _varied(value: int, load: Leaf) -> Array:
-    """Return recorded elements, each multiplied by a random factor."""
+    """Return recorded elements, each multiplied by a random factor of either sign."""
     array = load() if callable(load) else load
-    powers = np.random.default_rng(value).uniform(*_FACTORS, array.shape)
-    return np.asarray(array.astype(np.float64) * np.exp2(powers))
+    random = np.random.default_rng(value)
+    factors = np.exp2(random.uniform(*_FACTORS, array.shape))
+    signs = random.choice((-1.0, 1.0), array.shape)
+    return np.asarray(array.astype(np.float64) * factors * signs)
 
 
 def _recorded(side: Side, numbers: Sequence[int]) -> dict[int, int]:

@@ -9,23 +9,29 @@ programs part.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, count, islice
 from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
-from padiff.program import Slice, Value, ValueRef, lower
+from padiff.program import EXACT, Slice, Value, ValueRef, lower
 
 from .exchanges import Exchange, Region
 from .numbering import COMMUTATIVE, LAYOUT
 from .repair import Made, Start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Hashable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
-    from padiff.program import Argument, Lowered, Operator, Program
+    from padiff.program import Argument, Lowered, Node, Operator, Program
     from padiff.program.primitives import Array
 
     from .executed import Runs, Sink
@@ -89,21 +95,45 @@ class Reshaping:
             before, below = found, found.size
         return found
 
+    def is_moved(self, repair: Repair) -> bool:
+        """Return whether an exchange of other shapes is of a move that both sides make somewhere.
+
+        Then one of them makes it earlier, which is another form and no fault by itself.
+        """
+        counts = [Counter(one.name for one in side.program.operators) for side in self._sides]
+        for made in repair.start.made:
+            nodes = [*self._nodes(made)]
+            names = {
+                self._sides[which].program.operators[one.operator].name for which, one in nodes
+            }
+            is_move = all(one.primitive in EXACT for _, one in nodes)
+            if is_move and all(counts[0][name] == counts[1][name] for name in names):
+                return True
+        return False
+
+    def _name(self, which: int, node: Node) -> str:
+        """Return the operator that a primitive is of."""
+        return self._sides[which].program.operators[node.operator].name
+
     def _computed(self, repair: Repair) -> int:
         """Count the primitives of all exchanges that do more than move elements.
 
         What only moves them is there or not with the next view of the same value.
         """
-        reference, total = self._numbering.reference, 0
-        for made in repair.made:
-            for lowered, term, numbers, others in (
-                (self._sides[0].lowered, made.exchange.reference, reference, set(made.numbers)),
-                (made.lowered, made.exchange.candidate, made.numbers, set(reference)),
-            ):
-                known = {one for one, number in enumerate(numbers) if number in others}
-                places = lowered.behind([term], known=known)
-                total += sum(lowered.nodes[place].primitive not in LAYOUT for place in places)
-        return total
+        nodes = (node for made in repair.made for _, node in self._nodes(made))
+        return sum(node.primitive not in LAYOUT for node in nodes)
+
+    def _nodes(self, made: Made) -> Iterator[tuple[int, Node]]:
+        """Yield what an exchange is made of, of the reference (0) and the candidate (1)."""
+        reference = self._numbering.reference
+        sides = (
+            (self._sides[0].lowered, made.exchange.reference, reference, set(made.numbers)),
+            (made.lowered, made.exchange.candidate, made.numbers, set(reference)),
+        )
+        for which, (lowered, term, numbers, others) in enumerate(sides):
+            known = {one for one, number in enumerate(numbers) if number in others}
+            for place in lowered.behind([term], known=known):
+                yield which, lowered.nodes[place]
 
     def _smaller(
         self,

@@ -300,6 +300,10 @@ class FunctionComparison:
     edits: tuple[Edit, ...] = ()
     """A proof of the cause: with these, executed, the candidate's results are the reference's.
     Empty where none was found."""
+    alike: frozenset[tuple[int, int]] = frozenset()
+    """Pairs of records that are the same expression of the same leaves, or were proved to be,
+    whatever differs behind them: ids of the reference's and the candidate's. None where a leaf
+    is no copy."""
     leaves: int = 0
     """Parameters, buffers, inputs, constants and recorded outcomes of the candidate's program that
     have a partner."""
