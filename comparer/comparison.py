@@ -262,6 +262,8 @@ def _compare_files(
     executed = _executed(known, found, pairing, run, before)
     if executed is not None:
         judgement = explain_by_rounding(judgement, (known, found), executed, settings)
+    if run.fed.phases:
+        executed = None  # what is fed is no function of the model's inputs
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
         tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
@@ -284,8 +286,9 @@ def _executed(
 ) -> Execution | None:
     """Execute both programs; None where that is not asked, or neither side has one."""
     has_program = known.has_program or found.has_program
-    if run.fed.phases or not (has_program and is_asked(run.training.settings)):
-        return None  # what is fed is no function of the model's inputs
+    is_fed = Phase.FORWARD in run.fed.phases
+    if is_fed or not (has_program and is_asked(run.training.settings)):
+        return None
     rank = known.index.rank
     said = run.executed.get(rank)
     earlier = None if said is None else read_earlier(before(), said)
