@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["KnownProgram", "Part", "cuts"]
 
 
-_KEPT_BYTES = 64 << 20
+_KEPT_BYTES = 48 << 20
 """Recorded elements in float64 that are kept for what is audited next."""
 
 
