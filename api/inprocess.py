@@ -5,14 +5,15 @@ The functions have the names and the meaning that users of PaDiff know.
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from padiff.comparer import CompareSettings, Mode
 from padiff.comparer.report.terminal import render
+from padiff.comparer.result import ReasonKind, VerdictReason
 from padiff.comparing import Comparison, compare
 from padiff.dumper import adapters
 from padiff.dumper.recording.live import LiveSide
@@ -34,30 +35,13 @@ from padiff.pairing.weights.weight_text import WeightError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rich.console import Console
+
     from padiff.pairing import MapFile, Side, WeightPlan
 
-__all__ = ["AutoDiffResult", "assign_weight", "auto_diff", "check_dataloader", "create_model"]
+__all__ = ["assign_weight", "auto_diff", "check_dataloader", "create_model"]
 
 BOTH = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class AutoDiffResult:
-    """What ``auto_diff`` found; true if the two sides match."""
-
-    comparison: Comparison
-
-    def __bool__(self) -> bool:
-        """Tell whether they match."""
-        return bool(self.comparison)
-
-    def __repr__(self) -> str:
-        """Return one line: a notebook prints it, and the report was printed already."""
-        return repr(self.comparison).replace("<Comparison", "<AutoDiffResult", 1)
-
-    def report(self, *, max_rows: int = 40, verbose: bool = False) -> str:
-        """Return the report that was printed, as plain text; see ``Comparison.report``."""
-        return self.comparison.report(max_rows=max_rows, verbose=verbose)
 
 
 def auto_diff(
@@ -68,7 +52,7 @@ def auto_diff(
     optimizers: Sequence[Any] | None = None,
     options: Mapping[str, Any] | None = None,
     **more: Any,  # noqa: ANN401 - options by name
-) -> AutoDiffResult:
+) -> Comparison:
     """Run two models side by side and say where they first diverge.
 
     Each model sees copies of its inputs, so that a model which changes them harms nobody.
@@ -123,9 +107,11 @@ def auto_diff(
     with scratch_folder() as folder:
         paths = _record_both(runs, chosen, folder if chosen.out is None else Path(chosen.out))
         comparison = compare(*paths, _comparing(chosen, map_file))
+    if chosen.out is None:  # the dumps are gone
+        comparison = replace(comparison, places=None)
     if not chosen.quiet:
         _print(comparison)
-    return AutoDiffResult(comparison=comparison)
+    return comparison
 
 
 def _record_both(runs: Sequence[LiveRun], chosen: Options, out: Path) -> tuple[Path, Path]:
@@ -181,8 +167,30 @@ def assign_weight(
     return weights.assign_weight(reference, candidate, entries, strict=strict)
 
 
+_METHODS = {
+    "auto_layer_map": "map= of padiff.auto_diff; most partners are found without",
+    "clear_report": "nothing: each padiff.record begins a recording of its own",
+    "dump_grads": "padiff.record(model, name=…, out=…)",
+    "dump_params": "padiff.record(model, name=…, out=…)",
+    "dump_report": "padiff.record(model, name=…, out=…)",
+    "dump_weights": "padiff.record(model, name=…, out=…)",
+    "set_layer_map": "map= of padiff.auto_diff: a LayerMap, a dict of modules or a map file",
+    "toggle_dropout": "no_dropout of `padiff dump`, or model.eval()",
+    "try_dump": "`with padiff.record(model, name=…) as recorder:` around the steps, and "
+    "recorder.step() after each",
+    "update_black_list": "exclude=[model.head] of padiff.record or padiff.auto_diff",
+    "update_black_list_with_class": "exclude=['type:Dropout'] of padiff.record or padiff.auto_diff",
+    "update_unassigned_weights_list": "[[ignore]] in a map file, docs/map.md",
+    "update_white_list": "include=[model.head] of padiff.record or padiff.auto_diff",
+    "update_white_list_with_class": "include=['type:Linear'] of padiff.record or padiff.auto_diff",
+}
+"""Methods of PaDiff's wrapped models, and what does the same here."""
+
+
 def create_model(model: object, name: str | None = None, **_: Any) -> object:  # noqa: ANN401
-    """Give the model itself: PaDiff wrapped models, padiff needs no wrapper.
+    """Return the model itself: PaDiff wrapped models, padiff needs no wrapper.
+
+    The methods of PaDiff's wrapper say on this model what replaces them.
 
     Args:
         model: A model of either framework.
@@ -193,7 +201,19 @@ def create_model(model: object, name: str | None = None, **_: Any) -> object:  #
     """
     del name
     adapters.find(model)
+    for method in _METHODS:
+        if not hasattr(model, method):
+            setattr(model, method, partial(_replaced, method))
     return model
+
+
+def _replaced(method: str, *_: object, **__: object) -> None:
+    """Say what replaces a method of PaDiff.
+
+    Raises:
+        ConfigError: Always.
+    """
+    raise ConfigError(f"a model has no {method!r} here", hint=f"use {_METHODS[method]}")
 
 
 def check_dataloader(
@@ -204,7 +224,7 @@ def check_dataloader(
     atol: float | None = None,
     rtol: float | None = None,
     quiet: bool = False,
-) -> AutoDiffResult:
+) -> Comparison:
     """Compare what two data loaders give, batch by batch; each batch is a step.
 
     Args:
@@ -225,20 +245,22 @@ def check_dataloader(
             for name, loader in (("reference", reference), ("candidate", candidate))
         ]
         comparison = compare(paths[0], paths[1], CompareSettings(atol=atol, rtol=rtol))
-    comparison = replace(comparison, reasons=(*_early_end(comparison), *comparison.reasons))
+    reasons = (*_early_end(comparison), *comparison.reasons)
+    comparison = replace(comparison, reasons=reasons, places=None)
     if not quiet:
         _print(comparison)
-    return AutoDiffResult(comparison=comparison)
+    return comparison
 
 
-def _early_end(comparison: Comparison) -> list[str]:
+def _early_end(comparison: Comparison) -> list[VerdictReason]:
     """Return which loader ended before the other, and at which batch."""
     sides = [(len(comparison.reference.files), "reference")]
     sides.append((len(comparison.candidate.files), "candidate"))
     (count, short), (longest, long) = sorted(sides)
     if count == longest:
         return []
-    return [f"the {short}'s loader ended before batch {count}, which the {long}'s gave"]
+    line = f"the {short}'s loader ended before batch {count}, which the {long}'s gave"
+    return [VerdictReason(ReasonKind.ONE_SIDED, line)]
 
 
 def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, Any]]:
@@ -325,6 +347,14 @@ def _comparing(options: Options, map_file: MapFile | None) -> CompareSettings:
 
 
 def _print(comparison: Comparison) -> None:
-    from rich.console import Console  # noqa: PLC0415 - only where a report is drawn
+    from padiff.cli.output import emit, render_to_text  # noqa: PLC0415 - only where it is drawn
+    from padiff.comparer.report.brief import closing_line  # noqa: PLC0415
+    from padiff.comparer.report.style import Canvas  # noqa: PLC0415
 
-    render(comparison, Console(file=sys.stdout, markup=False, highlight=False, emoji=False))
+    def draw(console: Console) -> None:
+        render(comparison, console)
+        canvas = Canvas(console=console)
+        canvas.line()
+        canvas.line(closing_line(canvas, comparison))
+
+    emit(render_to_text(draw))

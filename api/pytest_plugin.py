@@ -15,7 +15,7 @@ for one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from padiff.comparer import Comparison
+    from rich.console import Console
+
+    from padiff.comparer import CompareSettings
     from padiff.comparer.auditing import Audit
+    from padiff.comparing import Comparison
 
 __all__ = ["PadiffAudit", "PadiffCompare", "padiff_audit", "padiff_compare", "pytest_addoption"]
 
@@ -86,70 +89,70 @@ class PadiffCompare:
         inputs: Any = (),  # noqa: ANN401 -- what the model takes
         *,
         loss: Callable[[Any], Any] | None = None,
-        **settings: Any,  # noqa: ANN401 -- as in CompareSettings
+        train: bool = False,
+        **options: Any,  # noqa: ANN401 -- as of padiff.compare
     ) -> Comparison | None:
         """Run the model, record it, and fail the test where it diverges from the baseline.
 
         Args:
             baseline: The archived dump, a folder or packed.
-            model: A torch or paddle model; its training flag stays as it is.
+            model: A torch or paddle model.
             inputs: A tuple or list of positional arguments, a mapping of keyword arguments (what a
                 tokenizer gives), or one tensor.
             loss: Makes a scalar of what the model returns; given, backward is recorded and compared
                 too.
-            settings: Fields of ``padiff.comparer.CompareSettings``: ``atol``, ``rtol``, ….
+            train: Run in training mode, as ``padiff dump --train``; else in evaluation mode.
+                Afterwards each module is in the mode that it was in.
+            options: Of ``padiff.compare``: ``atol``, ``rule``, ``map``, ….
 
         Returns:
             The result; None where the baseline was replaced instead.
 
         Raises:
-            TypeError: There is no such setting.
+            ConfigError: There is no such option, or it has an unusable value.
         """
         __tracebackhide__ = True
-        _check_names(settings)
+        chosen = _settings(options if loss is not None else {"phase": "forward"} | options)
         self._calls += 1
+        place = _place(baseline)
+        if self._reason is None and not place.exists():
+            pytest.fail(_no_baseline(place), pytrace=False)
         name = f"run{self._calls}"
-        candidate = _record(self._folder / name, model, inputs, loss, content=self._content)
+        run = _Run(model=model, inputs=inputs, loss=loss, train=train)
+        candidate = run.record(self._folder / name, content=self._content)
         if self._reason is not None:
             from padiff.comparer.baseline import accept  # noqa: PLC0415 -- only when it is used
 
-            accept(Path(baseline), candidate, reason=self._reason, command=("pytest", self._name))
+            accept(place, candidate, reason=self._reason, command=("pytest", self._name))
             return None
-        return self._judge(Path(baseline), candidate, with_backward=loss is not None, **settings)
+        return self._judge(place, candidate, chosen)
 
-    def _judge(
-        self,
-        baseline: Path,
-        candidate: Path,
-        *,
-        with_backward: bool,
-        **settings: Any,  # noqa: ANN401
-    ) -> Comparison:
-        from padiff.comparer import CompareSettings, compare  # noqa: PLC0415 -- only when used
-        from padiff.comparer.report.json_report import to_json  # noqa: PLC0415
-        from padiff.comparer.result import Verdict  # noqa: PLC0415
-        from padiff.dumpfile import Phase  # noqa: PLC0415
-        from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
+    def _judge(self, baseline: Path, candidate: Path, settings: CompareSettings) -> Comparison:
+        from padiff.comparing import compare  # noqa: PLC0415 -- only when it is used
 
         __tracebackhide__ = True
-        if not with_backward:
-            settings.setdefault("phases", (Phase.FORWARD,))
-        with unpacked(baseline) as known:
-            result = compare(known, candidate, CompareSettings(**settings))
+        result = compare(baseline, candidate, settings)
         if self._reports is not None:
-            from padiff.cli.output import write_json  # noqa: PLC0415 -- only when it is used
-
-            self._reports.mkdir(parents=True, exist_ok=True)
-            write_json(self._reports / f"{self._name}-{self._calls}.json", to_json(result))
-        if result.verdict is not Verdict.MATCH:
+            result.to_json(self._reports / f"{self._name}-{self._calls}.json")
+        if not result:
             from padiff.cli.output import render_to_text  # noqa: PLC0415 -- only when it is used
+            from padiff.comparer.report.brief import closing_line  # noqa: PLC0415
+            from padiff.comparer.report.style import Canvas  # noqa: PLC0415
             from padiff.comparer.report.terminal import render  # noqa: PLC0415
 
-            text = render_to_text(lambda console: render(result, console))
-            is_bad = result.verdict is Verdict.DIVERGED
-            said = "the model diverges from" if is_bad else "nothing decides about the model and"
-            pytest.fail(f"{said} {str(baseline)!r}\n{text}", pytrace=False)
+            def draw(console: Console) -> None:
+                console.print(closing_line(Canvas(console=console), result), soft_wrap=True)
+                console.print(f"baseline {str(baseline)!r}\n", soft_wrap=True)
+                render(result, console)
+
+            pytest.fail(render_to_text(draw), pytrace=False)
         return result
+
+
+def _place(baseline: str | Path) -> Path:
+    from padiff.comparing import place_of  # noqa: PLC0415 -- only when it is used
+
+    return place_of(baseline)
 
 
 class PadiffAudit:
@@ -170,14 +173,16 @@ class PadiffAudit:
         inputs: Any = (),  # noqa: ANN401 -- what the model takes
         *,
         loss: Callable[[Any], Any] | None = None,
+        train: bool = False,
         content: str = "operators",
     ) -> Audit:
         """Run the model, record it, and fail the test where an operator or gradient is unsound.
 
         Args:
-            model: A torch or paddle model; its training flag stays as it is.
+            model: A torch or paddle model.
             inputs: As for ``padiff_compare``.
             loss: Makes a scalar of what the model returns; given, gradients are audited too.
+            train: As for ``padiff_compare``.
             content: What is recorded, as ``padiff dump --content``: ``operators`` audits each
                 operator by itself, ``full`` takes less room and audits between modules.
 
@@ -185,69 +190,104 @@ class PadiffAudit:
             The result, of which something was audited and nothing is unsound.
         """
         __tracebackhide__ = True
-        from padiff.comparer.auditing import Soundness, audit_dump  # noqa: PLC0415 -- when used
+        from padiff.audits import audit  # noqa: PLC0415 -- only when it is used
 
         self._calls += 1
-        place = self._folder / f"audit{self._calls}"
-        audits = audit_dump(_record(place, model, inputs, loss, content=content))
-        (result,) = audits.values()
-        if result.soundness is not Soundness.SOUND:
+        run = _Run(model=model, inputs=inputs, loss=loss, train=train)
+        audits = audit(run.record(self._folder / f"audit{self._calls}", content=content))
+        if not audits:
             from padiff.cli.output import render_to_text  # noqa: PLC0415 -- only when it is used
-            from padiff.comparer.report.audit_text import draw_audit  # noqa: PLC0415
+            from padiff.comparer.report.audit_text import draw_audit, unsound_line  # noqa: PLC0415
             from padiff.comparer.report.style import Canvas  # noqa: PLC0415
 
-            text = render_to_text(lambda console: draw_audit(Canvas(console=console), audits))
-            is_bad = result.soundness is Soundness.UNSOUND
-            said = "the model is unsound" if is_bad else "nothing of the model could be audited"
-            pytest.fail(f"{said}\n{text}", pytrace=False)
+            def draw(console: Console) -> None:
+                canvas = Canvas(console=console)
+                first = audits.first
+                said = "nothing of the model could be audited"
+                said = said if first is None else f"UNSOUND: {unsound_line(canvas, first)}"
+                console.print(said, soft_wrap=True)
+                draw_audit(canvas, audits)
+
+            pytest.fail(render_to_text(draw), pytrace=False)
+        (result,) = audits.values()
         return result
 
 
-def _record(
-    place: Path,
-    model: Any,  # noqa: ANN401 -- a model of any framework
-    inputs: Any,  # noqa: ANN401 -- what the model takes
-    loss: Callable[[Any], Any] | None,
-    *,
-    content: str,
-) -> Path:
-    """Run a model and record it at a place; return the dump."""
-    from padiff.dumper import record  # noqa: PLC0415 -- only when it is used
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """How a model is run."""
 
-    phase = "forward" if loss is None else "backward"
-    with record(model, name=place.name, out=place.parent, phase=phase, content=content) as recorder:
-        if isinstance(inputs, Mapping):
-            output = model(**inputs)
-        elif isinstance(inputs, tuple | list):
-            output = model(*inputs)
-        else:
-            output = model(inputs)
-        if loss is not None:
-            value = loss(output)
-            recorder.loss(value)
-            value.backward()
-    return recorder.path
+    model: Any
+    inputs: Any
+    loss: Callable[[Any], Any] | None
+    train: bool
+
+    def record(self, place: Path, *, content: str) -> Path:
+        """Run the model and record it at a place; return the dump."""
+        from padiff.dumper import adapters  # noqa: PLC0415 -- only when it is used
+        from padiff.recorders import record  # noqa: PLC0415
+
+        adapter = adapters.find(self.model)
+        whole = adapter.unwrap(self.model)
+        modes = [(one, adapter.is_training(one)) for _, one in adapter.named_modules(whole)]
+        phase = "forward" if self.loss is None else "backward"
+        adapter.set_training(whole, training=self.train)
+        try:
+            with record(
+                self.model, name=place.name, out=place.parent, phase=phase, content=content
+            ) as recorder:
+                output = self._forward()
+                if self.loss is not None:
+                    value = self.loss(output)
+                    recorder.loss(value)
+                    value.backward()
+        finally:
+            for module, mode in modes:  # parents first
+                adapter.set_training(module, training=mode)
+        return recorder.path
+
+    def _forward(self) -> Any:  # noqa: ANN401 -- whatever the model returns
+        if isinstance(self.inputs, Mapping):
+            return self.model(**self.inputs)
+        if isinstance(self.inputs, tuple | list):
+            return self.model(*self.inputs)
+        return self.model(self.inputs)
 
 
-def _check_names(settings: Mapping[str, object]) -> None:
-    """Refuse what is no setting before the model runs.
+def _settings(options: Mapping[str, Any]) -> CompareSettings:
+    """Read the options before the model runs.
 
     Raises:
-        TypeError: There is no such setting.
+        ConfigError: There is no such option, or it has an unusable value.
     """
-    from padiff.comparer import CompareSettings  # noqa: PLC0415 -- only when it is used
+    from padiff.comparing import settings_of  # noqa: PLC0415 -- only when it is used
+    from padiff.dumpfile import ConfigError  # noqa: PLC0415
 
-    unknown = settings.keys() - {field.name for field in fields(CompareSettings)}
-    if unknown:
-        raise TypeError(
-            f"padiff_compare has no setting {min(unknown)!r}: what the model takes by keyword goes "
-            "into inputs, as a dict"
-        )
+    try:
+        return settings_of(options)
+    except ConfigError as error:
+        error.add_note("what the model takes by keyword goes into inputs, as a dict")
+        raise
+
+
+def _no_baseline(place: Path) -> str:
+    return (
+        f"there is no baseline at {str(place)!r}: run pytest with --padiff-accept REASON\n"
+        f"hint: pytest --padiff-accept 'first baseline' records the model, and keeps it there"
+    )
 
 
 @pytest.fixture
 def padiff_compare(request: pytest.FixtureRequest, tmp_path: Path) -> PadiffCompare:
-    """Give what compares a model with an archived dump."""
+    """Compare with a baseline: (baseline, model, inputs=(), *, loss=None, train=False, **options).
+
+    Records the model and fails the test with the report where it diverges from the archived dump
+    ``baseline``. ``inputs`` are a tuple of arguments, a mapping of keywords, or one tensor;
+    ``loss`` makes a scalar of the output, and compares the backward pass too; ``train`` runs in
+    training mode, else the model is in evaluation mode, as for ``padiff dump``; the options are
+    those of ``padiff.compare``: ``atol``, ``rtol``, ``include``, ``rule``, ``map``, ….
+    ``pytest --padiff-accept REASON`` makes baselines of what the tests record.
+    """
     reports = request.config.getoption("--padiff-reports")
     return PadiffCompare(
         tmp_path / "padiff_dump",
@@ -260,5 +300,10 @@ def padiff_compare(request: pytest.FixtureRequest, tmp_path: Path) -> PadiffComp
 
 @pytest.fixture
 def padiff_audit(tmp_path: Path) -> PadiffAudit:
-    """Return what checks a model by itself, without a reference."""
+    """Audit a model: (model, inputs=(), *, loss=None, train=False, content="operators").
+
+    Records the model and fails the test with the report where an operator, or with ``loss`` a
+    gradient, is not what the recorded program says. ``train`` as for ``padiff_compare``;
+    ``content="full"`` takes less room and audits between modules.
+    """
     return PadiffAudit(tmp_path / "padiff_dump")

@@ -10,16 +10,20 @@ import platform
 from .figure import print_figures
 from .scale import Scale
 
+MODULES = {"scale": "manyranks"}
+"""Where a part is no module of its name."""
 PARTS = {
     "dumping": "RECORDING against a plain forward + backward and numpy.save of the same bytes",
     "between": "TRAINING under padiff in the steps that are not recorded",
     "comparing": "MEASURING a pair, one thread, against numpy.allclose and memcpy",
+    "opening": "OPENING a dump of many records",
     "whole": "COMPARING whole dumps",
     "commands": "WHOLE COMMANDS on real dumps of a GPT and its port",
     "diverging": "COMPARING what diverges against what matches",
     "executing": "EXECUTING both programs of a comparison",
     "pairing": "PAIRING large trees",
     "growth": "GROWING: ten times the calls, bytes or depth, ten times the processor time",
+    "scale": "SIMULATING many ranks: indexes without elements, tasks on two processes",
     "startup": "STARTING",
     "localisation": "LOCALISING planted faults, and alarms on correct forms",
 }
@@ -38,7 +42,7 @@ def main() -> None:
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
     print(f"{platform.platform()}, {os.cpu_count()} cores, load {load} when it began")
     for name in chosen.parts or PARTS:
-        module = importlib.import_module(f"benchmarks.{name}")
+        module = importlib.import_module(f"benchmarks.{MODULES.get(name, name)}")
         print_figures(PARTS[name], module.figures(scale=scale))
 
 

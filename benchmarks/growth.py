@@ -15,9 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from padiff.comparer import CompareSettings, compare
-from padiff.comparer.report.json_report import to_json
-from padiff.comparer.report.reading import read_report
-from padiff.comparer.report.rebuild import rebuild
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.terminal import render
 from padiff.dumpfile import open_dump, validate
 from padiff.pairing import pair
@@ -49,7 +47,7 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
     """Record, and work with dumps of one size and of ten times that, in processor time."""
     calls, mebibytes, depth = scale.pick(full=(2_000, 48, 100), quick=(300, 8, 30), tiny=(4, 1, 3))
     for what, small, make in (
-        ("calls", calls, _of_calls),
+        ("calls", calls, write_calls),
         ("MiB", mebibytes, _of_bytes),
         ("levels", depth, _of_depth),
     ):
@@ -94,8 +92,7 @@ def _costs(folder: Path, size: int, make: Callable[[int, float], Write]) -> dict
 def _report(result: Comparison) -> None:
     """Do what ``padiff report`` does with a JSON result."""
     data = json.loads(json.dumps(to_json(result)))
-    read_report(data)
-    render(rebuild(data), Console(file=io.StringIO(), width=100))
+    render(read_report(data), Console(file=io.StringIO(), width=100))
 
 
 def _map(reference: Path, candidate: Path) -> None:
@@ -104,7 +101,7 @@ def _map(reference: Path, candidate: Path) -> None:
         pairing_to_toml(pair(one, two), one, two, title="growth")
 
 
-def _of_calls(calls: int, change: float) -> Write:
+def write_calls(calls: int, change: float) -> Write:
     """Make a dump of many calls of some modules, each with small tensors of its own."""
     built = DumpBuilder().module("", "Net")
     for number in range(_WIDE):

@@ -1,4 +1,4 @@
-"""A dump of many small tensors: blocks of layers, forward and backward, in one of two trees."""
+"""Dumps of many small tensors: blocks of layers, forward and backward, in one of two trees."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import CallInfo, DumpWriter, Manifest, ModuleInfo, Phase, Role, StepWriter
+from padiff.dumpfile import (
+    CallInfo,
+    Content,
+    DumpWriter,
+    Keep,
+    Layout,
+    Manifest,
+    Mesh,
+    ModuleInfo,
+    Phase,
+    Role,
+    StepWriter,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumpfile import Stored
 
-__all__ = ["RECORDS_PER_BLOCK", "write_small"]
+__all__ = ["RECORDS_PER_BLOCK", "Grid", "write_grid", "write_small"]
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +49,8 @@ class _Tree:
     calls: int
     """How many there will be, beside the root's: gradients come in the reverse order of calls."""
     modules: list[ModuleInfo] = field(default_factory=list)
+    layout: Layout | None = None
+    """Of weights."""
     order: int = 0
     made: int = 0
 
@@ -102,6 +116,7 @@ class _Tree:
                 shape=(WIDTH, WIDTH),
                 value=held,
                 tensor=module,
+                layout=self.layout,
             )
 
     def tick(self) -> int:
@@ -116,6 +131,51 @@ class _Tree:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The ranks of a run: the dimension named last is the fastest."""
+
+    replicas: int
+    stages: int
+    parts: int
+    steps: int
+    blocks: int
+    """Of each stage."""
+
+    @property
+    def mesh(self) -> Mesh:
+        """Return it as dumps have it."""
+        sizes = self.replicas, self.stages, self.parts
+        ranks = tuple(range(self.replicas * self.stages * self.parts))
+        return Mesh(dims=("dp", "pp", "tp"), sizes=sizes, ranks=ranks)
+
+
+def write_grid(directory: Path, grid: Grid, *, is_port: bool = False) -> None:
+    """Write what ranks record without elements: digests and statistics.
+
+    The ranks of a stage have the same modules, and weights and activations of their own.
+
+    Args:
+        directory: Where.
+        grid: The ranks.
+        is_port: As for ``write_small``.
+    """
+    layout = Layout(
+        mesh=grid.mesh, placements=("R", "R", "S(0)"), shape=(grid.parts * WIDTH, WIDTH)
+    )
+    with DumpWriter(directory, content=Keep(content=Content.STATS)) as writer:
+        for number in range(grid.steps):
+            for rank in grid.mesh.ranks:
+                first = rank // grid.parts % grid.stages * grid.blocks
+                with writer.step(number, rank) as step:
+                    calls = (3 if is_port else 4) * grid.blocks
+                    tree = _Tree(step, is_port, calls=calls, layout=layout)
+                    seed = number * len(grid.mesh.ranks) + rank
+                    _run(tree, range(first, first + grid.blocks), np.float32(0), seed)
+                    step.add_modules(tree.modules)
+        writer.commit(_about(directory, is_port=is_port))
+
+
 def write_small(directory: Path, blocks: int, *, noise: float, is_port: bool = False) -> None:
     """Write a dump of ``RECORDS_PER_BLOCK`` records for each block, 1 KiB each.
 
@@ -126,7 +186,16 @@ def write_small(directory: Path, blocks: int, *, noise: float, is_port: bool = F
         is_port: Whether to write it as another framework's port: renamed modules in a wrapper,
             transposed weights, activations that are no modules.
     """
-    about = Manifest(
+    with DumpWriter(directory) as writer:
+        with writer.step(0, 0) as step:
+            tree = _Tree(step, is_port, calls=(3 if is_port else 4) * blocks)
+            _run(tree, range(blocks), np.float32(noise))
+            step.add_modules(tree.modules)
+        writer.commit(_about(directory, is_port=is_port))
+
+
+def _about(directory: Path, *, is_port: bool) -> Manifest:
+    return Manifest(
         name=directory.name,
         framework="paddle" if is_port else "torch",
         framework_version="",
@@ -134,16 +203,10 @@ def write_small(directory: Path, blocks: int, *, noise: float, is_port: bool = F
         created="2026-01-01T00:00:00Z",
         files=(),
     )
-    with DumpWriter(directory) as writer:
-        with writer.step(0, 0) as step:
-            tree = _Tree(step, is_port, calls=(3 if is_port else 4) * blocks)
-            _run(tree, blocks, np.float32(noise))
-            step.add_modules(tree.modules)
-        writer.commit(about)
 
 
-def _run(tree: _Tree, blocks: int, noise: np.float32) -> None:
-    random = np.random.default_rng(0)
+def _run(tree: _Tree, blocks: range, noise: np.float32, seed: int = 0) -> None:
+    random = np.random.default_rng(seed)
 
     def made() -> Array:
         return random.standard_normal((WIDTH, WIDTH), dtype=np.float32)
@@ -159,10 +222,10 @@ def _run(tree: _Tree, blocks: int, noise: np.float32) -> None:
     stage = outer
     flow, gradients = store(made()), [store(made())]
     first = flow
-    for block in range(blocks):
+    for block in blocks:
         number, place = divmod(block, _BLOCKS_PER_STAGE)
         prefix = f"encoder.layers{number}" if tree.is_port else f"stage{number}"
-        if not place:
+        if not place or block == blocks[0]:
             stage = tree.module(prefix, "LayerList" if tree.is_port else "ModuleList", outer)
         one = tree.module(f"{prefix}.{place}", "Block", stage)
         arrays = [made() for _ in range(10)]

@@ -23,7 +23,19 @@ print(len(set(sys.modules) - before), file=sys.stderr)
 """
 COMMANDS = (
     *("dump", "compare", "compare-logs", "judge", "report", "extract"),
-    *("pack", "accept", "show", "check", "weights", "map", "audit", "export"),
+    *(
+        "pack",
+        "push",
+        "accept",
+        "show",
+        "check",
+        "weights",
+        "map",
+        "audit",
+        "export",
+        "replay",
+        "ops",
+    ),
 )
 _HELP = "import sys; sys.argv[1:] = ['--help']; from padiff.cli.main import main; main()"
 

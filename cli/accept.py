@@ -9,12 +9,17 @@ import click
 
 from padiff.comparer.report.escape import printable
 
+from .command import command
 from .output import emit
 
 __all__ = ["accept"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff accept baseline/resnet padiff_dump/resnet --reason "eps was wrong (#12)"
+    """
+)
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option("--reason", required=True, metavar="TEXT", help="Why the baseline changes.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .command import command
 from .output import emit, emit_json, render_to_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff audit padiff_dump/torch
+    padiff audit padiff_dump/torch --step 0 --json > audit.json
+    """
+)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--step", type=click.IntRange(min=0), help="Only this step.")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
@@ -36,7 +42,7 @@ def audit(dump: Path, *, step: int | None, rank: int | None, as_json: bool, max_
     could be audited.
     """
     from padiff.comparer.auditing import audit_dump  # noqa: PLC0415 -- after the options
-    from padiff.comparer.auditing.result import Soundness, to_json  # noqa: PLC0415
+    from padiff.comparer.auditing.result import Soundness  # noqa: PLC0415
     from padiff.comparer.report.audit_text import draw_audit  # noqa: PLC0415
     from padiff.comparer.report.style import Canvas  # noqa: PLC0415
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
@@ -44,7 +50,9 @@ def audit(dump: Path, *, step: int | None, rank: int | None, as_json: bool, max_
     with unpacked(dump) as place:
         audits = audit_dump(place, step=step, rank=rank)
     if as_json:
-        emit_json({name: to_json(one) for name, one in audits.items()})
+        from padiff.comparer.report.json_report import audit_to_json  # noqa: PLC0415
+
+        emit_json({name: audit_to_json(one) for name, one in audits.items()})
     else:
 
         def draw(console: Console) -> None:

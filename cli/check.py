@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from padiff.comparer.report.escape import printable
-from padiff.dumpfile import DumpNotFoundError
+from padiff.dumpfile import ConfigError, DumpNotFoundError
 
+from .command import command
 from .output import emit
 
 __all__ = ["check"]
@@ -18,7 +19,12 @@ MOST_LINES = 1000
 _HIDDEN = re.compile(r"\.(.+)\.(partial|old)-[0-9a-f]{8}")
 
 
-@click.command()
+@command(
+    examples="""
+    padiff check padiff_dump/torch --deep
+    padiff check padiff_dump/torch --recover
+    """
+)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Read every element and recompute all digests.")
 @click.option(
@@ -34,7 +40,13 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
     """
     from padiff.dumpfile import validate  # noqa: PLC0415 -- after the options
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
+    from padiff.dumpfile.urls import url_of  # noqa: PLC0415
 
+    if recover and url_of(dump) is not None:
+        raise ConfigError(
+            f"cannot recover {url_of(dump)!r}: expected a directory",
+            hint="a push that was broken off is repeated by `padiff push`",
+        )
     if recover:
         dump = _recovered(dump)
     with unpacked(dump) as place:

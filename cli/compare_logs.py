@@ -11,6 +11,9 @@ from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
+from .command import command
+from .output import check_place
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -23,7 +26,13 @@ LOSS = r"(?i:loss)[\"']?(?:\s*[:=]|\s)\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)
 DRAWABLE = (".png", ".svg")
 
 
-@click.command("compare-logs")
+@command(
+    "compare-logs",
+    examples="""
+    padiff compare-logs torch.log paddle.log --rtol 0.01 --plot losses.png
+    padiff compare-logs a.log b.log --pattern 'step (?P<step>\\d+) loss (?P<loss>\\S+)'
+    """,
+)
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option(
@@ -60,6 +69,8 @@ def compare_logs(
 
     if plot is not None and plot.suffix.lower() not in DRAWABLE:
         raise ConfigError(f"cannot draw {str(plot)!r}: expected a .png or .svg file")
+    if plot is not None:
+        check_place(plot, option="--plot")
     chosen = patterns or (LOSS,)
     found = compare_series(
         read_series(reference, chosen),
@@ -114,7 +125,7 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
     except ImportError as error:
         raise ConfigError(
             f"cannot draw {str(path)!r}: matplotlib is not installed",
-            hint="pip install 'padiff[plot]'",
+            hint="pip install 'padiff-align[plot]'",
         ) from error
     figure = Figure(figsize=(8, 3 * len(found)), layout="constrained")
     for row, series in enumerate(found):
@@ -131,6 +142,7 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
         axes.set_xlabel("step" if series.reference.has_steps else "number in the log")
         axes.legend()
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
             figure.savefig(partial, format=path.suffix.lower().removeprefix("."))
     except OSError as error:

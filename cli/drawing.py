@@ -11,6 +11,8 @@ from .optiongroup import option_group
 from .output import render_to_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from padiff.comparer.result import Comparison
 
 __all__ = ["Drawing", "drawing_options"]
@@ -36,20 +38,32 @@ class Drawing:
     verbose: bool
     explain_pairing: bool
 
-    def text(self, comparison: Comparison) -> str:
-        """Draw a comparison for what stdout is."""
-        from padiff.comparer.report.terminal import render  # noqa: PLC0415 -- after the options
+    def text(self, comparison: Comparison, *, further: str = "") -> str:
+        """Draw a comparison for what stdout is; the last line says what the first lines say.
 
-        return render_to_text(
-            lambda console: render(
+        Args:
+            comparison: What was found.
+            further: What to look at next, drawn before the last line.
+        """
+        from padiff.comparer.report.brief import closing_line  # noqa: PLC0415 -- after the options
+        from padiff.comparer.report.style import Canvas  # noqa: PLC0415
+        from padiff.comparer.report.terminal import render  # noqa: PLC0415
+
+        def draw(console: Console) -> None:
+            render(
                 comparison,
                 console,
                 max_rows=self.max_rows,
                 verbose=self.verbose,
                 explain_pairing=self.explain_pairing,
             )
-        )
+
+        def close(console: Console) -> None:
+            canvas = Canvas(console=console)
+            canvas.line(closing_line(canvas, comparison))
+
+        return f"{render_to_text(draw)}{further}\n{render_to_text(close)}"
 
 
-drawing_options = option_group("drawing", Drawing, _OPTIONS)
+drawing_options = option_group("drawing", Drawing, {"How the report is drawn": _OPTIONS})
 """Adds the options to a command, which gets a ``Drawing``."""

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import cloup
 
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError, Phase, RecordError
 
+from .command import command
+from .dump_graph import graph_options, graph_settings, is_graph
 from .dump_script import check_options, is_given, script_options, script_settings
 from .dump_training import step_plan, train_settings, training_options
 
@@ -31,179 +34,208 @@ OUR_FOLDER = str(Path(__file__).absolute().parents[1] / "dumper")
 KIBI = 1024
 
 
-@click.command()
-@click.option(
-    "--model",
-    metavar="MODULE:ATTR|FILE.py:ATTR",
-    help="A factory, a class or a model; the current directory is importable.",
+@command(
+    examples="""
+    padiff dump --model net.py:build --inputs x.npy --name reference
+    padiff dump --model port.py:Net --inputs-from padiff_dump/reference \\
+                --weights-from padiff_dump/reference --name candidate
+    padiff dump --script train.py --steps 0,1 --stop -- --epochs 1
+    """,
+    pages={"training": ("Training",), "script": ("Recording a training script",)},
 )
-@click.option(
-    "--model-arg",
-    "model_args",
-    metavar="KEY=JSON",
-    multiple=True,
-    help="Keyword argument of the factory or class; may repeat.",
+@cloup.option_group(
+    "The model",
+    click.option(
+        "--model",
+        metavar="MODULE:ATTR|FILE.py:ATTR|FILE.onnx",
+        help="A factory, a class or a model; the current directory is importable.",
+    ),
+    click.option(
+        "--model-arg",
+        "model_args",
+        metavar="KEY=JSON",
+        multiple=True,
+        help="Keyword argument of the factory or class; may repeat.",
+    ),
+    click.option(
+        "--framework",
+        "frameworks",
+        metavar="NAME",
+        multiple=True,
+        help="torch, paddle, mindspore, jax [default: by model]",
+    ),
+    click.option(
+        "--device", metavar="DEVICE", help="cpu, cuda:0, gpu:0 …  [default: where the model is]"
+    ),
+    click.option("--dtype", metavar="DTYPE", help="Cast the model: float32, float64, bfloat16 …"),
+    click.option(
+        "--train/--eval",
+        "training",
+        default=False,
+        help="Training flag of the model.  [default: --eval]",
+    ),
+    click.option(
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Seeds Python, numpy and the framework; one that is given also asks for deterministic "
+        "kernels.",
+    ),
 )
-@click.option(
-    "--inputs",
-    metavar="[NAME=]FILE",
-    multiple=True,
-    help="A .npy, .npz or .safetensors file, for the next position or for one keyword; may repeat. "
-    "Names inside a file that are parameters of forward are passed by keyword.",
+@cloup.option_group(
+    "Its inputs and weights",
+    click.option(
+        "--inputs",
+        metavar="[NAME=]FILE",
+        multiple=True,
+        help="A .npy, .npz or .safetensors file, or a draw as auto:2x3 or auto:2x3:int64:0:9; for "
+        "the next position or one keyword; may repeat. Names in a file that are parameters of "
+        "forward go by keyword.",
+    ),
+    click.option(
+        "--inputs-from",
+        metavar="DUMP",
+        type=click.Path(path_type=Path),
+        help="Feed what another dump recorded as the inputs of its root call; in order where "
+        "forward knows none of the names.",
+    ),
+    click.option("--keep-dtype", is_flag=True, help="Feed floating inputs in their own dtype."),
+    click.option(
+        "--weights-from",
+        metavar="SOURCE",
+        type=click.Path(path_type=Path),
+        help="Load weights and buffers first: a dump, a .safetensors, a torch .pth, .pt or .bin, "
+        "or a Paddle .pdparams.",
+    ),
+    click.option(
+        "--weights-strict/--no-weights-strict",
+        default=True,
+        help="Whether a weight without partner is an error.  [default: --weights-strict]",
+    ),
+    click.option(
+        "--map",
+        "map_file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Map file that says which module is which, for --weights-from and --feed.",
+    ),
+    click.option(
+        "--feed",
+        metavar="DUMP",
+        type=click.Path(path_type=Path),
+        help="Let each call hand on what this dump recorded of its partner, so that each module is "
+        "judged by itself; also gives the inputs.",
+    ),
+    click.option(
+        "--feed-phase",
+        type=click.Choice(["forward", "backward", "both"]),
+        default="both",
+        show_default=True,
+        help="Feed outputs, the gradients of outputs, or both.",
+    ),
 )
-@click.option(
-    "--inputs-from",
-    metavar="DUMP",
-    type=click.Path(path_type=Path),
-    help="Feed what another dump, packed or not, recorded as the inputs of its root call. "
-    "Where forward knows none of the recorded names, they are taken in order.",
+@cloup.option_group(
+    "What is recorded",
+    click.option(
+        "--phase",
+        type=click.Choice([str(Phase.FORWARD), str(Phase.BACKWARD)]),
+        default=str(Phase.BACKWARD),
+        show_default=True,
+        help="The last phase to run and record.",
+    ),
+    click.option(
+        "--include",
+        metavar="PATTERN",
+        multiple=True,
+        help="Only these modules and what is inside: a glob of module paths or type:CLASS, with "
+        "@self or @sublayers; may repeat.",
+    ),
+    click.option(
+        "--exclude", metavar="PATTERN", multiple=True, help="Do not record these; it wins."
+    ),
+    click.option(
+        "--depth", type=int, help="Deepest level whose calls are recorded; the root is 0."
+    ),
+    click.option(
+        "--content",
+        metavar="operators|full|sample=N|program|stats|digest",
+        default="full",
+        show_default=True,
+        help="How much to write: what every operator made; what modules take and give; N (4096) "
+        "elements of each tensor; what it takes to compute the rest again; statistics; digests.",
+    ),
+    click.option(
+        "--program",
+        type=click.Choice(["operators", "none"]),
+        default="operators",
+        show_default=True,
+        help="Record every operator of the forward pass and the loss, or modules alone.",
+    ),
+    click.option(
+        "--no-run",
+        is_flag=True,
+        help="Write structure, weights and buffers only; needs no inputs.",
+    ),
 )
-@click.option("--name", metavar="NAME", help="Name of the dump.  [default: the class name]")
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("padiff_dump"),
-    show_default=True,
-    help="Folder of all dumps.",
+@cloup.option_group(
+    "Where it is written",
+    click.option(
+        "--name", metavar="NAME", help="Name of the dump.  [default: the class name, or the file's]"
+    ),
+    click.option(
+        "--out",
+        metavar="FOLDER",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path("padiff_dump"),
+        show_default=True,
+        help="Folder of all dumps.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace a dump of that name."),
+    click.option(
+        "--compress",
+        metavar="LEVEL",
+        type=click.IntRange(1, 9),
+        help="Deflate the values; smaller, but slower to write and compare.",
+    ),
+    click.option(
+        "--rank-wait",
+        "rank_wait_s",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        help="How long the processes of one run wait for each other at the end.  [default: 300]",
+    ),
 )
-@click.option("--overwrite", is_flag=True, help="Replace a dump of that name.")
-@click.option(
-    "--device", metavar="DEVICE", help="cpu, cuda:0, gpu:0 …  [default: where the model is]"
+@cloup.option_group(
+    "The noise floor",
+    click.option(
+        "--repeat",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Run N more times and store how far every record moves.",
+    ),
+    click.option(
+        "--perturb",
+        type=click.Choice(["none", "ulp"]),
+        default="ulp",
+        show_default=True,
+        help="What --repeat changes: nothing, or inputs and weights by rounding.",
+    ),
 )
-@click.option(
-    "--framework",
-    "frameworks",
-    metavar="NAME",
-    multiple=True,
-    help="torch or paddle.  [default: found from the model]",
-)
-@click.option(
-    "--train/--eval",
-    "training",
-    default=False,
-    help="Training flag of the model.  [default: --eval]",
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seeds Python, numpy and the framework. One that is given also asks for deterministic "
-    "kernels; the default leaves them as users have them.",
-)
-@click.option("--dtype", metavar="DTYPE", help="Cast the model: float32, float64, bfloat16 …")
-@click.option("--keep-dtype", is_flag=True, help="Feed floating inputs in their own dtype.")
-@click.option(
-    "--phase",
-    type=click.Choice([str(Phase.FORWARD), str(Phase.BACKWARD)]),
-    default=str(Phase.BACKWARD),
-    show_default=True,
-    help="The last phase to run and record.",
-)
-@click.option(
-    "--include",
-    metavar="PATTERN",
-    multiple=True,
-    help="Record only these: a glob of module paths or type:CLASS, with @self or @sublayers.",
-)
-@click.option("--exclude", metavar="PATTERN", multiple=True, help="Do not record these; it wins.")
-@click.option("--depth", type=int, help="Deepest level whose calls are recorded; the root is 0.")
-@click.option(
-    "--feed",
-    metavar="DUMP",
-    type=click.Path(path_type=Path),
-    help="Let each call hand on what this dump, packed or not, recorded of its partner, so that "
-    "errors do not add up and each module is judged by itself; also gives the inputs.",
-)
-@click.option(
-    "--feed-phase",
-    type=click.Choice(["forward", "backward", "both"]),
-    default="both",
-    show_default=True,
-    help="Feed outputs, the gradients of outputs, or both.",
-)
-@click.option(
-    "--weights-from",
-    metavar="SOURCE",
-    type=click.Path(path_type=Path),
-    help="Load weights and buffers into the model before it runs: a dump, packed or not, a "
-    ".safetensors, a torch .pth, .pt or .bin, or a Paddle .pdparams.",
-)
-@click.option(
-    "--map",
-    "map_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Map file that says which module is which, for --weights-from and --feed.",
-)
-@click.option(
-    "--weights-strict/--no-weights-strict",
-    default=True,
-    help="Whether a weight without partner is an error.  [default: --weights-strict]",
-)
-@click.option(
-    "--repeat",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Run N more times and store how far every record of every step moves: the noise floor.",
-)
-@click.option(
-    "--perturb",
-    type=click.Choice(["none", "ulp"]),
-    default="ulp",
-    show_default=True,
-    help="What --repeat changes: nothing, or inputs and weights by rounding.",
-)
-@click.option(
-    "--no-run",
-    is_flag=True,
-    help="Write structure, weights and buffers only; needs no inputs.",
-)
-@click.option(
-    "--compress",
-    metavar="LEVEL",
-    type=click.IntRange(1, 9),
-    help="Deflate the values; smaller, but slower to write and compare.",
-)
-@click.option(
-    "--content",
-    metavar="operators|full|sample=N|program|stats|digest",
-    default="full",
-    show_default=True,
-    help="How much to write: all elements, of every operator's outcome too; of each tensor that "
-    "modules take and give: all elements; N (4096) or more at positions fixed by "
-    "the shape, with statistics and digest; with the program what it takes to compute the rest "
-    "again, for a small baseline; statistics and digests alone; or digests, which prove only "
-    "equality.",
-)
-@click.option(
-    "--program",
-    type=click.Choice(["operators", "none"]),
-    default="operators",
-    show_default=True,
-    help="Record every operator of the forward pass and the loss, or modules alone.",
-)
-@click.option(
-    "--rank-wait",
-    "rank_wait_s",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    help="How long the processes of one run (torchrun, paddle.distributed.launch) wait for each "
-    "other at the end.  [default: 300]",
-)
+@graph_options
 @training_options
 @script_options
 def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
     """Run a model and record what every module does.
 
     The model runs forward, then backward from the loss, and everything that its modules take and
-    give goes to FOLDER/NAME; with --optimizer also what the update makes of the weights.
+    give goes to FOLDER/NAME; with --optimizer also what the update makes of the weights. A dump
+    that an option names may be packed.
     """
     started_s = time.perf_counter()
     check_options(options)
     try:
-        path = _run(options) if options["script"] is None else _run_script(options)
+        path = _recorded(options)
     except RecordError as error:
         _show_cause(error)
         raise
@@ -211,6 +243,20 @@ def dump(**options: Any) -> None:  # noqa: ANN401 - one per option above
 
     if is_first_rank():  # of one dump, one line is enough
         _say_where(path, options["out"] / path.name, elapsed_s=time.perf_counter() - started_s)
+
+
+def _recorded(options: dict[str, Any]) -> Path:
+    """Record what the options name: a model, a graph file or a script."""
+    if options["script"] is not None:
+        return _run_script(options)
+    return _run_graph(options) if is_graph(options) else _run(options)
+
+
+def _run_graph(options: dict[str, Any]) -> Path:
+    settings = graph_settings(options, _record_settings(options))
+    from padiff.dumper.graphs import dump_graph  # noqa: PLC0415 - after the options proved right
+
+    return dump_graph(settings)
 
 
 def _run(options: dict[str, Any]) -> Path:
@@ -265,6 +311,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 def _record_settings(options: dict[str, Any]) -> RecordSettings:
     from padiff.dumper import RecordSettings  # noqa: PLC0415
+    from padiff.dumper.recording.recordsettings import parse_ranks  # noqa: PLC0415
     from padiff.dumpfile import Keep  # noqa: PLC0415
 
     return RecordSettings(
@@ -277,6 +324,7 @@ def _record_settings(options: dict[str, Any]) -> RecordSettings:
         overwrite=options["overwrite"],
         compression=options["compress"],
         content=Keep.parse(options["content"]),
+        replicas=() if options["replicas"] is None else parse_ranks(options["replicas"]),
         program=options["program"] == "operators",
         **_running(),
         plan=step_plan(options),

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import cloup
 from click.core import ParameterSource
 
 from padiff.dumpfile import ConfigError
+
+from .dump_graph import check_graph_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from padiff.dumper.recording.recordsettings import RecordSettings
+    from padiff.dumper.runs.runsettings import RunSettings
     from padiff.dumper.runs.script import ScriptSettings
 
 __all__ = ["DEFAULT_STEPS", "check_options", "is_given", "script_options", "script_settings"]
@@ -24,10 +28,42 @@ DEFAULT_STEPS = "0,1"
 
 _ONLY_SCRIPT = ("model_class", "variable", "stop", "script_arguments")
 _ALSO_SCRIPT = (
-    "script", "name", "out", "overwrite", "seed", "phase", "include", "exclude", "depth",
-    "compress", "content", "no_dropout", "steps", "record_steps", "every", "rank_wait_s",
+    "script",
+    "name",
+    "out",
+    "overwrite",
+    "seed",
+    "phase",
+    "include",
+    "exclude",
+    "depth",
+    "compress",
+    "content",
+    "replicas",
+    "no_dropout",
+    "steps",
+    "record_steps",
+    "every",
+    "rank_wait_s",
 )  # fmt: skip
+_GIVEN = (
+    "weights_from",
+    "map_file",
+    "weights_strict",
+    "inputs_from",
+    "feed",
+    "feed_phase",
+    "keep_dtype",
+)
+"""What the model gets in place of the script's own."""
 
+_BESIDE = (
+    "The script decides how the model runs. Beside these go --name, --out, --overwrite, --seed, "
+    "--phase, --include, --exclude, --depth, --compress, --content, --replicas, --rank-wait and, "
+    "of training, --steps, --record-steps, --every and --no-dropout; --weights-from, --inputs-from "
+    "and --feed, with --map, give the model another's weights, inputs and outputs in the recorded "
+    "steps."
+)
 _OPTIONS = (
     click.option(
         "--script",
@@ -47,18 +83,22 @@ _OPTIONS = (
         metavar="NAME",
         help="Variable of the script that holds its model, such as model or trainer.net.",
     ),
-    click.option("--stop", is_flag=True, help="End the script after the last recorded step."),
-    click.argument(
-        "script_arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED
+    click.option(
+        "--replicas",
+        metavar="RANKS",
+        help="Of several processes, those that hold the same weights as others (1- with plain data "
+        "parallelism): write digests, statistics and inputs of them, no other elements.",
     ),
+    click.option("--stop", is_flag=True, help="End the script after the last recorded step."),
 )  # fmt: skip
 
 
 def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    """Add the options, and what the script is given, to a command."""
+    command = click.argument(
+        "script_arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED
+    )(command)
+    return cloup.option_group("Recording a training script", *_OPTIONS, help=_BESIDE)(command)
 
 
 def is_given(name: str) -> bool:
@@ -78,7 +118,9 @@ def check_options(options: dict[str, Any]) -> None:
     is_script = options["script"] is not None
     if not is_script and options["model"] is None:
         raise click.UsageError("Missing option '--model' (or '--script').", context)
-    wrong = given - set(_ALSO_SCRIPT) - set(_ONLY_SCRIPT) if is_script else given & {*_ONLY_SCRIPT}
+    wrong = (
+        given - {*_ALSO_SCRIPT, *_ONLY_SCRIPT, *_GIVEN} if is_script else given & {*_ONLY_SCRIPT}
+    )
     for parameter in context.command.params:
         if parameter.name in wrong:
             named = "ARGS" if parameter.name == "script_arguments" else parameter.opts[0]
@@ -88,6 +130,7 @@ def check_options(options: dict[str, Any]) -> None:
                 else f"{named} needs --script.",
                 context,
             )
+    check_graph_options(options, given)
 
 
 def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSettings:
@@ -113,5 +156,20 @@ def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSe
         stop=options["stop"],
         seed=options["seed"] if is_given("seed") else None,
         no_dropout=options["no_dropout"],
+        given=_given(options, record),
         command=("padiff", *sys.argv[1:]),
     )
+
+
+def _given(options: dict[str, Any], record: RecordSettings) -> RunSettings | None:
+    """Return the sources that the model gets in place of the script's; None without any."""
+    if not any(map(is_given, _GIVEN)):
+        return None
+    from padiff.dumper.runs.feedphase import FeedPhase  # noqa: PLC0415
+    from padiff.dumper.runs.runsettings import RunSettings  # noqa: PLC0415
+    from padiff.dumper.runs.target import Target  # noqa: PLC0415
+
+    sources = {name: options[name] for name in _GIVEN}
+    sources["feed_phase"] = FeedPhase(sources["feed_phase"])
+    model = Target(place=str(options["script"]), attribute="")
+    return RunSettings(model=model, record=record, **sources)

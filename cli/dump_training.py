@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import cloup
 
 from padiff.dumpfile import ConfigError
 
@@ -105,9 +106,7 @@ _OPTIONS = (
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return cloup.option_group("Training", *_OPTIONS)(command)
 
 
 def train_settings(options: dict[str, Any]) -> TrainSettings:

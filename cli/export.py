@@ -9,7 +9,8 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .output import emit, write_bytes
+from .command import command
+from .output import check_place, emit, write_bytes
 
 if TYPE_CHECKING:
     from padiff.program.exporting import Exported
@@ -19,7 +20,11 @@ __all__ = ["export"]
 _MOST_NAMED = 8
 
 
-@click.command()
+@command(
+    examples="""
+    padiff export padiff_dump/torch -o program.onnx
+    """
+)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option(
     "--output",
@@ -53,7 +58,7 @@ def export(dump: Path, *, output: Path, step: int, rank: int, dtype: str, weight
     To look at it (Netron) or to run it elsewhere. Each operator is written in padiff's primitives,
     these by the standard operators of ONNX; what ONNX has no operator for is a node of the domain
     `padiff` (a primitive) or `padiff.opaque` (an operator of the framework without a rule). Needs
-    onnx (`pip install 'padiff[onnx]'`).
+    onnx (`pip install 'padiff-align[onnx]'`).
     """
     from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the options
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
@@ -62,6 +67,7 @@ def export(dump: Path, *, output: Path, step: int, rank: int, dtype: str, weight
 
     from .show_program import no_program  # noqa: PLC0415
 
+    check_place(output)
     with unpacked(dump) as place:
         opened = open_dump(place)
         with opened.open(step, rank) as file:

@@ -8,12 +8,18 @@ import click
 
 from padiff.comparer.report.escape import printable
 
+from .command import command
 from .output import emit
 
 __all__ = ["extract"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff extract padiff_dump/torch padiff_dump/paddle --module encoder.norm -o norm
+    python norm/candidate.py --against reference
+    """
+)
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option(

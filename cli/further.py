@@ -18,7 +18,7 @@ __all__ = ["commands_to_look_further"]
 _OUTPUT = frozenset(
     {
         *("json_path", "html", "junit", "sarif", "markdown", "csv", "github", "stdout"),
-        *("details", "max_rows", "verbose", "quiet", "explain_pairing"),
+        *("details", "max_rows", "verbose", "quiet", "explain_pairing", "jobs", "scheduler"),
     }
 )
 """Options that do not decide what is compared."""
@@ -30,14 +30,14 @@ def commands_to_look_further(comparison: Comparison, context: click.Context) -> 
     The commands repeat what was typed, but for the options that choose what is printed. A name
     that a terminal could not show as it is, is left out.
     """
-    first = next(iter(comparison.origins), comparison.first_divergence)
+    first = comparison.first
     if first is None:
         return ""
     base = _typed(context)
     commands = [[*base, "--html", "report.html"]]
-    end = first.pair.reference or first.pair.candidate
-    if end is not None and end.address.module:
-        commands.insert(0, [*base, "--include", end.address.module, "--verbose"])
+    module = first.pair.end.address.module
+    if module:
+        commands.insert(0, [*base, "--include", module, "--verbose"])
     lines = [shlex.join(words) for words in commands]
     shown = [line for line in lines if printable(line) == line]
     return "".join(["\nlook further:\n", *(f"  {line}\n" for line in shown)]) if shown else ""

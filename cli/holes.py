@@ -56,23 +56,21 @@ def find_holes(recorded: RecordedProgram, choice: Choice) -> list[Hole]:
     for operator in program.operators if holes else ():
         for id_ in set(operator.taken) & readers.keys():
             readers[id_].append(operator)
+    wanted = choice.wanted(recorded.index) if choice.include else None
     return [
         _hole(recorded, value, readers[id_])
         for id_, value in holes.items()
-        if _is_wanted(recorded, id_, readers[id_], choice)
+        if wanted is None or _module_of(recorded, id_, readers[id_]) in wanted
     ]
 
 
-def _is_wanted(
-    recorded: RecordedProgram, value: int, readers: list[Operator], choice: Choice
-) -> bool:
+def _module_of(recorded: RecordedProgram, value: int, readers: list[Operator]) -> int | None:
+    """Return the module whose call takes a hole first, else that of its record."""
     record = recorded.records.get(value)
     module = None if record is None else record.module
     if readers and readers[0].call is not None:
         module = recorded.index.calls[readers[0].call].module
-    return not choice.include or (
-        module is not None and choice.wants(recorded.index.modules[module])
-    )
+    return module
 
 
 def _hole(recorded: RecordedProgram, value: Value, readers: list[Operator]) -> Hole:

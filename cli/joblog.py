@@ -1,4 +1,4 @@
-"""Keeps a name in what padiff prints from being a command to the service that runs a CI job.
+"""Makes text fit for a log: no name is a command to a CI service, paths begin in this folder.
 
 These services read their commands from the output of the programs that they run: GitHub a line
 that begins with ``::``, blanks aside, and ``##[`` anywhere (``ActionCommand.cs`` of its runner),
@@ -7,9 +7,11 @@ Azure Pipelines ``##vso[`` and TeamCity ``##teamcity[``.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 
-__all__ = ["defused", "defused_json"]
+__all__ = ["defused", "defused_json", "from_here"]
 
 _AT_THE_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _ANYWHERE = re.compile(r"(?<=#)#(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
@@ -31,3 +33,11 @@ def defused_json(text: str) -> str:
     ["#\u0023[warning]y"]
     """
     return _ANYWHERE.sub(r"\\u0023", text) if "##" in text else text  # a look, not a search
+
+
+def from_here(text: str) -> str:
+    """Return text in which paths below the current folder are relative to it."""
+    with contextlib.suppress(OSError):  # the folder may be gone
+        here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 -- keeps `padiff --help` fast
+        return text if here == os.sep else text.replace(here, "")
+    return text

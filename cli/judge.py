@@ -10,13 +10,14 @@ import click
 
 from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
+from .command import command
 from .output import emit
+from .report import read_result
 
 if TYPE_CHECKING:
     from padiff.comparer.judging.rejudge import Rejudgement
-    from padiff.dumpfile import JSON
+    from padiff.comparer.result import Scope
 
 __all__ = ["judge"]
 
@@ -24,7 +25,12 @@ UNDECIDED = 2
 """Exit code where the report holds too little."""
 
 
-@click.command()
+@command(
+    examples="""
+    padiff compare padiff_dump/torch padiff_dump/paddle --json report.json
+    padiff judge report.json --atol 1e-3 --rtol 1e-5
+    """
+)
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option("--atol", type=float, help="Absolute tolerance. [default: the report's]")
 @click.option("--rtol", type=float, help="Relative tolerance. [default: the report's]")
@@ -46,26 +52,18 @@ def judge(
             raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
     from padiff.comparer.judging.rejudge import rejudge  # noqa: PLC0415 -- after the options
 
-    data = _read(report)
-    result = rejudge(data, atol=atol, rtol=rtol)
+    comparison = read_result(report)
+    result = rejudge(comparison, atol=atol, rtol=rtol)
     if not quiet:
-        emit(_verdict(result, data) + _text(result, max_rows or len(result.pairs)))
+        emit(_verdict(result, comparison.scope) + _text(result, max_rows or len(result.pairs)))
     return 1 if result.reasons else UNDECIDED if result.undecided or result.open else 0
-
-
-def _read(path: Path) -> JSON:
-    try:
-        return read_json(path)
-    except (OSError, StrictJSONError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"cannot read the report {str(path)!r}: {reason}") from None
 
 
 def _text(result: Rejudgement, limit: int) -> str:
     from padiff.comparer.judging.rejudge import Outcome  # noqa: PLC0415
 
     why = result.reasons or result.open
-    lines = [f"  {printable(line)}" for line in (*why, *result.notes)]
+    lines = [f"  {printable(line)}" for line in why]
     shown = result.diverged
     for pair in shown[:limit]:
         ways = [("--atol", pair.needed_atol), ("--rtol", pair.needed_rtol)]
@@ -84,16 +82,13 @@ def _text(result: Rejudgement, limit: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _verdict(result: Rejudgement, report: JSON) -> str:
-    from padiff.comparer.report.fields import Fields  # noqa: PLC0415 -- after the options
-    from padiff.comparer.report.headline import verdict_line  # noqa: PLC0415
-    from padiff.comparer.report.json_scope import read_scope  # noqa: PLC0415
+def _verdict(result: Rejudgement, scope: Scope) -> str:
+    from padiff.comparer.report.headline import verdict_line  # noqa: PLC0415 -- after the options
     from padiff.comparer.result import Verdict  # noqa: PLC0415
 
     if result.undecided and not result.reasons:
         return f"UNDECIDED: compare the dumps for {len(result.undecided)} of the records\n"
     is_open = not result.reasons and result.open
     verdict = Verdict.DIVERGED if result.reasons else Verdict.MATCH
-    scope = read_scope(Fields(report, "report"))
     line = verdict_line(Verdict.INCONCLUSIVE if is_open else verdict, scope)
     return f"{printable(line)}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,6 @@ from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
 from .optiongroup import option_group
 
 __all__ = ["judging", "judging_options"]
-
-MOST_JOBS = 4
-"""More threads than that wait for memory, not for each other."""
 
 _OPTIONS = (
     click.option(
@@ -64,8 +60,12 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Processes that measure large tensors (from 4 GiB on); the result is the same. "
-        f"[default: the processor's cores, at most {MOST_JOBS}]",
+        help="Processes that compare. [default: what pays]",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Compare on a Dask scheduler's workers, by address or file, or another executor's.",
     ),
     click.option(
         "--rule",
@@ -90,6 +90,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
     floor_factor: float,
     golden: Path | None,
     jobs: int | None,
+    scheduler: str | None,
 ) -> dict[str, Any]:
     """Give fields of ``CompareSettings``: the policy file's, with what was typed in place of them.
 
@@ -117,9 +118,10 @@ def judging(  # noqa: PLR0913 -- one parameter per option
         "floor": None if floor is None else FloorSide(floor),
         "floor_factor": floor_factor,
         "golden": golden,
-        "jobs": min(MOST_JOBS, os.cpu_count() or 1) if jobs is None else jobs,
+        "jobs": jobs,
+        "scheduler": scheduler,
     }
 
 
-judging_options = option_group("judged_by", judging, _OPTIONS)
+judging_options = option_group("judged_by", judging, {"When a difference counts": _OPTIONS})
 """Adds the options to a command, which gets what ``judging`` makes of them as ``judged_by``."""

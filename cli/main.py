@@ -18,17 +18,21 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .hints import CommandGroup, on_the_command_line
-from .joblog import defused
+from .joblog import defused, from_here
 from .signals import Terminated, terminable
+from .waiting import end_waiting, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
 
     from .blackbox import Blackbox
     from .signals import Handlers
@@ -70,6 +74,7 @@ _COMMANDS = {
         module="extract", attribute="extract", summary="Take one layer out, to run it alone."
     ),
     "pack": _Entry(module="pack", attribute="pack", summary="Write a dump as one compressed file."),
+    "push": _Entry(module="push", attribute="push", summary="Put a dump into a store, such as S3."),
     "accept": _Entry(
         module="accept", attribute="accept", summary="Replace an archived baseline, and say why."
     ),
@@ -83,6 +88,14 @@ _COMMANDS = {
     "audit": _Entry(
         module="audit", attribute="audit", summary="Check that one dump computed what it says."
     ),
+    "ops": _Entry(
+        module="ops", attribute="ops", summary="Test operators of two frameworks by float64."
+    ),
+    "replay": _Entry(
+        module="replay",
+        attribute="replay",
+        summary="Run a dump's operators in the other framework.",
+    ),
     "weights": _Entry(
         module="weights", attribute="weights", summary="Plan, convert and compare weights."
     ),
@@ -93,12 +106,25 @@ _COMMANDS = {
     ),
 }
 
-_WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs"}
-"""Those that run code or read files that can take the interpreter down."""
+_SECTIONS = {
+    "Record and compare": ("dump", "compare", "map", "extract", "audit"),
+    "Look into a dump": ("show", "check", "export"),
+    "Reports": ("report", "judge", "compare-logs"),
+    "Baselines and weights": ("accept", "pack", "push", "weights"),
+    "Operators": ("ops", "replay"),
+}
+"""How ``padiff --help`` groups the commands."""
+_COMPLETE = "_PADIFF_COMPLETE"
+"""The variable by which a shell asks for completions."""
+_WATCHED = frozenset(_COMMANDS) - {"judge", "report", "compare-logs", "ops"}
+"""Those that run code or read files that can take the interpreter down. ``ops`` runs code in
+processes of its own."""
 _OWN_CODE = frozenset(
     {"judge", "report", "compare", "show", "check", "pack", "accept", "audit", "export"}
 )
 """Those that run no code of anybody else, whose objects might want to be told of the end."""
+_TALKATIVE = frozenset({"dump"})
+"""Those that show on a terminal themselves how far they are."""
 _HELP = frozenset({"-h", "--help"})
 
 
@@ -125,17 +151,32 @@ class _LazyGroup(CommandGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in _COMMANDS.items()])
+        widest = max(map(len, _COMMANDS))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                rows = [(f"{name:<{widest}}", _COMMANDS[name].summary) for name in names]
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names from the table, importing no command."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 -- few need it
+
+        return [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
     """Print the version and stop."""
     if not wanted or ctx.resilient_parsing:
         return
-    from importlib.metadata import version  # noqa: PLC0415 -- keeps `padiff --help` fast
+    from padiff.dumpfile import VERSION  # noqa: PLC0415 -- keeps `padiff --help` fast
 
-    click.echo(f"padiff {version('padiff')}")
+    click.echo(f"padiff {VERSION}")
     ctx.exit()
 
 
@@ -170,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is not None:
         return _guarded(words, None)
+    if _COMPLETE in os.environ:  # nothing of a shell's question is to be watched or told
+        _padiff.main(prog_name="padiff", complete_var=_COMPLETE)
     _open_streams()
     code = _watched(words)
     if words and words[0] in _OWN_CODE:
@@ -210,8 +253,12 @@ def _guarded(words: list[str], notes: Blackbox | None) -> int:
 
 def _run(words: list[str], notes: Blackbox | None, handlers: Handlers) -> int:
     """Run one command and map every way in which it can end to an exit code."""
+    shown = nullcontext() if _TALKATIVE & set(words[:1]) else waiting(_one_line(" ".join(words)))
     try:
-        result: Any = _padiff.main(args=words, prog_name="padiff", standalone_mode=False, obj=notes)
+        with shown:
+            result: Any = _padiff.main(
+                args=words, prog_name="padiff", standalone_mode=False, obj=notes
+            )
     except click.ClickException as error:
         return _usage(error)
     except (click.Abort, KeyboardInterrupt) as error:
@@ -302,9 +349,12 @@ def _one_line(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    """Print to stderr, whatever state stderr is in."""
+    """Print to stderr, whatever state stderr is in; paths below this folder begin there."""
+    end_waiting()
     with contextlib.suppress(OSError, ValueError):
         stream = sys.stderr
         encoding = stream.encoding or "ascii"
-        stream.write(defused(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.write(
+            defused(from_here(text)).encode(encoding, "backslashreplace").decode(encoding) + "\n"
+        )
         stream.flush()

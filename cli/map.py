@@ -9,17 +9,23 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .command import command
 from .joblog import defused_json
-from .output import emit_as_it_is, write_text
+from .output import check_place, emit_as_it_is, write_text
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import Dump
+    from padiff.comparer.sharding.sides import Sides
     from padiff.pairing.maps.mapfile import MapFile
 
 __all__ = ["map_modules"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff map padiff_dump/torch padiff_dump/paddle -o map.toml
+    padiff compare padiff_dump/torch padiff_dump/paddle --map map.toml
+    """
+)
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option(
@@ -51,16 +57,18 @@ def map_modules(
     wrong, and give the file to padiff compare, padiff dump --weights-from or padiff weights with
     --map. Without -o it goes to stdout.
     """
-    from padiff.dumpfile import open_dump  # noqa: PLC0415 -- after the options
+    from padiff.comparer.sharding.sides import Sides  # noqa: PLC0415 -- after the options
+    from padiff.dumpfile import open_dump  # noqa: PLC0415
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
     from padiff.pairing import read_map  # noqa: PLC0415
 
     _check_place(output, overwrite=overwrite)
     entries = None if map_path is None else read_map(map_path)
     with unpacked(reference) as one, unpacked(candidate) as two:
-        dumps = open_dump(one), open_dump(two)
-        place = _first_common(dumps, (reference, candidate), step=step, rank=rank)
-        text = _paired(dumps, place, entries)
+        over_ranks = () if entries is None else entries.over_ranks
+        sides = Sides(open_dump(one), open_dump(two), over_ranks, by_rank=rank is not None)
+        place = _first_common(sides, (reference, candidate), step=step, rank=rank)
+        text = _paired(sides, place, entries)
     if output is None:
         emit_as_it_is(defused_json(text))
     else:
@@ -69,13 +77,10 @@ def map_modules(
 
 
 def _first_common(
-    dumps: tuple[Dump, Dump], paths: tuple[Path, Path], *, step: int | None, rank: int | None
+    sides: Sides, paths: tuple[Path, Path], *, step: int | None, rank: int | None
 ) -> tuple[int, int]:
     """Give the first step and rank that both dumps have, of those asked for."""
-    known, found = dumps
-    common = {(info.step, info.rank) for info in known.files} & {
-        (info.step, info.rank) for info in found.files
-    }
+    common = sides.places(0) & sides.places(1)
     wanted = sorted(
         place for place in common if step in (None, place[0]) and rank in (None, place[1])
     )
@@ -88,15 +93,15 @@ def _first_common(
     return wanted[0]
 
 
-def _paired(dumps: tuple[Dump, Dump], place: tuple[int, int], entries: MapFile | None) -> str:
+def _paired(sides: Sides, place: tuple[int, int], entries: MapFile | None) -> str:
     """Pair a step of both and write it down."""
-    from padiff.pairing import learn_partners, pair  # noqa: PLC0415 -- when needed
+    from padiff.pairing import pair  # noqa: PLC0415 -- when needed
     from padiff.pairing.maps.mapwriter import pairing_to_toml  # noqa: PLC0415
 
-    names = (f"{dump.manifest.name} ({dump.manifest.framework})" for dump in dumps)
+    names = (f"{dump.manifest.name} ({dump.manifest.framework})" for dump in sides.dumps)
     title = f"{' = '.join(names)}, written by padiff map"
-    with dumps[0].open(*place) as one, dumps[1].open(*place) as two:
-        run = learn_partners(*dumps, [place], entries)
+    run = sides.partners(place, entries)
+    with sides.open(place) as (one, two):
         pairing = pair(one, two, map_file=entries, run=run)
         return pairing_to_toml(pairing, one, two, title=title)
 
@@ -105,7 +110,6 @@ def _check_place(path: Path | None, *, overwrite: bool) -> None:
     """Refuse a place for the file before the long work, not after it."""
     if path is None:
         return
-    if path.is_dir() or not path.parent.is_dir():
-        raise ConfigError(f"cannot write {str(path)!r}: expected a file name in an existing folder")
+    check_place(path)
     if path.exists() and not overwrite:
         raise ConfigError(f"cannot write {str(path)!r}: it exists", hint="--overwrite replaces it")

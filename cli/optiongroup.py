@@ -6,21 +6,23 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import cloup
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["option_group"]
 
 
 def option_group(
-    name: str, make: Callable[..., Any], options: Sequence[Callable[..., Any]]
+    name: str, make: Callable[..., Any], groups: Mapping[str, Sequence[Callable[..., Any]]]
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a decorator that adds options to a command.
 
     Args:
         name: The parameter of the command that takes what is made.
         make: Makes it; its keyword parameters are those of the options.
-        options: Click's decorators, in the order of the help.
+        groups: Click's decorators by the title that they have in the help, in its order.
     """
     names = list(inspect.signature(make).parameters)
 
@@ -30,6 +32,9 @@ def option_group(
             made = make(**{each: given.pop(each) for each in names})
             return command(**{name: made}, **given)
 
-        return functools.reduce(lambda made, option: option(made), reversed(options), with_group)
+        made: Callable[..., int] = with_group
+        for title, options in reversed(tuple(groups.items())):
+            made = cloup.option_group(title, *options)(made)
+        return made
 
     return grouped

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
-from .joblog import defused, defused_json
+from .joblog import defused, defused_json, from_here
+from .waiting import end_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "check_place",
     "emit",
     "emit_as_it_is",
     "emit_json",
@@ -31,8 +33,8 @@ __all__ = [
     "write_text",
 ]
 
-PIPED_WIDTH = 100
-"""Columns of a report that goes to no terminal, unless COLUMNS says otherwise."""
+NO_WIDTH = 1 << 16
+"""Columns of a report that goes to no terminal, unless COLUMNS says otherwise: none wraps."""
 
 
 class _Buffer(io.StringIO):
@@ -52,7 +54,8 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     """Let a renderer draw on a console that fits stdout, and give what it drew.
 
     On a terminal: its width, Unicode lines if its encoding is UTF-8, colours unless ``NO_COLOR``
-    is set or the terminal is dumb. Otherwise: plain ASCII. No line is a command to a CI service.
+    is set or the terminal is dumb. Otherwise: plain ASCII, in which no line is wrapped. No line is
+    a command to a CI service.
     """
     from rich.console import Console  # noqa: PLC0415 -- rich only where something is rendered
 
@@ -63,7 +66,7 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
     )
     console = Console(
         file=buffer,
-        width=max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns),
+        width=max(40, shutil.get_terminal_size((NO_WIDTH, 24)).columns),
         force_terminal=coloured,
         no_color=not coloured,
         color_system="standard" if coloured else None,
@@ -72,6 +75,7 @@ def render_to_text(draw: Callable[[Console], None]) -> str:
         emoji=False,
         soft_wrap=False,
         legacy_windows=False,
+        force_jupyter=False,  # there, rich would display what it draws
     )
     draw(console)
     text = "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
@@ -92,9 +96,10 @@ def emit(text: str) -> None:
     """Write text to stdout, in which no line is a command to a CI service.
 
     Whoever closed the pipe early has read enough, which changes no exit code: ``padiff compare
-    a b | head`` still says by its status whether the dumps agree.
+    a b | head`` still says by its status whether the dumps agree. Paths below the current folder
+    begin there.
     """
-    emit_as_it_is(defused(text))
+    emit_as_it_is(defused(from_here(text)))
 
 
 def emit_as_it_is(text: str) -> None:
@@ -123,6 +128,7 @@ def emit_json(data: object) -> None:
 
 
 def _emit(pieces: Iterable[str]) -> None:
+    end_waiting()
     try:
         sys.stdout.writelines(pieces)
         sys.stdout.flush()
@@ -131,6 +137,23 @@ def _emit(pieces: Iterable[str]) -> None:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         os.close(devnull)
+
+
+def check_place(path: Path, *, option: str = "") -> None:
+    """Refuse a place for a file before the long work, not after it; its folder need not exist.
+
+    Args:
+        path: Where the file is to be written.
+        option: The option that named it.
+
+    Raises:
+        ConfigError: It is a folder, or cannot be in one.
+    """
+    above = next((one for one in path.absolute().parents if one.exists()), None)
+    if path.is_dir() or above is None or not above.is_dir():
+        where = f"{option} to {str(path)!r}" if option else repr(str(path))
+        found = "a folder" if path.is_dir() else f"{str(above)!r}, which is none"
+        raise ConfigError(f"cannot write {where}: expected a file name in a folder, found {found}")
 
 
 def write_json(path: Path, data: object) -> None:
@@ -149,7 +172,7 @@ def write_json(path: Path, data: object) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text to a file that appears whole or not at all.
+    """Write text to a file that appears whole or not at all; its folder is made.
 
     What is no plain file, such as a pipe, is written to as it is.
 
@@ -175,10 +198,11 @@ def _write(path: Path, pieces: Iterable[Any], *, binary: bool = False) -> None:
             with path.open(f"w{kind}", encoding=encoding) as pipe:
                 pipe.writelines(pieces)
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path) as partial, partial.open(f"x{kind}", encoding=encoding) as file:
                 file.writelines(pieces)
     except OSError as error:
         raise ConfigError(
             f"cannot write {str(path)!r}: {error.strerror or error}",
-            hint="name a file in an existing, writable folder with room for it",
+            hint="name a file in a writable folder with room for it",
         ) from error

@@ -6,30 +6,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import cloup
 
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
+from .command import command
 from .drawing import drawing_options
 from .exitcodes import exit_code_of
 from .formats import Format, Wanted, file_options
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import JSON
+    from padiff.comparer.result import Comparison
 
     from .drawing import Drawing
 
-__all__ = ["report"]
+__all__ = ["read_result", "report"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff report report.json --html report.html --junit report.xml
+    padiff report report.json --verbose
+    """
+)
 @click.argument("result", type=click.Path(path_type=Path))
-@file_options
-@click.option(
-    "--format",
-    "stdout",
-    type=click.Choice([str(form) for form in Format]),
-    help="What to print.  [default: text if no file is asked for]",
+@cloup.option_group(
+    "Files and formats",
+    file_options,
+    click.option(
+        "--format",
+        "stdout",
+        type=click.Choice([str(form) for form in Format]),
+        help="What to print.  [default: text if no file is asked for]",
+    ),
 )
 @drawing_options
 def report(
@@ -44,27 +54,26 @@ def report(
 
     Needs neither the dumps nor a framework. Exit codes as of `padiff compare`.
     """
-    from padiff.comparer.report.reading import read_report  # noqa: PLC0415 -- after the options
-    from padiff.comparer.report.rebuild import rebuild  # noqa: PLC0415
-
-    data = _read(result)
-    found = read_report(data)
+    comparison = read_result(result)
     wants_text = stdout == Format.TEXT or (
         stdout is None and not github and not any(files.values())
     )
-
     wanted = Wanted.from_options(files, github=github, stdout=Format(stdout or Format.TEXT))
-    wanted.write(lambda: dict(data), (lambda: drawing.text(rebuild(data))) if wants_text else None)
-    return exit_code_of(found.verdict)
+    wanted.write(comparison, (lambda: drawing.text(comparison)) if wants_text else None)
+    return exit_code_of(comparison.verdict)
 
 
-def _read(path: Path) -> dict[str, JSON]:
-    """Parse the file strictly."""
+def read_result(path: Path) -> Comparison:
+    """Read what ``padiff compare --json`` wrote.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds something else.
+    """
+    from padiff.comparer.report.json_report import read_report  # noqa: PLC0415 -- after the options
+
     try:
         data = read_json(path)
     except (OSError, StrictJSONError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot read the report {str(path)!r}: {reason}") from error
-    if not isinstance(data, dict):
-        raise ConfigError(f"cannot read {str(path)!r}: expected a report of padiff compare --json")
-    return data
+    return read_report(data)

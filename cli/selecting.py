@@ -13,7 +13,7 @@ from .optiongroup import option_group
 
 __all__ = ["selecting", "selecting_options"]
 
-_OPTIONS = (
+_SELECTED = (
     click.option(
         "--step", type=click.IntRange(min=0), multiple=True, help="Only this step; may repeat."
     ),
@@ -32,12 +32,14 @@ _OPTIONS = (
         "--include",
         multiple=True,
         metavar="PATTERN",
-        help="Only modules whose path matches the glob, or type:CLASS, and what is inside; "
-        "may repeat.",
+        help="Only these modules and what is inside: a glob of module paths or type:CLASS, with "
+        "@self or @sublayers; may repeat.",
     ),
     click.option(
         "--exclude", multiple=True, metavar="PATTERN", help="Leave these modules out; may repeat."
     ),
+)
+_PAIRED = (
     click.option(
         "--min-coverage",
         type=click.FloatRange(0, 1),
@@ -57,6 +59,13 @@ _OPTIONS = (
         metavar="FILE",
         help="Map file (TOML) that says which module is which.",
     ),
+    click.option(
+        "--layout",
+        "layouts",
+        multiple=True,
+        metavar="TEXT",
+        help="Layout over ranks, as '**.wo output=R over tp'.",
+    ),
 )
 
 
@@ -70,13 +79,14 @@ def selecting(  # noqa: PLR0913 -- one parameter per option
     min_coverage: float | None,
     allow_missing: tuple[str, ...],
     map_path: Path | None,
+    layouts: tuple[str, ...],
 ) -> dict[str, Any]:
     """Give fields of ``CompareSettings``.
 
     Raises:
-        ConfigError: The map file cannot be read.
+        ConfigError: The map file or a layout cannot be read.
     """
-    from padiff.pairing import read_map  # noqa: PLC0415 -- after the options
+    from padiff.pairing import RanksEntry, read_map  # noqa: PLC0415 -- after the options
 
     return {
         "steps": step or None,
@@ -87,8 +97,11 @@ def selecting(  # noqa: PLR0913 -- one parameter per option
         "min_coverage": min_coverage,
         "allow_missing": allow_missing,
         "map_file": None if map_path is None else read_map(map_path),
+        "layouts": tuple(map(RanksEntry.parse, layouts)),
     }
 
 
-selecting_options = option_group("selected", selecting, _OPTIONS)
+selecting_options = option_group(
+    "selected", selecting, {"What is compared": _SELECTED, "What may lack a partner": _PAIRED}
+)
 """Adds the options to a command, which gets what ``selecting`` makes of them as ``selected``."""

@@ -9,6 +9,7 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .command import command
 from .output import emit_json
 
 if TYPE_CHECKING:
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 
-@click.command()
+@command(
+    examples="""
+    padiff show padiff_dump/torch
+    padiff show padiff_dump/torch --program --include 'encoder.0.*'
+    padiff show padiff_dump/torch --dot | dot -Tsvg > program.svg
+    """
+)
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option("--step", type=click.IntRange(min=0), help="Only this step.")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank.")
@@ -26,8 +33,9 @@ __all__ = ["show"]
 @click.option(
     "--include",
     multiple=True,
-    metavar="GLOB",
-    help="Only modules whose path matches, or type:CLASS; may repeat.",
+    metavar="PATTERN",
+    help="Only these modules and what is inside: a glob of module paths or type:CLASS, with @self "
+    "or @sublayers; may repeat.",
 )
 @click.option("--nonfinite", is_flag=True, help="Say where nan and inf come from.")
 @click.option(

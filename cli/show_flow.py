@@ -69,9 +69,9 @@ def flow_to_json(index: Index, choice: Choice) -> JSON:
 
 
 def _chosen(flow: Flow, choice: Choice) -> Iterator[Feed]:
-    index = flow.index
+    wanted = choice.wanted(flow.index)
     for feed in flow.feeds():
-        if choice.wants(index.modules[index.records[feed.record].module]):
+        if flow.index.records[feed.record].module in wanted:
             yield feed
 
 

@@ -22,7 +22,7 @@ def manifest_to_json(manifest: Manifest) -> JSON:
 
 def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
     """Give the modules, calls and records of one step and rank."""
-    wanted = {module.id for module in index.modules if choice.wants(module)}
+    wanted = choice.wanted(index)
     calls = [
         {"module_path": index.modules[call.module].path, **_row(call)}
         for call in index.calls
@@ -44,6 +44,7 @@ def _record(index: Index, record: RecordInfo) -> JSON:
         "address": _plain(index.address(record)),
         "order": record.order,
         "shape": list(record.shape),
+        "layout": _plain(record.layout),
         "dtype": "none" if value is None else value.dtype,
         "requires_grad": record.requires_grad,
         "value": record.value,

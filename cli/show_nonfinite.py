@@ -53,12 +53,8 @@ def nonfinite_to_json(index: Index, choice: Choice) -> JSON:
 
 
 def _chosen(index: Index, choice: Choice) -> list[Nonfinite]:
-    modules = index.modules
-    return [
-        one
-        for one in find_nonfinite(index)
-        if choice.wants(modules[index.records[one.record].module])
-    ]
+    wanted = choice.wanted(index)
+    return [one for one in find_nonfinite(index) if index.records[one.record].module in wanted]
 
 
 def _address(index: Index, one: Nonfinite) -> str:

@@ -24,7 +24,6 @@ __all__ = [
     "Group",
     "call_name",
     "groups",
-    "is_wanted",
     "marks",
     "no_program",
     "program_lines",
@@ -72,14 +71,6 @@ def call_name(index: Index, operator: Operator) -> str:
 def _call_name(module: ModuleInfo, call: CallInfo) -> str:
     number = f"#{call.index}" if call.index else ""
     return f"{module.path or '(root)'}{number}"
-
-
-def is_wanted(recorded: RecordedProgram, operator: Operator, choice: Choice) -> bool:
-    """Return whether an operator ran in one of the modules to show."""
-    if operator.call is None or not choice.include:
-        return not choice.include
-    index = recorded.index
-    return choice.wants(index.modules[index.calls[operator.call].module])
 
 
 def no_program(manifest: Manifest, *, plain: bool = True) -> str:
@@ -198,6 +189,7 @@ def marks(operator: Operator) -> list[str]:
         "in place": operator.in_place,
         "random": operator.random,
         "no grad": operator.no_grad,
+        "spread": operator.spread,
         "update": operator.phase == "update",
     }
     words = [word for word, holds in found.items() if holds]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from padiff.program import argument_to_json
 
 from .holes import find_holes
-from .show_program import is_wanted, marks
+from .show_program import marks
 from .show_text import Choice
 from .spelling import Spelling
 
@@ -24,6 +24,8 @@ def program_to_json(recorded: RecordedProgram | None, choice: Choice) -> dict[st
     """Return a program in the order of execution; its lists are iterators."""
     if recorded is None:
         return None
+    index = recorded.index
+    wanted = choice.wanted(index) if choice.include else None
     return {
         "framework": recorded.program.framework,
         "outputs": list(recorded.program.outputs),
@@ -31,7 +33,7 @@ def program_to_json(recorded: RecordedProgram | None, choice: Choice) -> dict[st
         "operators": (
             _operator(recorded, one)
             for one in recorded.program.operators
-            if is_wanted(recorded, one, choice)
+            if wanted is None or (one.call is not None and index.calls[one.call].module in wanted)
         ),
         "construction": program_to_json(recorded.construction, Choice()),
     }

@@ -11,14 +11,22 @@ from rich.text import Text
 from padiff.comparer.report.branches import branches
 from padiff.comparer.report.numbers import count, number, plural
 from padiff.comparer.report.style import DIM
-from padiff.comparer.selection import matches
+from padiff.comparer.selection import named_modules
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.comparer.report.style import Canvas
-    from padiff.dumpfile import CallInfo, Index, Manifest, ModuleInfo, RecordInfo, Statistics
+    from padiff.dumpfile import (
+        CallInfo,
+        Index,
+        Manifest,
+        Mesh,
+        ModuleInfo,
+        RecordInfo,
+        Statistics,
+    )
 
 __all__ = ["Choice", "draw_manifest", "draw_step", "in_tree_order", "shape_text"]
 
@@ -32,13 +40,11 @@ class Choice:
     records: bool = False
     attributes: bool = False
 
-    def wants(self, module: ModuleInfo) -> bool:
-        """Tell whether a module is to be shown."""
-        return not self.include or any(
-            matches(pattern, path, module.class_name)
-            for pattern in self.include
-            for path in (module.path, *module.aliases)
-        )
+    def wanted(self, index: Index) -> frozenset[int]:
+        """Return the ids of the modules that are to be shown."""
+        if not self.include:
+            return frozenset(module.id for module in index.modules)
+        return named_modules(index, self.include)
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -60,9 +66,16 @@ def draw_manifest(canvas: Canvas, manifest: Manifest) -> None:
         ("input", f"{given.name} {given.dtype} {shape_text(given.shape)}")
         for given in manifest.inputs
     ]
+    facts += [("mesh", _mesh_text(mesh)) for mesh in manifest.meshes]
     facts += [("note", note) for note in manifest.notes]
     facts += [("incomplete", manifest.incomplete)]
     canvas.facts([(label, canvas.safe(value)) for label, value in facts if value])
+
+
+def _mesh_text(mesh: Mesh) -> str:
+    """Give the dimensions of a mesh with their sizes, and its ranks."""
+    dims = " x ".join(f"{dim} {size}" for dim, size in zip(mesh.dims, mesh.sizes, strict=True))
+    return f"{dims}, ranks {' '.join(map(str, mesh.ranks))}"
 
 
 def draw_step(canvas: Canvas, index: Index, choice: Choice) -> None:
@@ -106,7 +119,8 @@ def _by_module(
 def in_tree_order(index: Index, choice: Choice) -> Iterator[tuple[ModuleInfo, tuple[bool, ...]]]:
     """Yield the modules depth first, each with its branches; flat where some are left out."""
     if choice.include:
-        yield from ((module, ()) for module in index.modules if choice.wants(module))
+        wanted = choice.wanted(index)
+        yield from ((module, ()) for module in index.modules if module.id in wanted)
         return
     children: dict[int | None, list[ModuleInfo]] = {}
     for module in index.modules:
@@ -190,10 +204,16 @@ def _add_details(
 
 
 def _form(index: Index, record: RecordInfo) -> str:
-    """Give dtype and shape of a record."""
+    """Give dtype and shape of a record, and of what it is a part."""
     if record.value is None:
         return "none"
-    return f"{index.values[record.value].dtype} {shape_text(record.shape)}"
+    form = f"{index.values[record.value].dtype} {shape_text(record.shape)}"
+    layout = record.layout
+    if layout is None:
+        return form
+    placed = zip(layout.mesh.dims, layout.placements, strict=True)
+    whole = f" of {shape_text(layout.shape)}" if layout.shape != record.shape else ""
+    return f"{form}{whole} {', '.join(f'{dim} {placement}' for dim, placement in placed)}"
 
 
 def _numbers(index: Index, record: RecordInfo) -> list[Text]:

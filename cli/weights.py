@@ -10,8 +10,9 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .command import Command
 from .hints import CommandGroup
-from .output import emit, render_to_text, write_text
+from .output import check_place, emit, render_to_text, write_text
 
 if TYPE_CHECKING:
     from padiff.pairing.side import Side
@@ -32,7 +33,12 @@ def weights() -> None:
     """
 
 
-@weights.command()
+@weights.command(
+    cls=Command,
+    examples="""
+    padiff weights plan model.pth model.pdparams -o map.toml
+    """,
+)
 @click.argument("reference", type=_SOURCE)
 @click.argument("candidate", type=_SOURCE)
 @_map_option
@@ -54,7 +60,13 @@ def plan(reference: Path, candidate: Path, map_path: Path | None, output: Path |
     return 1 if made.missing or made.ambiguous else 0
 
 
-@weights.command()
+@weights.command(
+    cls=Command,
+    examples="""
+    padiff weights convert model.pth --to model.pdparams --like padiff_dump/paddle
+    padiff weights convert model.pth --to port.pdparams --model port.py:Net --map map.toml
+    """,
+)
 @click.argument("source", type=_SOURCE)
 @click.option("--to", "destination", type=_SOURCE, required=True, help="File to write.")
 @click.option("--like", type=_SOURCE, help="Dump or file of the target model.")
@@ -94,6 +106,7 @@ def convert(  # noqa: PLR0913 - one per option
 
     The other model is that of a dump or file (--like), or is built here (--model).
     """
+    check_place(destination, option="--to")
     if destination.exists() and not overwrite:
         raise ConfigError(
             f"cannot write {str(destination)!r}: it exists", hint="--overwrite replaces it"
@@ -112,6 +125,7 @@ def convert(  # noqa: PLR0913 - one per option
         made = settled_by_content(made, *sides)
         task = f"cannot convert {str(source)!r}"
         found = convert_weights(made, *sides, task=task, strict=strict)
+        destination.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(destination, found.arrays)
         emit(render_to_text(lambda console: draw_conversion(console, found, made, *sides)))
     return 0
@@ -135,7 +149,12 @@ def _target(
     return build_side(parse_target(model or "", parse_arguments(model_args)))
 
 
-@weights.command()
+@weights.command(
+    cls=Command,
+    examples="""
+    padiff weights compare model.pth model.pdparams --atol 1e-6
+    """,
+)
 @click.argument("reference", type=_SOURCE)
 @click.argument("candidate", type=_SOURCE)
 @_map_option
@@ -172,7 +191,12 @@ def compare(
     return 0 if is_match else 1
 
 
-@weights.command()
+@weights.command(
+    cls=Command,
+    examples="""
+    padiff weights stats padiff_dump/torch padiff_dump/paddle --max-rows 20
+    """,
+)
 @click.argument("reference", type=_SOURCE)
 @click.argument("candidate", type=_SOURCE, required=False)
 @_map_option

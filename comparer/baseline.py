@@ -27,6 +27,8 @@ from padiff.dumpfile.floor import FLOOR_NAME
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME
 from padiff.dumpfile.packed import PACKED_SUFFIX, pack, unpacked
 from padiff.dumpfile.place import Place, foreign_entry
+from padiff.dumpfile.transfer import on_disk
+from padiff.dumpfile.urls import url_of
 
 from .comparison import compare
 from .result import Evidence
@@ -86,9 +88,14 @@ def accept(
     """
     if not reason.strip():
         raise ConfigError("accepting a baseline needs a reason that says why it changes")
+    if url_of(reference) is not None:
+        raise ConfigError(
+            f"cannot replace {url_of(reference)!r}: a baseline is a directory or a packed dump",
+            hint="`padiff push --overwrite` replaces a dump in a store",
+        )
     if reference.resolve() == candidate.resolve():
         raise ConfigError("the reference and the candidate are the same dump")
-    with unpacked(candidate) as new:
+    with unpacked(candidate) as packed, on_disk(packed) as new:
         _check(candidate, new)
         verdict, changes = _changes(reference, new)
         line: dict[str, JSON] = {
@@ -142,16 +149,13 @@ def _changes(reference: Path, candidate: Path) -> tuple[str, list[str]]:
 
 
 def _lines(found: Comparison) -> list[str]:
-    lines = [*found.reasons, *_moved(found)]
+    lines = [*map(str, found.reasons), *_moved(found)]
     old, new = found.reference, found.candidate
     for name in ("framework", "framework_version", "device", "dtype", "seed", "model"):
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
             lines.append(f"{name}: {before} -> {after}")
-    for origin in found.origins[:_NAMED]:
-        end = origin.pair.reference or origin.pair.candidate
-        if end is not None:
-            lines.append(f"origin: {end.address}")
+    lines += [f"origin: {origin.pair.end.address}" for origin in found.origins[:_NAMED]]
     if len(found.origins) > _NAMED:
         lines.append(f"and {len(found.origins) - _NAMED} more origins")
     return lines

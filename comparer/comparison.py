@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from padiff.dumpfile import CompareError, ConfigError, Dump, Phase, StepFile, open_dump
+from padiff.dumpfile import (
+    CompareError,
+    ConfigError,
+    Dump,
+    DumpError,
+    DumpNotFoundError,
+    Phase,
+    StepFile,
+    open_dump,
+)
 from padiff.dumpfile.bulk import collector_paused
-from padiff.pairing import learn_partners, pair
+from padiff.pairing import RunPartners, pair
+from padiff.program import on_one_thread
 
+from . import executors
 from .decided import explain_by_rounding, is_asked, with_execution
 from .facts.callfacts import add_call_facts
 from .facts.draws import random_notes
@@ -20,6 +34,7 @@ from .facts.optimizeroptions import Optimizers, add_option_facts
 from .faults import locate_by_execution
 from .judgedpairs import remarkable
 from .judging.coverage import count_coverage
+from .judging.jobs import default_jobs
 from .judging.judge import judge
 from .judging.noise import Noise, read_noise
 from .judging.threeway import ThreeWay, count_more_precise, measure_golden
@@ -34,21 +49,27 @@ from .narrow import narrow, reported
 from .paired import paired_calls, paired_modules
 from .proving import Execution, ask_all, read_earlier
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
-from .result import Comparison, StepComparison
-from .scope import StepScope, scope_of_run, scope_of_step
+from .result import Comparison, ReasonKind, StepComparison, VerdictReason
+from .scope import scope_of_run, scope_of_step
 from .settings import CompareSettings
+from .sharding.causes import add_rank_causes
+from .sharding.logicalstep import logical_sides
+from .sharding.sides import Sides
+from .sharding.verdicts import judge_ranks
 from .steps import inherit_across
-from .treerows import TreeRows, columns_of
+from .tasks import Chain, ChainState, Part, Place, Runner, StepResult
 from .unrecorded import leave_unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
 
-    from padiff.dumpfile import Manifest
-    from padiff.pairing import Pairing, RunPartners
+    from padiff.dumpfile import Manifest, Mesh, StepReader
+    from padiff.pairing import Pairing
 
     from .judging.judge import Judgement
+    from .tasks import Watch
 
 
 __all__ = ["compare"]
@@ -59,84 +80,210 @@ Item = TypeVar("Item")
 _WITHOUT_ELEMENTS = ("program", "stats", "digest")
 """What the reference may have been recorded with so that its values can only be computed again."""
 
+WORTH_S = 4.0
+"""Estimated seconds from which other processes compare, too: each takes 1.2 s to start."""
+BYTES_A_SECOND = 600 << 20
+"""Of files that one process compares: both sides of float32 that differ."""
+RECORD_S = 1.5e-3
+"""What a record of a real model takes in seconds, execution included."""
+
+_STAGES = frozenset({"pp", "pipe", "pipeline", "stage"})
+"""Names that frameworks and their users give to the dimension of a mesh that is a pipeline."""
+
 Scales = tuple[Noise | None, ThreeWay | None]
 """What was measured of how far correct runs differ."""
 
 
+class _Silent:
+    """Shows no progress, and warns as libraries do."""
+
+    def begin(self, steps: int) -> None:
+        """Do nothing."""
+
+    def advance(self, steps: int) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
+        """Warn."""
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What all steps of one comparison share."""
+    """What the steps of one task share."""
 
-    training: TrainingJudge
-    partners: RunPartners
+    state: ChainState
     fed: Fed
     manifests: tuple[Manifest, Manifest]
     """The reference's and the candidate's."""
-    executed: dict[int, Execution] = field(default_factory=dict)
-    """What executing the last step of each rank said."""
+    settings: CompareSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StepResult:
-    """One compared step with what the whole needs to know of it."""
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """What the tasks of one comparison do, in whatever process: they open the dumps by name."""
 
-    step: StepComparison
-    used_rules: frozenset[int]
-    used_allowances: frozenset[str]
-    records: int
-    scope: StepScope
+    names: tuple[Path | str, Path | str]
+    settings: CompareSettings
+    joined: tuple[bool, ...]
+    """Of each side, whether its ranks are taken together."""
+    noise: Mapping[Place, Noise]
+    threeway: ThreeWay | None
+    about: tuple[object, ...]
+    """What tells both dumps from others of the same names."""
+    version: str = ""
+    """Of padiff, where the comparison was planned, once it is to travel."""
+    sides: Sides | None = None
+    """Of this process; no part of what travels."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__} | {"sides": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def learn(self, place: Place) -> RunPartners:
+        with collector_paused(), on_one_thread():
+            sides = self._opened()
+            run = self._partners(sides, place)
+            with suppress(DumpError), sides.open(place) as (known, found):
+                pair(
+                    *(known, found),
+                    map_file=self.settings.map_file,
+                    run=run,
+                    explains_unmatched=False,
+                )
+            return run
+
+    def compare(
+        self,
+        places: Sequence[Place],
+        before: ChainState | RunPartners | None,
+        *,
+        is_last: bool = False,
+    ) -> Part:
+        with collector_paused(), on_one_thread():
+            sides = self._opened()
+            state = before
+            if not isinstance(state, ChainState):
+                state = ChainState(
+                    training=TrainingJudge(settings=self.settings),
+                    partners=state or self._partners(sides, places[0]),
+                )
+            manifests = sides.dumps[0].manifest, sides.dumps[1].manifest
+            run = _Run(
+                state=state,
+                fed=read_fed(manifests[1]),
+                manifests=manifests,
+                settings=self.settings,
+            )
+            results: list[StepResult] = []
+            for place in places:
+                result = _compare_step(sides, place, run, (self.noise.get(place), self.threeway))
+                if not (is_last and place == places[-1]):
+                    _make_all(result.step)
+                results.append(result)
+            return Part(results=tuple(results), state=state)
+
+    def _opened(self) -> Sides:
+        """Return both dumps.
+
+        Raises:
+            CompareError: This is another version of padiff, or the dumps are not here.
+        """
+        if self.sides is not None:
+            return self.sides
+        executors.check_version(self.version, "the process that planned this")
+        try:
+            known, found = map(open_dump, self.names)
+        except DumpNotFoundError as error:
+            raise CompareError(
+                f"{error.message}, where a task of the comparison runs",
+                hint="all workers must find both dumps under the same names",
+            ) from None
+        if _about(known, found) != self.about:
+            names = " or ".join(repr(str(name)) for name in self.names)
+            raise CompareError(
+                f"cannot compare: {names} is another dump where a task of the comparison runs",
+                hint="all workers must find both dumps under the same names",
+            )
+        self.sides = Sides(known, found, self.settings.over_ranks, joined=self.joined)
+        return self.sides
+
+    def _partners(self, sides: Sides, first: Place) -> RunPartners:
+        """Learn partners from the first step of a group, unless that is compared itself."""
+        return sides.partners(first, self.settings.map_file)
+
+
+def _about(*dumps: Dump) -> tuple[object, ...]:
+    """Return what tells dumps from others of the same names."""
+    manifests = [dump.manifest for dump in dumps]
+    return tuple((one.name, one.created, len(one.files)) for one in manifests)
 
 
 def compare(
-    reference: Path | str, candidate: Path | str, settings: CompareSettings | None = None
+    reference: Path | str,
+    candidate: Path | str,
+    settings: CompareSettings | None = None,
+    *,
+    watch: Watch | None = None,
 ) -> Comparison:
     """Compare two dumps, step by step and rank by rank, in numeric order.
 
-    A step or rank that only one of them has is a divergence.
+    A step or rank that only one of them has is a divergence. The result is the same whatever the
+    settings say of where the work is done.
 
     Args:
         reference: Directory of the dump held to be right.
         candidate: Directory of the dump to judge.
         settings: What to compare and when a difference counts; None takes the defaults.
+        watch: Who is told how far it got; None tells nobody.
 
     Raises:
         DumpError: One of them cannot be read.
-        ConfigError: The settings select nothing.
-        CompareError: The dumps have nothing in common.
+        ConfigError: The settings select nothing, or name no scheduler.
+        CompareError: The dumps have nothing in common, or a scheduler is not there or lost tasks.
     """
-    with collector_paused():
-        return _compare(open_dump(reference), open_dump(candidate), settings or CompareSettings())
+    names = reference, candidate
+    with collector_paused(), on_one_thread():
+        return _compare(names, settings or CompareSettings(), watch or _Silent())
 
 
-def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
-    places = _places(known, settings), _places(found, settings)
+def _compare(
+    names: tuple[Path | str, Path | str], settings: CompareSettings, watch: Watch
+) -> Comparison:
+    known, found = map(open_dump, names)
+    sides = Sides(known, found, settings.over_ranks, by_rank=settings.ranks is not None)
+    places = _selected(sides.places(0), settings), _selected(sides.places(1), settings)
     common = sorted(places[0] & places[1])
     _check_common(places, common, settings)
-    training = TrainingJudge(settings=settings)
     threeway = None
     if settings.golden is not None:
         threeway = measure_golden((settings.golden, known.path, found.path), settings, compare)
+    if sides.is_logical and settings.floor is not None:
+        raise ConfigError(
+            "cannot use a noise floor: it is one rank's, and ranks are taken together here",
+            hint="leave --floor out, or compare single ranks with --rank",
+        )
     noise = read_noise((known, found), settings.floor, settings.floor_factor, common)
-    fed = read_fed(found.manifest)
-    partners = learn_partners(known, found, common, settings.map_file)
-    run = _Run(
-        training=training,
-        partners=partners,
-        fed=fed,
-        manifests=(known.manifest, found.manifest),
+    work = _Work(
+        names=names,
+        settings=settings,
+        joined=sides.joined,
+        about=_about(known, found),
+        noise=noise,
+        threeway=threeway,
+        sides=sides,
     )
-    results: list[_StepResult] = []
-    for place in common:
-        if results:
-            _make_all(results[-1].step)
-        scales = noise.get(place), threeway
-        results.append(_compare_step(known, found, place, run, scales))
+    results = _run(work, sides, common, watch)
     if not any(result.records for result in results):
         raise ConfigError(
             "the selection of phases and modules holds no record of either dump",
             hint="check --phase, --include and --exclude against `padiff show`",
         )
-    steps = add_rate_facts(inherit_across([result.step for result in results], fed.phases))
+    fed = read_fed(found.manifest).phases
+    steps = add_rate_facts(inherit_across([result.step for result in results], fed))
     reasons = [
         *_one_sided(places),
         *(line for step in steps for line in reasons_of_step(step, settings)),
@@ -152,15 +299,82 @@ def _compare(known: Dump, found: Dump, settings: CompareSettings) -> Comparison:
         steps=steps,
         settings=settings.to_json(),
         scope=scope,
-        notes=notes_of_run(
-            known,
-            found,
-            settings,
-            used_rules=[place for result in results for place in result.used_rules],
-            used_allowances=frozenset().union(*(result.used_allowances for result in results)),
+        notes=(
+            *notes_of_run(
+                known,
+                found,
+                settings,
+                used_rules=[place for result in results for place in result.used_rules],
+                used_allowances=frozenset().union(*(result.used_allowances for result in results)),
+            ),
+            *sides.notes(frozenset().union(*(result.used_layouts for result in results))),
         ),
     )
     return result if threeway is None else _with_precision(result)
+
+
+def _run(work: _Work, sides: Sides, common: Sequence[Place], watch: Watch) -> Sequence[StepResult]:
+    """Compare all steps, wherever the settings say."""
+    chains = _chains(sides, common)
+    settings = work.settings
+    runner = Runner(work=work, chains=chains, watch=watch, scheduler=settings.scheduler)
+    where: AbstractContextManager[Executor | None] = nullcontext()
+    if settings.scheduler is not None:
+        where = executors.on_scheduler(settings.scheduler)
+        work.names = _everywhere(work.names[0]), _everywhere(work.names[1])
+    elif len(chains) > 1 and _is_worth(sides, common, settings.jobs):
+        where = executors.local_pool(min(settings.jobs or default_jobs(), len(chains)))
+    with where as runner.executor:
+        if runner.executor is not None:
+            work.settings = replace(settings, jobs=1, scheduler=None)
+            work.version = executors.own_version()
+        return runner.run()
+
+
+def _everywhere(name: Path | str) -> Path | str:
+    """Return the name of a dump that does not depend on the folder that a process is in."""
+    return name if "://" in str(name) else Path(name).absolute()
+
+
+def _is_worth(sides: Sides, common: Sequence[Place], jobs: int | None) -> bool:
+    """Return whether groups of ranks are compared side by side in processes of this machine."""
+    if jobs is not None:
+        return jobs > 1
+    steps = {step for step, _ in common}
+    files = [info for dump in sides.dumps for info in dump.files if info.step in steps]
+    seconds = sum(info.size_bytes for info in files) / BYTES_A_SECOND
+    seconds += sum(info.records for info in files) / 2 * RECORD_S
+    return default_jobs() > 1 and seconds >= WORTH_S
+
+
+def _chains(sides: Sides, common: Sequence[Place]) -> list[Chain]:
+    """Return the steps of each group of ranks, and which of them may have the same partners.
+
+    Those of the same stage, with as many calls and records in their first step.
+    """
+    places: dict[int, list[Place]] = {}
+    for place in common:
+        places.setdefault(place[1], []).append(place)
+    firsts = {steps[0] for steps in places.values()}
+    forms: dict[int, list[object]] = {rank: [] for rank in places}
+    for dump in sides.dumps:
+        stages = _stages(dump.manifest.meshes)
+        for info in dump.files:
+            if (info.step, info.rank) in firsts:
+                forms[info.rank] += [info.calls, info.records, stages.get(info.rank)]
+    return [Chain(places=tuple(steps), form=tuple(forms[rank])) for rank, steps in places.items()]
+
+
+def _stages(meshes: Sequence[Mesh]) -> dict[int, tuple[int, ...]]:
+    """Return the place of each rank along dimensions that are stages of a pipeline."""
+    found: dict[int, tuple[int, ...]] = {}
+    for mesh in meshes:
+        for axis, name in enumerate(mesh.dims):
+            if name in _STAGES:
+                below = prod(mesh.sizes[axis + 1 :])
+                for at, rank in enumerate(mesh.ranks):
+                    found[rank] = (*found.get(rank, ()), at // below % mesh.sizes[axis])
+    return found
 
 
 def _with_precision(result: Comparison) -> Comparison:
@@ -170,19 +384,19 @@ def _with_precision(result: Comparison) -> Comparison:
     return replace(result, notes=(*result.notes, note)) if count else result
 
 
-def _places(dump: Dump, settings: CompareSettings) -> set[tuple[int, int]]:
-    """Give the (step, rank) that the user wants of a dump."""
+def _selected(places: set[Place], settings: CompareSettings) -> set[Place]:
+    """Return the (step, rank) that the user wants of a dump."""
     return {
-        (info.step, info.rank)
-        for info in dump.files
-        if (settings.steps is None or info.step in settings.steps)
-        and (settings.ranks is None or info.rank in settings.ranks)
+        (step, rank)
+        for step, rank in places
+        if (settings.steps is None or step in settings.steps)
+        and (settings.ranks is None or rank in settings.ranks)
     }
 
 
 def _check_common(
-    places: tuple[set[tuple[int, int]], set[tuple[int, int]]],
-    common: Sequence[tuple[int, int]],
+    places: tuple[set[Place], set[Place]],
+    common: Sequence[Place],
     settings: CompareSettings,
 ) -> None:
     if common:
@@ -198,8 +412,8 @@ def _check_common(
     )
 
 
-def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> list[str]:
-    lines = []
+def _one_sided(places: tuple[set[Place], set[Place]]) -> list[VerdictReason]:
+    lines: list[str] = []
     known, found = places
     for name, mine, other in (("reference", known, found), ("candidate", found, known)):
         ranks = sorted({rank for _, rank in mine} - {rank for _, rank in other})
@@ -208,48 +422,46 @@ def _one_sided(places: tuple[set[tuple[int, int]], set[tuple[int, int]]]) -> lis
             lines.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {listed} only in the {name}")
         lone = sorted(place for place in mine - other if place[1] not in ranks)
         lines += [f"{name_of_place(place)} is only in the {name}" for place in lone]
-    return lines
+    return [VerdictReason(ReasonKind.ONE_SIDED, line) for line in lines]
 
 
 def _compare_step(
-    reference: Dump,
-    candidate: Dump,
-    place: tuple[int, int],
+    sides: Sides,
+    place: Place,
     run: _Run,
     scales: Scales,
-) -> _StepResult:
+) -> StepResult:
+    reference, candidate = sides.dumps
     with ExitStack() as exits:
-        known = exits.enter_context(reference.open(*place))
-        found = exits.enter_context(candidate.open(*place, like=known))
+        known, found = exits.enter_context(sides.open(place))
 
-        def before() -> tuple[StepFile, StepFile] | None:
+        def before() -> tuple[StepReader, StepReader] | None:
             earlier = place[0] - 1, place[1]
-            if any(
-                earlier not in _places(side, CompareSettings()) for side in (reference, candidate)
-            ):
+            if earlier not in sides.places(0) & sides.places(1):
                 return None
-            return (
-                exits.enter_context(reference.open(*earlier)),
-                exits.enter_context(candidate.open(*earlier)),
-            )
+            return exits.enter_context(sides.open(earlier))
 
         told = Optimizers.read(reference.manifest.settings, candidate.manifest.settings)
         result = _compare_files(known, found, run, scales, told, before)
         seeds = reference.manifest.seed, candidate.manifest.seed
         notes = random_notes(result.step.divergences, (known, found), seeds)
-    return replace(result, step=replace(result.step, notes=(*result.step.notes, *notes)))
+    return replace(
+        result,
+        step=replace(result.step, notes=(*result.step.notes, *notes)),
+        used_layouts=frozenset(sides.used_entries),
+    )
 
 
 def _compare_files(
-    known: StepFile,
-    found: StepFile,
+    known: StepReader,
+    found: StepReader,
     run: _Run,
     scales: Scales,
     told: Optimizers,
-    before: Callable[[], tuple[StepFile, StepFile] | None],
-) -> _StepResult:
-    settings = run.training.settings
-    pairing = _pair_files(known, found, settings, run.partners)
+    before: Callable[[], tuple[StepReader, StepReader] | None],
+) -> StepResult:
+    settings = run.settings
+    pairing = _pair_files(known, found, settings, run.state.partners)
     pairing = leave_unrecorded(pairing, (known.index, found.index), run.manifests)
 
     def release() -> None:
@@ -257,11 +469,14 @@ def _compare_files(
         found.release_pages()
 
     judgement = judge(known, found, pairing, settings, scales=scales, release=release)
+    judgement = judge_ranks(judgement, pairing, (known, found), settings)
     judgement = excuse_left_out(judgement, pairing, (known.index, found.index), run.manifests)
-    judgement = run.training.settle(judgement, pairing, known, found)
-    executed = _executed(known, found, pairing, run, before)
-    if executed is not None:
-        judgement = explain_by_rounding(judgement, (known, found), executed, settings)
+    judgement = run.state.training.settle(judgement, pairing, known, found)
+    executed = None
+    if isinstance(known, StepFile) and isinstance(found, StepFile):
+        executed = _executed(known, found, pairing, run, before)
+        if executed is not None:
+            judgement = explain_by_rounding(judgement, (known, found), executed, settings)
     if run.fed.phases:
         executed = None  # what is fed is no function of the model's inputs
     located = Located(divergences=(), pairs=judgement.pairs)
@@ -269,6 +484,7 @@ def _compare_files(
         tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
         located = locate(tree, (known.framework, found.framework))
         located = add_call_facts(located, known, found)
+        located = add_rank_causes(located, judgement, (known, found))
     if executed is not None:
         is_port = known.framework != found.framework
         located = locate_by_execution(located, executed, settings, is_port=is_port)
@@ -282,45 +498,41 @@ def _executed(
     found: StepFile,
     pairing: Pairing,
     run: _Run,
-    before: Callable[[], tuple[StepFile, StepFile] | None],
+    before: Callable[[], tuple[StepReader, StepReader] | None],
 ) -> Execution | None:
     """Execute both programs; None where that is not asked, or neither side has one."""
     has_program = known.has_program or found.has_program
     is_fed = Phase.FORWARD in run.fed.phases
-    if is_fed or not (has_program and is_asked(run.training.settings)):
+    if is_fed or not (has_program and is_asked(run.settings)):
         return None
-    rank = known.index.rank
-    said = run.executed.get(rank)
+    said = run.state.executed
     earlier = None if said is None else read_earlier(before(), said)
     kept = run.manifests[0].settings.get("content")
-    executed = run.executed[rank] = ask_all(
+    executed = run.state.executed = ask_all(
         known, found, pairing, earlier, is_recomputed=kept in _WITHOUT_ELEMENTS
     )
     return executed
 
 
 def _result_of_step(
-    known: StepFile,
-    found: StepFile,
+    known: StepReader,
+    found: StepReader,
     pairing: Pairing,
     judgement: Judgement,
     whole: Located,
     phases: Sequence[Phase] | None,
-) -> _StepResult:
+) -> StepResult:
     """Put together what was found of a step; what reports alone need is made when they do."""
     sides = known.index, found.index
     judgement, located, earlier = reported(judgement, whole, phases)
     told = replace(located, divergences=whole.divergences)
     coverages = count_coverage(judgement, *sides)
-    tree = TreeRows(partial(merge_trees, pairing, *sides, located.pairs, located.divergences))
-    if located.divergences:
-        columns_of(tree)
     step = StepComparison(
         step=known.index.step,
         rank=known.index.rank,
         pairs=located.pairs,
         divergences=located.divergences,
-        tree=tree,
+        tree=_later(merge_trees, located, pairing, *sides, located.pairs, located.divergences),
         coverage_reference=coverages[0],
         coverage_candidate=coverages[1],
         same_structure=pairing.same_structure,
@@ -329,12 +541,15 @@ def _result_of_step(
         calls=_later(paired_calls, located, pairing, *sides),
         records=judgement.records,
     )
-    return _StepResult(
+    return StepResult(
         step=step,
         used_rules=judgement.used_rules,
         used_allowances=judgement.used_allowances,
+        used_layouts=frozenset(),
         records=len(located.pairs),
-        scope=scope_of_step(judgement, known.index),
+        scope=replace(
+            scope_of_step(judgement, known.index), logical=tuple(logical_sides(known, found))
+        ),
     )
 
 
@@ -343,8 +558,7 @@ def _make_all(step: StepComparison) -> None:
 
     They take more memory than what is made, of every step of a long run.
     """
-    columns_of(step.tree)
-    for made in (step.pairs, step.pairing, step.calls):
+    for made in (step.tree, step.pairs, step.pairing, step.calls):
         deque(made, maxlen=0)
 
 
@@ -361,7 +575,7 @@ def _later(
 
 
 def _pair_files(
-    known: StepFile, found: StepFile, settings: CompareSettings, partners: RunPartners
+    known: StepReader, found: StepReader, settings: CompareSettings, partners: RunPartners
 ) -> Pairing:
     """Pair what the settings select.
 

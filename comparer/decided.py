@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 from padiff.program import read_program
 
-from .auditing import Check
-from .auditing.slices import cuts
+from .auditing import Check, Soundness
+from .auditing.slices import carrying_gradients, cuts
 from .judgedpairs import remarkable, replaced
 from .proving import Answer
 from .result import JudgedPair, Looked, Verdict
 from .settings import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import StepFile
 
@@ -42,7 +43,7 @@ RECOMPUTED = (
 OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
-"""Roles that no program makes."""
+"""Roles of what no program need have made."""
 
 
 def is_asked(settings: CompareSettings) -> bool:
@@ -88,9 +89,25 @@ def with_execution(
         by_statistics=scope.by_statistics and not all(proven),
         steps=len(steps),
         proven=sum(proven),
+        tolerated=sum(map(_tolerated, compress(steps, proven))),
         recomputed=sum(again),
+        not_run=_not_run(steps),
         hidden=0 if settings.strict else sum(hidden),
         loosened=answers.count(Answer.DIFFERENT),
+    )
+
+
+def _tolerated(step: StepComparison) -> int:
+    return 0 if step.executed is None else step.executed.function.tolerated
+
+
+def _not_run(steps: Sequence[StepComparison]) -> tuple[str, ...]:
+    """Return the sides that no framework ran in any step."""
+    soundness = [step.executed.soundness for step in steps if step.executed is not None]
+    return tuple(
+        side
+        for which, side in enumerate(("reference", "candidate"))
+        if any(one[which] is Soundness.NOT_RUN for one in soundness)
     )
 
 
@@ -117,31 +134,18 @@ def explain_by_rounding(
     is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
     if settings.is_literal:
         return judgement
-    is_forward_same = executed.is_forward_same
-    open_ = [
-        (place, pair)
-        for place, pair in remarkable(judgement.pairs)
-        if (
-            is_same
-            or (is_forward_same and _is_forward(pair))
-            or _is_alike(judgement.records[place], executed)
-        )
-        and (
-            (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
-            or (executed.is_recomputed and pair.is_partial)
-            or _is_on_the_way(pair, executed.function.update)
-        )
-    ]
+    open_ = list(_open_pairs(judgement, executed, is_same=is_same))
     if not open_:
         return judgement
     known, found = (
-        _Sound(file, which, executed, is_trusted=executed.is_recomputed and not which)
+        _Sound(file, which, executed, is_trusted=executed.is_trusted(which))
         for which, file in enumerate(sides)
     )
     is_whole = known.is_whole and found.is_whole
     update = executed.function.update
     proven = frozenset() if update is None else update.proven
-    reason = RECOMPUTED if executed.is_recomputed else ROUNDING
+    is_computed = executed.is_trusted(0) or executed.is_trusted(1)
+    reason = RECOMPUTED if is_computed else ROUNDING
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
@@ -149,9 +153,30 @@ def explain_by_rounding(
             explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
-        if (is_sound and (is_whole or not _is_gradient(pair))) or _left_alike(pair, proven):
+        if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
+            pair, proven
+        ):
             explained[place] = _explained(pair, Verdict.MATCH, reason)
     return replace(judgement, pairs=replaced(judgement.pairs, explained))
+
+
+def _open_pairs(
+    judgement: Judgement, executed: Execution, *, is_same: bool
+) -> Iterator[tuple[int, JudgedPair]]:
+    """Yield (place, pair) of what differs, or cannot be compared, and may be explained."""
+    is_forward_same, update = executed.is_forward_same, executed.function.update
+    for place, pair in remarkable(judgement.pairs):
+        is_asked = (
+            is_same
+            or (is_forward_same and pair.end.address.phase is Phase.FORWARD)
+            or _is_alike(judgement.records[place], executed)
+        )
+        if is_asked and (
+            (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
+            or (executed.is_recomputed and pair.is_partial)
+            or _is_on_the_way(pair, update)
+        ):
+            yield place, pair
 
 
 def _explained(pair: JudgedPair, verdict: Verdict, reason: str) -> JudgedPair:
@@ -180,7 +205,9 @@ class _Sound:
     def holds(self, record: int) -> bool:
         """Return whether a record holds a leaf of the program, or what was found to be sound."""
         info = self._records[record]
-        is_of_program = info.role not in _NUMBERS and info.phase is not Phase.UPDATE
+        borders = {} if self._recorded is None else self._recorded.borders
+        is_made = info.role not in _NUMBERS or record in borders
+        is_of_program = is_made and info.phase is not Phase.UPDATE
         is_sound = self._is_trusted or info.value in self._rows
         return is_of_program and info.value is not None and is_sound
 
@@ -195,7 +222,9 @@ class _Sound:
             return False
         recorded = self._recorded
         run = [one for one in recorded.program.operators if one.phase is not Phase.UPDATE]
-        late = (value for one in run if one.no_grad for value in one.taken)
+        carrying = carrying_gradients(recorded)
+        apart = (one for one in run if one.no_grad and one.id not in carrying)
+        late = (value for one in apart for value in one.taken)
         if any(map(cuts, run)) or any(map(recorded.got_gradient, late)):
             return False
         if self._is_trusted:
@@ -221,26 +250,15 @@ class _Sound:
         }
 
 
-def _is_forward(pair: JudgedPair) -> bool:
-    end = pair.candidate or pair.reference
-    return end is not None and end.address.phase is Phase.FORWARD
-
-
 def _is_alike(ends: tuple[tuple[int, ...], int | None], executed: Execution) -> bool:
     """Return whether a pair is the same expression of the same leaves, whatever differs else."""
     records, record = ends
     return len(records) == 1 and (records[0], record) in executed.function.alike
 
 
-def _is_gradient(pair: JudgedPair) -> bool:
-    end = pair.candidate or pair.reference
-    return end is not None and end.address.phase is Phase.BACKWARD
-
-
 def _is_inside(pair: JudgedPair) -> bool:
     """Return whether a pair that cannot be compared is on the way to what the model gives."""
-    end = pair.reference or pair.candidate
-    is_call = end is not None and end.call is not None and bool(end.address.module)
+    is_call = pair.end.call is not None and bool(pair.end.address.module)
     return pair.verdict is Verdict.INCOMPARABLE and is_call
 
 
@@ -249,10 +267,10 @@ def _is_on_the_way(pair: JudgedPair, update: UpdateComparison | None) -> bool:
 
     So do gradients that were clipped, and their norm, which another form may not have.
     """
-    end = pair.candidate or pair.reference
+    end = pair.candidate or pair.end
     is_proven = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
     is_open = pair.fatal and pair.verdict in {Verdict.DIVERGED, Verdict.MISSING}
-    if end is None or update is None or not (is_proven and is_open):
+    if update is None or not (is_proven and is_open):
         return False
     is_update = end.address.phase is Phase.UPDATE
     if end.address.role is Role.WEIGHT_GRAD:

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
-from padiff.pairing import Rule, elements_of, match_elements
+from padiff.pairing import RanksEntry, Rule, elements_of, match_elements
 
 from .facts.attributes import canonical_attributes
 from .judging.absent import arrays_of
-from .judging.spread import Histogram, Mismatch, Profile, describe
+from .judging.spread import Spread, describe
 from .proving import Answer, list_program
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
+from .sharding.sides import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from padiff.dumpfile import JSON, Floor
+    from padiff.dumpfile import JSON, Floor, StepReader
 
     from .proving import Listing
 
@@ -48,15 +49,7 @@ class Detail:
     """Position among the step's pairs."""
     stride: int
     """Every so many-th index of the longest axis was looked at."""
-    histogram: Histogram | None
-    """None where no element is finite."""
-    heat: tuple[tuple[float, ...], ...]
-    """Largest absolute differences of the tensor folded to two axes; inf where only one side is
-    finite."""
-    heat_shape: tuple[int, int]
-    """What it was folded to, before it was made smaller."""
-    profiles: tuple[Profile, ...]
-    mismatches: tuple[Mismatch, ...]
+    spread: Spread
     sampled: bool = False
     """Whether only the elements of a sample were looked at; heat and profiles are empty then."""
 
@@ -120,7 +113,7 @@ def look_closer(
     Raises:
         DumpError: A dump changed or cannot be read any more.
     """
-    known, found = open_dump(reference), open_dump(candidate)
+    sides = _sides(reference, candidate, comparison)
     chosen = sorted(
         (
             (pair.kind is not Kind.ORIGIN, step, place)
@@ -137,10 +130,10 @@ def look_closer(
     programs: list[Programs] = []
     listed = _to_list(comparison)
     for position, step in enumerate(comparison.steps):
-        with known.open(step.step, step.rank) as one, found.open(step.step, step.rank) as two:
+        with sides.open((step.step, step.rank)) as (one, two):
             attributes += _attributes(position, step, one, two)
             points += _floor_points(position, step, floors)
-            if position in listed:
+            if position in listed and isinstance(one, StepFile) and isinstance(two, StepFile):
                 programs.append(_programs(position, step, one, two))
             records += [
                 _detail(position, place, step, one, two)
@@ -154,6 +147,14 @@ def look_closer(
         floors=tuple(points),
         programs=tuple(programs),
     )
+
+
+def _sides(reference: Path, candidate: Path, comparison: Comparison) -> Sides:
+    """Open both dumps as they were compared."""
+    told = comparison.settings.get("layouts")
+    entries = [RanksEntry.parse(str(text)) for text in (told if isinstance(told, list) else ())]
+    by_rank = comparison.settings.get("ranks") is not None
+    return Sides(open_dump(reference), open_dump(candidate), entries, by_rank=by_rank)
 
 
 def _to_list(comparison: Comparison) -> list[int]:
@@ -200,7 +201,7 @@ def _floor_points(
 
 
 def _attributes(
-    position: int, step: StepComparison, reference: StepFile, candidate: StepFile
+    position: int, step: StepComparison, reference: StepReader, candidate: StepReader
 ) -> Iterator[Attributes]:
     """Give the attributes of all modules that have some, under one vocabulary."""
     sides = [
@@ -215,7 +216,7 @@ def _attributes(
 
 
 def _detail(
-    position: int, place: int, step: StepComparison, reference: StepFile, candidate: StepFile
+    position: int, place: int, step: StepComparison, reference: StepReader, candidate: StepReader
 ) -> Detail:
     pair = step.pairs[place]
     if pair.sampled_of is not None:
@@ -225,26 +226,16 @@ def _detail(
     reference.release_pages()
     candidate.release_pages()
     axis = int(np.argmax(found.shape)) if found.ndim else 0
-    return Detail(
-        step=position,
-        pair=place,
-        stride=stride,
-        histogram=described.histogram,
-        heat=described.heat,
-        heat_shape=described.heat_shape,
-        profiles=described.profiles,
-        mismatches=tuple(
-            replace(
-                one,
-                index=tuple(n * stride if at == axis else n for at, n in enumerate(one.index)),
-            )
-            for one in described.mismatches
-        ),
+    mismatches = tuple(
+        replace(one, index=tuple(n * stride if at == axis else n for at, n in enumerate(one.index)))
+        for one in described.mismatches
     )
+    spread = replace(described, mismatches=mismatches)
+    return Detail(step=position, pair=place, stride=stride, spread=spread)
 
 
 def _sampled(
-    position: int, place: int, step: StepComparison, reference: StepFile, candidate: StepFile
+    position: int, place: int, step: StepComparison, reference: StepReader, candidate: StepReader
 ) -> Detail:
     """Describe what both samples hold: no picture of the tensor, but where elements are off."""
     pair, (known, found) = step.pairs[place], step.records[place]
@@ -257,20 +248,12 @@ def _sampled(
         raise DumpFormatError("a dump changed while it was compared")
     limits = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
     described = describe(matched.reference, matched.candidate, limits)
-    return Detail(
-        step=position,
-        pair=place,
-        stride=1,
-        histogram=described.histogram,
-        heat=(),
-        heat_shape=(0, 0),
-        profiles=(),
-        mismatches=tuple(
-            replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))
-            for one in described.mismatches
-        ),
-        sampled=True,
+    mismatches = tuple(
+        replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))
+        for one in described.mismatches
     )
+    spread = replace(described, heat=(), heat_shape=(0, 0), profiles=(), mismatches=mismatches)
+    return Detail(step=position, pair=place, stride=1, spread=spread, sampled=True)
 
 
 def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -280,8 +263,8 @@ def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _arrays(
     pair: JudgedPair,
     records: tuple[tuple[int, ...], int | None],
-    reference: StepFile,
-    candidate: StepFile,
+    reference: StepReader,
+    candidate: StepReader,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int]:
     """Read both sides in the candidate's shape, thinned out where they are large."""
     record = candidate.index.records[records[1] or 0]

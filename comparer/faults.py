@@ -254,8 +254,7 @@ class _Shown:
 
     def owner(self, pair: JudgedPair, phase: Phase) -> tuple[object, ...]:
         """Return the call, or the record of a module, that a pair belongs to."""
-        end = pair.reference or pair.candidate
-        assert end is not None
+        end = pair.end
         record = (end.address.role, end.address.slot) if end.call is None else ()
         made = self.phase_of(pair, phase)
         return pair.reference is None, made, end.module, end.call, *record
@@ -265,7 +264,7 @@ class _Shown:
         return {
             place: replace(pair, kind=Kind.INHERITED)
             for place, pair in remarkable(self._pairs)
-            if pair.kind is Kind.ORIGIN and self.owner(pair, _phase(pair)) in owners
+            if pair.kind is Kind.ORIGIN and self.owner(pair, pair.end.address.phase) in owners
         }
 
     def place_of(self, found: _Found) -> int | None:
@@ -329,9 +328,7 @@ def _is_lost_gradient(found: LeafDifference) -> bool:
 
 def _is_made_forward(found: _Found, pair: JudgedPair) -> bool:
     """Return whether a step left something that its forward pass made, as running statistics."""
-    end = pair.candidate or pair.reference
-    is_buffer = end is not None and end.address.role is Role.BUFFER
-    return found.phase is Phase.UPDATE and is_buffer
+    return found.phase is Phase.UPDATE and pair.end.address.role is Role.BUFFER
 
 
 def _modules_of(fault: Fault) -> tuple[set[str], set[str]]:
@@ -394,13 +391,5 @@ def _following(found: Divergence) -> Divergence:
     return replace(found, kind=Kind.INHERITED, pair=replace(found.pair, kind=Kind.INHERITED))
 
 
-def _phase(pair: JudgedPair) -> Phase:
-    end = pair.reference or pair.candidate
-    assert end is not None
-    return end.address.phase
-
-
 def _when(found: Divergence) -> tuple[int, bool, int]:
-    end: Endpoint | None = found.pair.reference or found.pair.candidate
-    order = 0 if end is None else end.order
-    return list(Phase).index(found.phase), found.kind is Kind.INHERITED, order
+    return list(Phase).index(found.phase), found.kind is Kind.INHERITED, found.pair.end.order

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol, overload
 
 from padiff.dumpfile.bulk import collector_paused
 
+from .later import packed, unpacked
+
 if TYPE_CHECKING:
     from collections import Counter
 
@@ -115,6 +117,16 @@ class JudgedPairs(Sequence["JudgedPair"]):
         """Show the tuple of the pairs."""
         return repr(tuple(self))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel as pairs; those that simply match are unpacked when they are looked at."""
+        told = {
+            place: pair
+            for place, pair in self.remarkable()
+            if pair.verdict != "match" or pair.fatal or pair.reason
+        }
+        others = [pair for place, pair in enumerate(self) if place not in told]
+        return _Arrived, (self._count, told, packed(others))
+
     def remarkable(self) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of all that do not simply match, in order."""
         if self._listed is None:
@@ -139,6 +151,30 @@ class JudgedPairs(Sequence["JudgedPair"]):
         if lacking and self._plain is not None:
             made.update(zip(lacking, self._plain.made(lacking), strict=True))
         return [told[place] if place in told else made[place] for place in places]
+
+
+class _Arrived(JudgedPairs):
+    """Pairs that another process judged."""
+
+    def __init__(self, count: int, told: Mapping[int, JudgedPair], others: bytes) -> None:
+        super().__init__(count, told, None)
+        self._others = others
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Arrived, (self._count, self._told, self._others)
+
+    def replaced(self, pairs: Mapping[int, JudgedPair]) -> JudgedPairs:
+        self.some(())
+        return super().replaced(pairs)
+
+    def some(self, places: Sequence[int]) -> list[JudgedPair]:
+        if self._all is None:
+            others = iter(unpacked(self._others))
+            told = self._told
+            self._all = tuple(
+                [told[place] if place in told else next(others) for place in range(self._count)]
+            )
+        return super().some(places)
 
 
 def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:

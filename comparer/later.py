@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar, overload
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from padiff.dumpfile.bulk import collector_paused
 
-__all__ = ["Later"]
+__all__ = ["Later", "packed", "unpacked"]
 
 Item_co = TypeVar("Item_co", covariant=True)
+
+_LEVEL = 1
+"""Of compression: the fastest."""
 
 
 class Later(Sequence[Item_co]):
@@ -54,9 +60,28 @@ class Later(Sequence[Item_co]):
         """Show the tuple of the items."""
         return repr(self._all())
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel as items that are unpacked at the first look, too."""
+        return _later, (packed(self._all()),)
+
     def _all(self) -> tuple[Item_co, ...]:
         if self._make is not None:
             with collector_paused():
                 self._items = tuple(self._make())
             self._make = None
         return self._items
+
+
+def packed(items: Iterable[object]) -> bytes:
+    """Return items as they travel to another process, and wait there until they are looked at."""
+    return zlib.compress(pickle.dumps(tuple(items), pickle.HIGHEST_PROTOCOL), _LEVEL)
+
+
+def unpacked(data: bytes) -> tuple[Any, ...]:
+    """Return the items that another of our processes packed."""
+    found: tuple[Any, ...] = pickle.loads(zlib.decompress(data))
+    return found
+
+
+def _later(data: bytes) -> Later[Any]:
+    return Later(partial(unpacked, data))

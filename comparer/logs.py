@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.boundedfile import read_bounded
+from padiff.dumpfile.untrusted import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

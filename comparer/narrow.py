@@ -9,8 +9,8 @@ from padiff.dumpfile import Phase
 
 from .judgedpairs import picked
 from .locating.locate import Located
-from .result import Divergence, JudgedPair, Kind
-from .selection import matches_within
+from .result import Divergence, Kind
+from .selection import named_modules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,9 @@ def reported(
     """
     if phases is None:
         return judgement, located, ()
-    places = [place for place, pair in enumerate(located.pairs) if _end_phase(pair) in set(phases)]
+    places = [
+        place for place, pair in enumerate(located.pairs) if pair.end.address.phase in set(phases)
+    ]
     pairs = tuple(picked(located.pairs, places))
     divergences = [found for found in located.divergences if found.phase in phases]
     first = next((one for one in located.divergences if one.kind is Kind.ORIGIN), None)
@@ -101,42 +103,21 @@ def reported(
     )
 
 
-def _end_phase(pair: JudgedPair) -> Phase | None:
-    end = pair.reference or pair.candidate
-    return None if end is None else end.address.phase
-
-
 def _earlier(first: Divergence) -> str:
     """Name the origin in a phase that is not reported."""
-    end = first.pair.reference or first.pair.candidate
-    assert end is not None
-    address = end.address
+    address = first.pair.end.address
     place = (address.module or "(root)") + (f"#{address.call}" if address.call else "")
     return EARLIER.format(phase=first.phase, place=f"{place} {address.role}{address.slot}")
 
 
 def _select(index: Index, settings: CompareSettings) -> _Selection:
-    included = _named(index, settings.include) if settings.include else range(len(index.modules))
+    included = (
+        named_modules(index, settings.include) if settings.include else range(len(index.modules))
+    )
     wanted = frozenset(included) - _excluded(index, settings)
     last = max(map(_PHASES.index, settings.phases or _PHASES))
     return _Selection(index=index, wanted=wanted, phases=frozenset(_PHASES[: last + 1]))
 
 
 def _excluded(index: Index, settings: CompareSettings) -> frozenset[int]:
-    return _named(index, settings.exclude)
-
-
-def _named(index: Index, patterns: tuple[str, ...]) -> frozenset[int]:
-    """Find the modules that the patterns name, by any of their paths, and all inside them."""
-    if not patterns:
-        return frozenset()
-    class_names = {module.path: module.class_name for module in index.modules}
-    return frozenset(
-        module.id
-        for module in index.modules
-        if any(
-            matches_within(pattern, path, class_names)
-            for pattern in patterns
-            for path in (module.path, *module.aliases)
-        )
-    )
+    return named_modules(index, settings.exclude)

@@ -36,7 +36,7 @@ class Saying(NamedTuple):
 
     verdict: Verdict
     rests_on: Evidence
-    role: Role | None
+    role: Role
     is_equal: bool
     """Bit-equal, known from the digests."""
     is_covered: bool = False
@@ -78,7 +78,7 @@ def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
 def spots(pairs: Sequence[JudgedPair]) -> list[Spot]:
     """Give all spots of a step's pairs, each once, in the order of the first pair there."""
     looked_at, columns = _split(pairs)
-    found = ((place, spot) for place, pair in looked_at if (spot := _spot(pair)) is not None)
+    found = ((place, _spot(pair)) for place, pair in looked_at)
     if columns is None:
         return list(dict.fromkeys(spot for _, spot in found))
     plain, told = columns
@@ -125,17 +125,14 @@ def _split(
 
 
 def _saying(pair: JudgedPair) -> Saying:
-    end = pair.reference or pair.candidate
-    role = None if end is None else end.address.role
+    role = pair.end.address.role
     return Saying(
         pair.verdict, pair.rests_on, role, pair.equal_digest, pair.covered, pair.is_partial
     )
 
 
-def _spot(pair: JudgedPair) -> Spot | None:
-    end = pair.reference or pair.candidate
-    if end is None:
-        return None
+def _spot(pair: JudgedPair) -> Spot:
+    end = pair.end
     is_alone = pair.reference is None or pair.candidate is None
     is_open = pair.verdict is Verdict.MISSING and not pair.fatal
     return Spot(

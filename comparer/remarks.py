@@ -17,14 +17,14 @@ from .judgedpairs import remarkable
 from .judging.tolerance import TolerancePolicy
 from .locating.fed import read_fed
 from .locating.nonfinite import nonfinite_notes
-from .result import Coverage, Looked, StepComparison, Verdict
+from .result import Coverage, Looked, ReasonKind, StepComparison, Verdict, VerdictReason
 from .settings import LARGEST_DEFAULT
 from .steps import known_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from padiff.dumpfile import Dump, Index, RecordInfo, StepFile
+    from padiff.dumpfile import Dump, Index, RecordInfo, StepReader
     from padiff.pairing import Pairing
 
     from .locating.locate import Located
@@ -68,7 +68,7 @@ def name_of_place(place: tuple[int, int]) -> str:
 
 
 def notes_of_step(
-    known: StepFile, found: StepFile, pairing: Pairing, located: Located
+    known: StepReader, found: StepReader, pairing: Pairing, located: Located
 ) -> tuple[str, ...]:
     """Give the notes on a step."""
     return (
@@ -89,7 +89,7 @@ def notes_of_step(
     )
 
 
-def _output_notes(known: StepFile, pairing: Pairing) -> tuple[str, ...]:
+def _output_notes(known: StepReader, pairing: Pairing) -> tuple[str, ...]:
     """Name the layout of what the model gives, where the candidate's elements lie otherwise."""
     index = known.index
     rules = {
@@ -110,7 +110,7 @@ def _is_given(index: Index, record: RecordInfo) -> bool:
     return is_call and index.calls[record.call or 0].parent is None
 
 
-def decide(reasons: list[str], scope: Scope) -> tuple[Verdict, list[str]]:
+def decide(reasons: list[VerdictReason], scope: Scope) -> tuple[Verdict, list[VerdictReason]]:
     """Return the verdict on the whole, and why it is no match.
 
     Args:
@@ -122,21 +122,26 @@ def decide(reasons: list[str], scope: Scope) -> tuple[Verdict, list[str]]:
     if scope.looked_at is not Looked.NOTHING:
         return Verdict.MATCH, []
     why = [f"an output of the model was not judged: {reason}" for reason in scope.unjudged]
-    return Verdict.INCONCLUSIVE, why or [UNRECORDED]
+    return Verdict.INCONCLUSIVE, [
+        VerdictReason(ReasonKind.UNJUDGED, line) for line in why or [UNRECORDED]
+    ]
 
 
-def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str]:
+def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[VerdictReason]:
     """Say why a step diverged, one line for each kind of trouble."""
-    where = name_of_place((step.step, step.rank))
     counts = Counter(pair.verdict for _, pair in remarkable(step.pairs) if pair.fatal)
-    words = {
-        Verdict.DIVERGED: "diverged",
-        Verdict.INCOMPARABLE: "cannot be compared (shape or dtype)",
-        Verdict.MISSING: "lack a counterpart",
-    }
+    words = (
+        (Verdict.DIVERGED, ReasonKind.DIVERGED, "diverged"),
+        (Verdict.INCOMPARABLE, ReasonKind.INCOMPARABLE, "cannot be compared (shape or dtype)"),
+        (Verdict.MISSING, ReasonKind.MISSING, "lack a counterpart"),
+    )
     lines = [
-        f"{where}: {counts[verdict]} {'record' if counts[verdict] == 1 else 'records'} {word}"
-        for verdict, word in words.items()
+        _of_step(
+            step,
+            kind,
+            f"{counts[verdict]} {'record' if counts[verdict] == 1 else 'records'} {word}",
+        )
+        for verdict, kind, word in words
         if counts[verdict]
     ]
     if rests_on_execution(step, settings):
@@ -148,8 +153,13 @@ def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[str
         for side, found, other in sides
     ]
     return lines + [
-        _gap(where, side, found, gate) for side, found, gate in gated if found.fraction < gate
+        _gap(step, side, found, gate) for side, found, gate in gated if found.fraction < gate
     ]
+
+
+def _of_step(step: StepComparison, kind: ReasonKind, detail: str) -> VerdictReason:
+    where = name_of_place((step.step, step.rank))
+    return VerdictReason(kind, f"{where}: {detail}", step.step, step.rank, detail)
 
 
 def _gate(step: StepComparison, settings: CompareSettings, *, is_other_whole: bool) -> float:
@@ -161,10 +171,12 @@ def _gate(step: StepComparison, settings: CompareSettings, *, is_other_whole: bo
     return EXTRA_COVERAGE if is_other_whole else OTHER_STRUCTURE_COVERAGE
 
 
-def _gap(where: str, side: str, found: Coverage, gate: float) -> str:
-    return (
-        f"{where}: only {found.judged} of {found.total} values of the {side} were judged, "
-        f"{found.fraction:.1%} where {gate:.0%} are required"
+def _gap(step: StepComparison, side: str, found: Coverage, gate: float) -> VerdictReason:
+    return _of_step(
+        step,
+        ReasonKind.COVERAGE,
+        f"only {found.judged} of {found.total} values of the {side} were judged, "
+        f"{found.fraction:.1%} where {gate:.0%} are required",
     )
 
 

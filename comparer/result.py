@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase
 
+from .codec import UNWRITTEN, derived
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
-    from padiff.pairing import PairedBy
+    from padiff.pairing import PairedBy, SideName
 
+    from .detail import Details
     from .judging.basis import Basis
     from .proving.result import Execution, Fault
 
@@ -130,8 +134,9 @@ class Metrics:
     """Vertices (``|r|``, ``|c - r|``) of the upper convex hull: they decide at any tolerance."""
 
     @property
+    @derived
     def mismatched_share(self) -> float:
-        """Give the mismatched elements as a share of all, in [0, 1]; 0 for an empty tensor."""
+        """The mismatched elements as a share of all, in [0, 1]; 0 for an empty tensor."""
         return self.mismatched / self.size if self.size else 0.0
 
 
@@ -205,8 +210,9 @@ class JudgedPair:
     """Skipped because its value is judged at another address: nothing is left unjudged."""
 
     @property
+    @derived
     def rests_on(self) -> Evidence:
-        """Give the kind of evidence that the verdict rests on."""
+        """The kind of evidence that the verdict rests on."""
         if self.by_execution:
             return Evidence.EXECUTION
         if self.equal_digest or self.by_digest:
@@ -216,6 +222,14 @@ class JudgedPair:
         if self.metrics is None:
             return Evidence.DESCRIPTION
         return Evidence.ELEMENTS if self.sampled_of is None else Evidence.SAMPLE
+
+    @property
+    def end(self) -> Endpoint:
+        """The reference's side, or the candidate's where there is no other."""
+        found = self.reference or self.candidate
+        if found is None:
+            raise ValueError("a pair has at least one side")
+        return found
 
     @property
     def is_partial(self) -> bool:
@@ -264,8 +278,9 @@ class Coverage:
     total: int
 
     @property
+    @derived
     def fraction(self) -> float:
-        """Give the share in [0, 1]; 1 where there is nothing to judge."""
+        """The share in [0, 1]; 1 where there is nothing to judge."""
         return self.judged / self.total if self.total else 1.0
 
 
@@ -333,7 +348,7 @@ class PairedCalls:
     """The candidate's calls that it could have been instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StepComparison:
     """One step and rank of both dumps, compared.
 
@@ -356,10 +371,65 @@ class StepComparison:
     """The pairs of modules, in the reference's definition order."""
     calls: Sequence[PairedCalls] = ()
     """The pairs of calls, in the reference's execution order."""
-    records: tuple[tuple[tuple[int, ...], int | None], ...] = ()
+    records: tuple[tuple[tuple[int, ...], int | None], ...] = field(default=(), metadata=UNWRITTEN)
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
     executed: Execution | None = None
     """What executing both programs says; None where that was not asked, or neither side has one."""
+
+    def __repr__(self) -> str:
+        """Return one line: which step, and what diverged in it."""
+        origins = sum(found.kind is Kind.ORIGIN for found in self.divergences)
+        text = f"step {self.step} rank {self.rank}: {len(self.pairs)} records"
+        return f"<StepComparison: {text}, {len(self.divergences)} divergences, {origins} origins>"
+
+
+class ReasonKind(StrEnum):
+    """What keeps a comparison from being a match."""
+
+    ONE_SIDED = "one_sided"
+    """A step, a rank or a batch is on one side only."""
+    DIVERGED = "diverged"
+    """Records diverged."""
+    INCOMPARABLE = "incomparable"
+    """Records differ in shape or in the kind of dtype."""
+    MISSING = "missing"
+    """Records lack a counterpart."""
+    COVERAGE = "coverage"
+    """Too few values of a side were judged."""
+    UNJUDGED = "unjudged"
+    """Nothing of the model's result was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictReason:
+    """Why a comparison is no match."""
+
+    kind: ReasonKind
+    text: str
+    """One line for a reader."""
+    step: int | None = None
+    """The step that it is said of, and the rank; None of the whole."""
+    rank: int | None = None
+    detail: str = ""
+    """The line without step and rank."""
+
+    def __str__(self) -> str:
+        """Return the line for a reader."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalSide:
+    """A side of which all ranks were taken together."""
+
+    side: SideName
+    ranks: tuple[int, ...]
+    meshes: tuple[str, ...]
+    """The grids over which its records lie, the largest first: ``dp 2 x tp 2``."""
+    layouts: Mapping[str, int]
+    """Records by how it is known how they lie, in one step: the largest count of all steps."""
+    unknown: Mapping[str, int]
+    """Records of which nothing was judged, by the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,12 +458,18 @@ class Scope:
     """Steps and ranks that were compared."""
     proven: int = 0
     """Those of which execution answered all three questions with yes."""
+    tolerated: int = 0
+    """Results in them that were judged by tolerance, since recorded values lie before them."""
+    not_run: tuple[str, ...] = ()
+    """The sides that no framework ran: their values were computed from their programs."""
     recomputed: int = 0
     """Those of which the reference keeps no elements, so that they were computed again."""
     hidden: int = 0
     """Those of which the programs differ by less than rounding does to their inputs."""
     loosened: int = 0
     """Those in which execution found a difference that lies within the tolerances given."""
+    logical: tuple[LogicalSide, ...] = ()
+    """The sides of which ranks were taken together: they are judged by tolerance alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -402,16 +478,19 @@ class Comparison:
 
     verdict: Verdict
     """``match``, ``diverged`` or ``inconclusive``."""
-    reasons: tuple[str, ...]
-    """Why it diverged or is inconclusive, one line each; empty on a match."""
+    reasons: tuple[VerdictReason, ...]
+    """Why it diverged or is inconclusive; empty on a match."""
+    scope: Scope = Scope(looked_at=Looked.RESULT)
+    """What was looked at."""
     reference: Manifest
     candidate: Manifest
-    steps: tuple[StepComparison, ...]
     settings: Mapping[str, JSON]
     """The options that decided the verdicts."""
     notes: tuple[str, ...] = ()
-    scope: Scope = Scope(looked_at=Looked.RESULT)
-    """What was looked at."""
+    """On the whole; each step has its own."""
+    details: Details | None = None
+    """What was looked up besides, for a page that shows it."""
+    steps: Sequence[StepComparison]
 
     def __bool__(self) -> bool:
         """Return whether the dumps match, so that ``assert compare(...)`` fails if they do not."""
@@ -424,13 +503,43 @@ class Comparison:
 
     def _first_words(self) -> str:
         """Return where it diverged first, else the first reason; empty on a match."""
-        first = next(iter(self.origins), self.first_divergence)
-        end = None if first is None else first.pair.reference or first.pair.candidate
-        if end is None:
+        first = self.first
+        if first is None:
             return f": {self.reasons[0]}" if self.reasons else ""
         count = len(self.origins)
         many = f" and {count - 1} more" if count > 1 else ""
-        return f": first at {end.address}{many}"
+        return f": first at {first.pair.end.address}{many}"
+
+    @property
+    @derived
+    def counts(self) -> Mapping[str, int]:
+        """Records by verdict; those whose value is judged at another address are ``covered``."""
+        pairs = (pair for step in self.steps for pair in step.pairs)
+        found = Counter("covered" if pair.covered else str(pair.verdict) for pair in pairs)
+        words = [str(one) for one in Verdict if one is not Verdict.INCONCLUSIVE]
+        return {word: found[word] for word in (*words, "covered")}
+
+    @property
+    @derived
+    def coverage_reference(self) -> Coverage:
+        """Of all steps."""
+        return _sum(step.coverage_reference for step in self.steps)
+
+    @property
+    @derived
+    def coverage_candidate(self) -> Coverage:
+        """Of all steps."""
+        return _sum(step.coverage_candidate for step in self.steps)
+
+    @property
+    def coverage(self) -> Coverage:
+        """Of the side that is covered less."""
+        return min(self.coverage_reference, self.coverage_candidate, key=lambda one: one.fraction)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """On the whole and on each step."""
+        return (*self.notes, *(note for step in self.steps for note in step.notes))
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:
@@ -444,11 +553,23 @@ class Comparison:
         return tuple(divergence for _, divergence in found)
 
     @property
+    @derived
     def origins(self) -> tuple[Divergence, ...]:
-        """Give the divergences that are no other's consequence."""
+        """The divergences that are no other's consequence."""
         return tuple(found for found in self.divergences if found.kind is Kind.ORIGIN)
 
     @property
+    def first(self) -> Divergence | None:
+        """Return the first origin; the earliest divergence where there is none, None on a match."""
+        return next(iter(self.origins), self.first_divergence)
+
+    @property
+    @derived
     def first_divergence(self) -> Divergence | None:
-        """Give the earliest divergence, None on agreement."""
-        return self.divergences[0] if self.divergences else None
+        """The earliest divergence, None on agreement."""
+        return next(iter(self.divergences), None)
+
+
+def _sum(parts: Iterable[Coverage]) -> Coverage:
+    found = list(parts)
+    return Coverage(judged=sum(one.judged for one in found), total=sum(one.total for one in found))

@@ -7,7 +7,7 @@ between a match of what was asked for and no verdict: docs/decisions/0014-scope.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from padiff.dumpfile import JSON, Index, RecordInfo
+    from padiff.pairing import SideName
 
     from .judging.judge import Judgement
-    from .result import JudgedPair
+    from .result import JudgedPair, LogicalSide
     from .settings import CompareSettings
 
 __all__ = ["StepScope", "scope_of_run", "scope_of_step"]
@@ -54,6 +55,8 @@ class StepScope:
     """How many tensors got a verdict, by role, those after an update not counted again."""
     records: int
     """How many records got a verdict."""
+    logical: tuple[LogicalSide, ...] = ()
+    """The sides of which ranks were taken together."""
 
 
 def scope_of_step(judgement: Judgement, reference: Index) -> StepScope:
@@ -118,7 +121,25 @@ def scope_of_run(
         buffers=_most(steps, Role.BUFFER),
         gradients=_most(steps, Role.WEIGHT_GRAD),
         records=sum(step.records for step in steps),
+        logical=_most_logical(steps),
     )
+
+
+def _most_logical(steps: Sequence[StepScope]) -> tuple[LogicalSide, ...]:
+    """Return the sides of which ranks were taken together, with the largest counts of all steps."""
+    found: dict[SideName, LogicalSide] = {}
+    for one in (side for step in steps for side in step.logical):
+        known = found.get(one.side, one)
+        found[one.side] = replace(
+            known,
+            layouts=_larger(known.layouts, one.layouts),
+            unknown=_larger(known.unknown, one.unknown),
+        )
+    return tuple(found.values())
+
+
+def _larger(known: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {word: max(known.get(word, 0), other.get(word, 0)) for word in {**known, **other}}
 
 
 def _most(steps: Sequence[StepScope], role: Role) -> int:

@@ -15,7 +15,7 @@ from .judging.noise import DEFAULT_FACTOR, FloorSide
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from padiff.pairing import MapFile
+    from padiff.pairing import MapFile, RanksEntry
 
     from .judging.tolerance import ToleranceRule
 
@@ -72,8 +72,11 @@ class CompareSettings:
     for one side if all values of the other were judged."""
     allow_missing: tuple[str, ...] = ()
     """Patterns of modules and weights that may lack a counterpart."""
-    jobs: int = 1
-    """Processes that measure large tensors; the results are the same."""
+    jobs: int | None = 1
+    """Processes of this machine that compare groups of ranks, or measure large tensors of one; the
+    results are the same. None takes one for each core, at most four, where that is worth it."""
+    scheduler: str | None = None
+    """Address of the scheduler on whose workers groups of ranks are compared; see ``executors``."""
     execute: bool = True
     """Execute both programs in float64: same function, same leaves, sound execution? Verdicts rest
     on the answers; without them, on tolerances alone."""
@@ -81,6 +84,8 @@ class CompareSettings:
     """Of executed programs: a difference of function that rounding hides is a divergence, too."""
     map_file: MapFile | None = None
     """What the user decided about which module is which."""
+    layouts: tuple[RanksEntry, ...] = ()
+    """How tensors of sharded runs lie over ranks; they win over those of the map file."""
 
     def __post_init__(self) -> None:
         """Refuse tolerances and shares that make no sense."""
@@ -101,12 +106,17 @@ class CompareSettings:
             )
         if not (math.isfinite(self.floor_factor) and self.floor_factor >= 0):
             raise ConfigError(f"the floor factor must be >= 0, found {self.floor_factor!r}")
-        if self.jobs < 1:
+        if self.jobs is not None and self.jobs < 1:
             raise ConfigError(f"the number of processes must be >= 1, found {self.jobs}")
         if self.min_coverage is not None and not 0 <= self.min_coverage <= 1:
             raise ConfigError(
                 f"the minimal coverage must be between 0 and 1, found {self.min_coverage!r}"
             )
+
+    @property
+    def over_ranks(self) -> tuple[RanksEntry, ...]:
+        """Return all that the user says of how tensors lie over ranks, what wins last."""
+        return (*(() if self.map_file is None else self.map_file.over_ranks), *self.layouts)
 
     @property
     def is_literal(self) -> bool:
@@ -159,5 +169,6 @@ class CompareSettings:
             "allow_missing": list(self.allow_missing),
             "execute": self.execute,
             "strict": self.strict,
+            "layouts": [text for entry in self.over_ranks for text in entry.texts],
             "map": None if self.map_file is None else self.map_file.source,
         }

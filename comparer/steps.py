@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
 from .judgedpairs import remarkable, replaced
 from .result import Kind, StepComparison
-from .treerows import TreeRows, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .result import Divergence, Endpoint, JudgedPair
-    from .treerows import TreeColumns
 
 __all__ = ["inherit_across", "known_notes"]
 
@@ -60,8 +57,8 @@ def inherit_across(
             faults[step.rank] = faults.get(step.rank, set()) | own
         if any(found.phase is Phase.UPDATE for found in step.divergences):
             moved.add(step.rank)
-        ends = [found.pair.reference or found.pair.candidate for found in step.divergences]
-        rates |= {(step.rank, end.address.slot) for end in ends if end and _is_rate(end)}
+        ends = [found.pair.end for found in step.divergences]
+        rates |= {(step.rank, end.address.slot) for end in ends if _is_rate(end)}
         if step.divergences and _has_update(step):
             diverged.add(step.rank)
         kept_steps.append(kept)
@@ -108,35 +105,24 @@ def _with_divergences(step: StepComparison, divergences: tuple[Divergence, ...])
         step,
         divergences=divergences,
         pairs=replaced(step.pairs, others),
-        tree=TreeRows(partial(_with_origins, columns_of(step.tree), paths)),
-    )
-
-
-def _with_origins(columns: TreeColumns, paths: set[str]) -> TreeColumns:
-    """Give a tree whose origins are the reference's modules of these paths alone."""
-    return replace(
-        columns,
-        looks=[
-            replace(look, origin=False, inherited=True)
-            if look.origin and path not in paths
-            else look
-            for look, path in zip(columns.looks, columns.references, strict=True)
+        tree=[
+            replace(row, origin=False, inherited=True)
+            if row.origin and row.reference not in paths
+            else row
+            for row in step.tree
         ],
     )
 
 
-def _owner(pair: JudgedPair) -> tuple[bool, int, int | None, Phase] | None:
+def _owner(pair: JudgedPair) -> tuple[bool, int, int | None, Phase]:
     """Give the call or module that a pair belongs to, and in which phase."""
-    end = pair.reference or pair.candidate
-    if end is None:
-        return None
+    end = pair.end
     return pair.reference is None, end.module, end.call, end.address.phase
 
 
 def _is_shared(divergence: Divergence) -> bool:
     """Tell whether ranks reduce it, or make it of what they reduce."""
-    end = divergence.pair.reference or divergence.pair.candidate
-    is_gradient = end is not None and end.address.role is Role.WEIGHT_GRAD
+    is_gradient = divergence.pair.end.address.role is Role.WEIGHT_GRAD
     return is_gradient or divergence.phase is Phase.UPDATE
 
 
@@ -154,17 +140,16 @@ def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
 
 
 def _fault(divergence: Divergence) -> _Fault:
-    end = divergence.pair.reference or divergence.pair.candidate
-    return divergence.phase, "" if end is None else end.address.module
+    return divergence.phase, divergence.pair.end.address.module
 
 
 def _is_fault(
     divergence: Divergence, rank: int, faults: Mapping[int, set[_Fault]], moved: set[int]
 ) -> bool:
     """Tell whether a call of a fed phase diverged by itself, and not by what updates left."""
-    end = divergence.pair.reference or divergence.pair.candidate
-    is_state = end is not None and end.call is None
-    is_known = not is_state and _fault(divergence) in faults.get(rank, set())
+    is_known = divergence.pair.end.call is not None and _fault(divergence) in faults.get(
+        rank, set()
+    )
     return is_known or rank not in moved
 
 
@@ -174,10 +159,8 @@ def _is_rate(end: Endpoint) -> bool:
 
 def _is_new_rate(divergence: Divergence, known: set[tuple[int, str]]) -> bool:
     """Tell whether a learning rate diverged that did not before."""
-    end = divergence.pair.reference or divergence.pair.candidate
-    if end is None or not _is_rate(end):
-        return False
-    return (end.address.rank, end.address.slot) not in known
+    end = divergence.pair.end
+    return _is_rate(end) and (end.address.rank, end.address.slot) not in known
 
 
 def _inherited(divergence: Divergence) -> Divergence:
@@ -188,13 +171,7 @@ def _inherited(divergence: Divergence) -> Divergence:
 
 def _has_update(step: StepComparison) -> bool:
     """Tell whether what diverged may be in the weights or buffers of later steps."""
+    addresses = (pair.end.address for pair in step.pairs)
     return any(found.phase is Phase.UPDATE for found in step.divergences) or any(
-        _is_updated_weight(pair.reference or pair.candidate) for pair in step.pairs
-    )
-
-
-def _is_updated_weight(end: object) -> bool:
-    address = getattr(end, "address", None)
-    return address is not None and (
-        address.phase is Phase.UPDATE and address.role is not Role.BUFFER
+        at.phase is Phase.UPDATE and at.role is not Role.BUFFER for at in addresses
     )

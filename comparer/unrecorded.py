@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["leave_unrecorded"]
 
 NOTE = "the backward phase is not compared: only the {side} recorded it"
+NO_LOSS = "loss and backward phase are not compared: only the {side} recorded them"
 LATER = frozenset({Phase.BACKWARD, Phase.UPDATE})
 """What a run that ends with the forward pass lacks."""
 OTHER_LOSS = (
@@ -45,7 +46,10 @@ def leave_unrecorded(
     note = _other_loss(manifests)
     left_out = frozenset({Role.LOSS}) if note else frozenset()
     if not note and lacking[0] is not lacking[1] and _has_later(indexes[lacking[0]]):
-        note = NOTE.format(side="candidate" if lacking[0] else "reference")
+        side = "candidate" if lacking[0] else "reference"
+        note = NOTE.format(side=side)
+        if _has_loss(indexes[lacking[0]]) and not _has_loss(indexes[lacking[1]]):
+            note, left_out = NO_LOSS.format(side=side), frozenset({Role.LOSS})
     if not note:
         return pairing
 
@@ -91,6 +95,10 @@ def _ends_with_forward(index: Index, manifest: Manifest) -> bool:
 
 def _has_later(index: Index) -> bool:
     return any(_is_later(record) for record in index.records)
+
+
+def _has_loss(index: Index) -> bool:
+    return any(record.role is Role.LOSS for record in index.records)
 
 
 def _is_later(record: RecordInfo) -> bool:

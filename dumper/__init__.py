@@ -1,6 +1,5 @@
 """The recorder: runs a model under hooks and writes a dump, whatever the framework."""
 
-from .recording.record import record
 from .recording.recorder import Counts, Recorder, RecordSettings
 
-__all__ = ["Counts", "RecordSettings", "Recorder", "record"]
+__all__ = ["Counts", "RecordSettings", "Recorder"]

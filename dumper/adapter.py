@@ -15,6 +15,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from padiff.dumpfile import Layout
+
     from .operators import Operators
     from .trainer import Trainer
     from .watch import Watch
@@ -123,10 +125,21 @@ class Adapter(Protocol):
 
     # -- tensors
 
+    def local(self, tensor: Tensor) -> Tensor:
+        """Give the tensor with the elements that this process holds, once they are there.
+
+        The tensor itself, unless the framework has spread it over processes or is still making
+        it. No collective is started, and the same object comes each time while nothing changes.
+        """
+
+    def layout(self, tensor: Tensor) -> Layout | None:
+        """Tell how a tensor lies over processes; None for one that the framework has not spread."""
+
     def elements(self, tensor: Tensor) -> Array:
         """Give the elements as ``snapshot`` does, but in the tensor's own memory where possible.
 
-        They are to be read at once, before the tensor can change, and never to be written.
+        Those of ``local``. They are to be read at once, before the tensor can change, and never to
+        be written. The memory can be freed and resized afterwards as it could before.
         """
 
     def transfer(self, tensor: Tensor) -> Transfer | None:
@@ -181,6 +194,9 @@ class Adapter(Protocol):
         ``before`` sees positional and keyword arguments, ``after`` the result; neither changes
         them.
         """
+
+    def hook_entry(self, module: Module, callback: Callable[[], None]) -> Handle:
+        """Call back at the beginning of every execution, before all that is hooked to it."""
 
     def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
         """Call back once with the total gradient of a tensor that requires one, during backward.

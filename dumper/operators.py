@@ -77,6 +77,20 @@ class Operators(Protocol):
     ) -> Sequence[Tensor]:
         """Return the arguments that an operator may change while their ``version`` stays."""
 
+    def read_by(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of an operator without the buffers that it only writes."""
+
+    def is_pending(self, name: str, result: object) -> bool:
+        """Return whether what an operator makes is still on its way when it returns."""
+
+    def is_wait(self, name: str) -> bool:
+        """Return whether an operator waits for what another one makes, and returns that."""
+
+    def sends(self, name: str) -> bool:
+        """Return whether an operator does something though it makes nothing here."""
+
     def may_draw(self, name: str) -> bool:
         """Return whether an operator of this name may draw random numbers."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from .adapter import Handle, Module, Tensor
     from .trainer import Optimizer
 
-__all__ = ["Handles", "Patch", "ScaledLosses", "SharedPatches", "Watch", "watch_calls"]
+__all__ = ["Arguments", "Handles", "Patch", "ScaledLosses", "SharedPatches", "Watch", "watch_calls"]
+
+
+class Arguments(NamedTuple):
+    """What a call gets in place of its own arguments, where the context around it yields this."""
+
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
 
 
 class Watch(Protocol):
@@ -63,6 +70,9 @@ class Watch(Protocol):
                 of, and the gradient.
         """
 
+    def rehearsals(self, around: Callable[[], AbstractContextManager[object]]) -> Handle:
+        """Enter what ``around`` gives while the framework only tries the model, to learn shapes."""
+
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""
 
@@ -100,7 +110,7 @@ class Patch:
 class SharedPatches:
     """Patches that are there while anybody needs them, in whatever order people come and go."""
 
-    def __init__(self, make: Callable[[], Iterable[Patch]]) -> None:
+    def __init__(self, make: Callable[[], Iterable[Handle]]) -> None:
         """Replace nothing yet.
 
         Args:
@@ -109,7 +119,7 @@ class SharedPatches:
         self._make = make
         self._lock = threading.Lock()
         self._users = 0
-        self._patches: list[Patch] = []
+        self._patches: list[Handle] = []
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -145,11 +155,16 @@ def watch_calls(
     around: Callable[[Module], AbstractContextManager[object]],
     name: str = "__call__",
 ) -> Patch:
-    """Watch the calls of a class's instances by one of its methods."""
+    """Watch the calls of a class's instances by one of its methods.
+
+    A context that yields ``Arguments`` decides what the call gets.
+    """
 
     def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
         def called(module: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            with around(module):
+            with around(module) as given:
+                if isinstance(given, Arguments):
+                    args, kwargs = given
                 return call(module, *args, **kwargs)
 
         return called

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         FileInfo,
         Index,
         InputInfo,
+        Layout,
         Manifest,
+        Mesh,
         ModuleInfo,
         RecordInfo,
         Sample,
@@ -52,9 +54,11 @@ if TYPE_CHECKING:
     )
     from .statistics import statistics_of
     from .stepfile import StepFile
+    from .stepreader import StepReader
     from .stepwriter import StepWriter
     from .validity import validate
     from .valuestore import Stored
+    from .version import VERSION
     from .writer import DumpWriter
 
 __all__ = [
@@ -65,6 +69,7 @@ __all__ = [
     "JSON",
     "LARGEST_SAMPLE",
     "LEAF_KINDS",
+    "VERSION",
     "Address",
     "Argument",
     "CallInfo",
@@ -86,8 +91,10 @@ __all__ = [
     "Index",
     "InputInfo",
     "Keep",
+    "Layout",
     "LeafKind",
     "Manifest",
+    "Mesh",
     "Mode",
     "ModuleInfo",
     "Opaque",
@@ -107,6 +114,7 @@ __all__ = [
     "SourceLine",
     "Statistics",
     "StepFile",
+    "StepReader",
     "StepWriter",
     "Stored",
     "ValueInfo",
@@ -154,8 +162,10 @@ _HOMES = {
     "Keep": "keep",
     "LARGEST_SAMPLE": "sampling",
     "LEAF_KINDS": "programcolumns",
+    "Layout": "schema",
     "LeafKind": "programcolumns",
     "Manifest": "schema",
+    "Mesh": "schema",
     "Mode": "programcolumns",
     "ModuleInfo": "schema",
     "Opaque": "arguments",
@@ -175,8 +185,10 @@ _HOMES = {
     "SourceLine": "schema",
     "Statistics": "schema",
     "StepFile": "stepfile",
+    "StepReader": "stepreader",
     "StepWriter": "stepwriter",
     "Stored": "valuestore",
+    "VERSION": "version",
     "ValueInfo": "schema",
     "ValueRef": "arguments",
     "digest_of": "digest",

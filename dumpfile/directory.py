@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
 from .manifestcodec import MANIFEST_NAME, file_path
-from .plainfile import check_plain_file
 from .stepfile import StepFile
+from .untrusted import check_plain_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MANIFEST_LIMIT_BYTES = 64 << 20
+MANIFEST_LIMIT_BYTES = 64 << 20
 _STEP = re.compile(r"step_(\d{6,})")
 _RANK = re.compile(r"rank_(\d{4,})\.h5")
 
@@ -28,7 +28,7 @@ def read_manifest(directory: Path) -> bytes:
     manifest = directory / MANIFEST_NAME
     check_plain_file(manifest)
     try:
-        if manifest.stat().st_size > _MANIFEST_LIMIT_BYTES:
+        if manifest.stat().st_size > MANIFEST_LIMIT_BYTES:
             raise DumpFormatError(f"cannot read {str(manifest)!r}: it is too big for a manifest")
         return manifest.read_bytes()
     except DumpError:

@@ -20,6 +20,8 @@ A difference between two models is a result, never one of these.
 
 from __future__ import annotations
 
+import errno
+
 
 class PadiffError(Exception):
     """Root of all errors that padiff raises on purpose."""
@@ -80,3 +82,29 @@ class CompareError(PadiffError, ValueError):
 
 class ConfigError(PadiffError, ValueError):
     """An option, a file or a name that the user gave is wrong."""
+
+
+_HINTS = {
+    errno.ENOSPC: 'free some space, or record less: include=, depth=, phase="forward"',
+    errno.EDQUOT: "your quota is used up: free some space, or record less",
+    errno.EFBIG: "the file exceeds the size that the system allows: raise `ulimit -f`",
+    errno.EACCES: "choose a place you may write to by out=",
+    errno.EPERM: "choose a place you may write to by out=",
+    errno.EROFS: "the file system is read-only: choose another place by out=",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "a part of the path is a file: choose another place by out=",
+}
+
+
+def write_error(doing: str, error: BaseException) -> DumpWriteError:
+    """Make an error that says what was being done, why it failed, and the way out.
+
+    Args:
+        doing: Completes ``cannot ...``.
+        error: What the system or HDF5 raised.
+    """
+    code = getattr(error, "errno", None)
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    made = DumpWriteError(f"cannot {doing}: {text}", hint=_HINTS.get(code) if code else None)
+    made.errno = code
+    return made

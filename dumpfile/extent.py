@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
 from .errors import DumpFormatError
-from .plainfile import check_plain_file
+from .untrusted import check_plain_file
 
 if TYPE_CHECKING:
     from typing import Self

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import DumpFormatError
-from .plainfile import check_plain_file
+from .store import store_of
 from .strictjson import StrictJSONError, from_json, to_json
 
 if TYPE_CHECKING:
@@ -87,13 +87,11 @@ def read_floor(directory: Path) -> Floor | None:
         DumpFormatError: The file is no floor.
     """
     path = directory / FLOOR_NAME
-    check_plain_file(path)
     try:
-        if not path.exists():
+        data = store_of(directory).extra(FLOOR_NAME, MOST_BYTES)
+        if data is None:
             return None
-        if path.stat().st_size > MOST_BYTES:
-            raise _refuse(path, f"at most {MOST_BYTES} bytes", f"{path.stat().st_size}")
-        document = from_json(path.read_bytes())
+        document = from_json(data)
     except (OSError, StrictJSONError) as error:
         raise _refuse(path, "strict JSON", str(error)) from None
     found = _mapping(path, document)

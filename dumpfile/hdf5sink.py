@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import numpy.typing as npt
-from h5py import h5d, h5f, h5fd, h5g, h5p, h5s
+from h5py import h5d, h5f, h5fd, h5g, h5p, h5s, h5t
 
-from .dtypes import hdf5_type
-from .owner import Owner
+from .contents import CONTENTS, described
+from .dtypes import Array, hdf5_type
+from .lock import Owner
+from .strictjson import to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .schema import JSON
 
 _ALIGNMENT = 64
 # Bytes; every dataset starts at a multiple, so that mapped elements are aligned for any dtype.
@@ -56,6 +60,7 @@ class HDF5Sink:
         timeless = h5p.create(h5p.FILE_CREATE)  # two dumps of one run are the same bytes
         timeless.set_obj_track_times(False)
         self._file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=timeless, fapl=access)
+        self._contents: dict[str, JSON] = {}
         self._plain = _creation()
         self._plain.set_layout(h5d.CONTIGUOUS)
         self._plain.set_alloc_time(h5d.ALLOC_TIME_EARLY)
@@ -76,18 +81,43 @@ class HDF5Sink:
             data: The elements, little-endian.
             dtype: Name of their dtype.
         """
-        kind = hdf5_type(dtype)
+        self._write(name, data, hdf5_type(dtype), dtype)
+
+    def write_table(self, name: str, table: Array) -> None:
+        """Add a one-dimensional dataset of integers, numbers, or fields of these.
+
+        Args:
+            name: Full path in the file.
+            table: The rows, little-endian.
+        """
+        data = np.ascontiguousarray(table).view(np.uint8).data
+        self._write(name, data, h5t.py_create(table.dtype), table.dtype)
+
+    def write_contents(self) -> tuple[int, int]:
+        """Add the table of contents, as the last dataset.
+
+        Returns:
+            Its byte offset and its size in bytes.
+        """
+        text = to_json(self._contents).encode()
+        dtype = np.dtype(np.uint8)
+        return self._write(CONTENTS, text, h5t.py_create(dtype), dtype), len(text)
+
+    def _write(self, name: str, data: Bytes, kind: h5t.TypeID, dtype: str | np.dtype[Any]) -> int:
+        """Write a dataset and return its byte offset, 0 where it has none."""
         count = memoryview(data).nbytes // kind.get_size()
         space = h5s.create_simple((count,))
         if self._compression is not None and name.startswith("/values/"):
-            self._write_compressed(name, data, kind, space)
+            self._write_compressed(name, data, kind, space, str(dtype))
             self._disk.raise_error()
-            return
+            return 0
         dataset = h5d.create(self._file, name.encode(), kind, space, self._plain)
-        offset = dataset.get_offset()
+        offset = dataset.get_offset() or 0  # HDF5 places no empty one
         dataset.close()
+        self._contents[name] = described(dtype, count, offset)
         self._disk.write_at(memoryview(data).cast("B"), offset)
         self._disk.raise_error()
+        return int(offset)
 
     def _write_compressed(
         self,
@@ -95,15 +125,21 @@ class HDF5Sink:
         data: Bytes,
         kind: h5py.h5t.TypeID,
         space: h5s.SpaceID,
+        dtype: str,
     ) -> None:
         creation = _creation()
         count = space.get_simple_extent_npoints()
-        creation.set_chunk((min(count, _CHUNK_BYTES // kind.get_size()),))
+        chunk = min(count, _CHUNK_BYTES // kind.get_size())
+        creation.set_chunk((chunk,))
         creation.set_shuffle()
         creation.set_deflate(self._compression)
         dataset = h5d.create(self._file, name.encode(), kind, space, creation)
         elements: npt.NDArray[Any] = np.frombuffer(data, dtype=f"V{kind.get_size()}")
         dataset.write(h5s.ALL, h5s.ALL, elements, mtype=kind)
+        dataset.flush()  # before that, chunks have no place
+        found = [dataset.get_chunk_info_by_coord((first,)) for first in range(0, count, chunk)]
+        places = [(one.byte_offset, one.size) for one in found]
+        self._contents[name] = described(dtype, count, chunk=chunk, chunks=places)
         dataset.close()
 
     def close(self) -> int:

@@ -1,44 +1,91 @@
-"""The index of a file as JSON text: four tables, each with named columns and rows."""
+"""The index of a file as datasets: one for each table, with a field for each column."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
-from .bulk import collector_paused
-from .indexrelations import check_events, check_references, check_samples
-from .indexrows import (
-    build_index,
-    call_row,
-    draw_rows,
-    module_row,
-    recomputed_rows,
-    sample_rows,
-    value_row,
+import numpy as np
+
+from .bulk import build_all, collector_paused
+from .columns import (
+    POOLS,
+    Pools,
+    PoolsBuilder,
+    Table,
+    check_table,
+    encode_table,
+    length_of,
+    read_pools,
+    unpack,
 )
-from .indextables import COLUMNS, OPTIONAL, Row, Table, read_columns, read_head
-from .indextext import find_tables, read_rows
+from .indexrelations import check_relations
+from .indextables import OPTIONAL, TABLES
 from .problem import Problem, ProblemKind
-from .strictjson import StrictJSONError, from_json, to_json
+from .schema import (
+    CallInfo,
+    Draw,
+    Index,
+    Layout,
+    Mesh,
+    ModuleInfo,
+    RecordInfo,
+    Sample,
+    Statistics,
+    ValueInfo,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from .indexlike import Rows, WrittenIndex
-    from .indextext import RowsText
-    from .schema import JSON, CallInfo, Draw, Index, ModuleInfo, ValueInfo
+    from .columns import Cells
+    from .dtypes import Array
+
+__all__ = ["StoredIndex", "decode_index", "encode_index"]
+
+_ALL = TABLES | OPTIONAL
+_MADE_OF = {
+    "modules": ("modules",),
+    "calls": ("calls", "recomputed"),
+    "values": ("values", "samples"),
+    "records": ("records", "meshes", "layouts", "spread"),
+}
+"""The tables that rows become objects of, each with all tables that those are made of."""
+_NUMBERS = tuple(item.name for item in fields(Statistics))
+
+Rows = Callable[[], tuple[Any, ...]]
 
 
-def encode_index(
+@dataclass(frozen=True, kw_only=True)
+class StoredIndex:
+    """An index as it was read."""
+
+    index: Index
+    datasets: Mapping[str, Array]
+    """As they lie in the file."""
+    tables: Mapping[str, Table]
+    """The columns of all tables; those that the file lacks have no rows."""
+    pools: Pools
+    rows: Mapping[str, Rows]
+    """Makes the objects of a table, once."""
+
+
+def encode_index(  # noqa: PLR0913
     *,
     step: int,
     rank: int,
-    modules: Iterable[ModuleInfo],
-    calls: Iterable[CallInfo],
-    values: Iterable[ValueInfo],
-    records: Iterable[Row],
-    draws: Iterable[Draw] | None = None,
-) -> bytes:
-    """Write an index.
+    modules: Sequence[ModuleInfo],
+    calls: Sequence[CallInfo],
+    values: Sequence[ValueInfo],
+    records: Mapping[str, Cells],
+    draws: Sequence[Draw] | None = None,
+    layouts: Sequence[Layout] = (),
+    spread: Sequence[tuple[int, int]] = (),
+    pools: PoolsBuilder,
+) -> dict[str, Array]:
+    """Return the datasets of an index by name, without those of the pools.
 
     Args:
         step: Iteration.
@@ -46,109 +93,214 @@ def encode_index(
         modules: Rows of the table.
         calls: Rows of the table.
         values: Rows of the table.
-        records: Cells in the order of ``COLUMNS["records"]``.
+        records: The columns of the table, of the cells that ``RecordInfo`` has.
         draws: Rows of the table; None leaves it out, since nobody looked.
+        layouts: Rows of the table, and the meshes that they are on.
+        spread: Rows of the table: a record's number and that of its layout.
+        pools: Gets the texts, lists and source lines.
     """
-    values, calls = tuple(values), tuple(calls)
-    rows = {
-        "modules": [module_row(module) for module in modules],
-        "calls": [call_row(call) for call in calls],
-        "values": [value_row(value) for value in values],
-        "records": list(records),
+    meshes: dict[Mesh, int] = {}
+    on_mesh = [meshes.setdefault(layout.mesh, len(meshes)) for layout in layouts]
+    sampled = [value for value in values if value.sample is not None]
+    repeated = [call for call in calls if call.recomputed]
+    statistics = [value.statistics for value in values]
+    numbers = {name: [getattr(one, name) for one in statistics] for name in _NUMBERS}
+    cells: dict[str, Mapping[str, Cells]] = {
+        "step": {"step": [step], "rank": [rank]},
+        "modules": _cells("modules", modules),
+        "calls": _cells("calls", calls),
+        "records": records,
+        "values": _cells("values", values, **numbers),
+        "samples": _cells(
+            "samples", [value.sample for value in sampled], value=[value.id for value in sampled]
+        ),
+        "draws": _cells("draws", draws or ()),
+        "recomputed": {
+            "call": [call.id for call in repeated],
+            "count": [call.recomputed for call in repeated],
+        },
+        "meshes": _cells("meshes", tuple(meshes)),
+        "layouts": _cells("layouts", layouts, mesh=on_mesh),
+        "spread": {"record": [one for one, _ in spread], "layout": [one for _, one in spread]},
     }
-    document: dict[str, Any] = {"step": step, "rank": rank}
-    for table, columns in COLUMNS.items():
-        document[table] = {"columns": [column.name for column in columns], "rows": rows[table]}
-    optional = {
-        "samples": sample_rows(values) or None,
-        "draws": None if draws is None else draw_rows(draws),
-        "recomputed": recomputed_rows(calls) or None,
+    is_there = {name: any(map(len, cells[name].values())) for name in OPTIONAL}
+    is_there["draws"] = draws is not None
+    return {
+        name: encode_table(columns, cells[name], pools)
+        for name, columns in _ALL.items()
+        if is_there.get(name, True)
     }
-    for table, given in optional.items():
-        if given is not None:
-            names = [column.name for column in OPTIONAL[table]]
-            document[table] = {"columns": names, "rows": given}
-    return to_json(cast("JSON", document)).encode()
+
+
+def _cells(table: str, rows: Sequence[object], **known: Cells) -> dict[str, Cells]:
+    """Return the cells of each column of a table: those that are known, and fields of the rows."""
+    names = [column.name for column in _ALL[table] if column.name not in known]
+    return known | {name: [getattr(row, name) for row in rows] for name in names}
 
 
 def decode_index(
-    text: bytes, *, like: WrittenIndex | None = None
-) -> tuple[Index | None, list[Problem], RowsText]:
+    datasets: Mapping[str, Array], *, like: StoredIndex | None = None
+) -> tuple[StoredIndex | None, list[Problem]]:
     """Read an index and check everything that can be checked without the elements.
 
     Args:
-        text: All of it.
-        like: An index that this one may be like: what is the same text becomes the same objects.
+        datasets: Its datasets and those of the pools, by name.
+        like: An index that this one may be like: what is equal becomes the same objects.
 
     Returns:
-        The index, None if there are problems; the problems, whose ``loc`` is like
-        ``records[12].shape``; and where in the text the rows of each table lie, nothing if it is
-        not as ``encode_index`` writes it.
+        The index, None if there are problems; and the problems, whose ``loc`` is like
+        ``records[12].shape``.
     """
+    problems: list[Problem] = []
+    missing = sorted({*TABLES, *POOLS} - datasets.keys())
+    for kind, names, message in (
+        (ProblemKind.MISSING, missing, "expected the dataset, found none"),
+        (ProblemKind.UNEXPECTED, sorted(datasets.keys() - {*_ALL, *POOLS}), "unknown dataset"),
+    ):
+        problems += [Problem(loc=name, kind=kind, message=message) for name in names]
+    if problems:
+        return None, problems
     with collector_paused():
-        found = _decode_text(text, like)
-        if found is not None:
-            return found[0], [], found[1]
-        problems: list[Problem] = []
-        index = _decode_document(text, problems)
-        return index, problems, {}
+        pools = read_pools(datasets, problems)
+        tables = _read_tables(datasets, problems)
+        if pools is not None and not problems:
+            rows = {name: length_of(table) for name, table in tables.items()}
+            for name, columns in _ALL.items():
+                check_table(name, columns, tables[name], pools, rows, problems)
+        if pools is not None and not problems:
+            check_relations(tables, pools, problems)
+        if pools is None or problems:
+            return None, problems
+        return _stored(datasets, tables, pools, like), []
 
 
-def _decode_text(text: bytes, like: WrittenIndex | None) -> tuple[Index, RowsText] | None:
-    """Read an index as ``encode_index`` writes it; None if it is not, or anything is wrong."""
-    found = find_tables(text)
-    if found is None:
-        return None
-    head, rows = found
+def _read_tables(datasets: Mapping[str, Array], problems: list[Problem]) -> dict[str, Table]:
+    """Return the columns of all tables; those that the file lacks have no rows."""
     tables: dict[str, Table] = {}
-    shared: dict[str, Rows] = {}
-    for name, place in rows.items():
-        if like is not None and like.has(name, text, rows, tables):
-            shared[name] = like.objects(name)
-            tables[name] = like.table(name)
+    for name, columns in _ALL.items():
+        if name not in datasets:
+            tables[name] = {column.name: np.zeros(0, np.int64) for column in columns}
             continue
-        table = read_rows(name, text[place])
-        if table is None:
-            return None
-        tables[name] = table
-    index = _related(head, tables, [], shared)
-    return None if index is None else (index, rows)
+        table = unpack(name, datasets[name], columns, problems)
+        if table is not None:
+            tables[name] = table
+    if "step" in tables and length_of(tables["step"]) != 1:
+        message = f"expected one row, found {length_of(tables['step'])}"
+        problems.append(Problem(loc="step", kind=ProblemKind.SIZE, message=message))
+    return tables
 
 
-def _decode_document(data: bytes, problems: list[Problem]) -> Index | None:
-    """Read an index as any JSON, and find out all that is wrong with it."""
-    try:
-        document = from_json(data)
-    except StrictJSONError as error:
-        problems.append(Problem(loc="index", kind=ProblemKind.SYNTAX, message=str(error)))
-        return None
-    head = read_head(document, problems)
-    if problems or not isinstance(document, dict):
-        return None
-    names = (*COLUMNS, *(name for name in OPTIONAL if name in document))
-    tables = {name: read_columns(name, document.pop(name, None), problems) for name in names}
-    return None if problems else _related(head, tables, problems, {})
+def _stored(
+    datasets: Mapping[str, Array],
+    tables: Mapping[str, Table],
+    pools: Pools,
+    like: StoredIndex | None,
+) -> StoredIndex:
+    """Make an index whose objects are made when they are first asked for."""
+    makers = {"modules": _modules, "calls": _calls, "values": _values, "records": _records}
+    is_like = like is not None and _are_equal(POOLS, datasets, like.datasets)
+    rows: dict[str, Rows] = {}
+    for name, make in makers.items():
+        if like is not None and is_like and _are_equal(_MADE_OF[name], datasets, like.datasets):
+            rows[name] = like.rows[name]
+        else:
+            rows[name] = cache(partial(_paused, make, tables, pools))
+    index = Index(
+        step=int(tables["step"]["step"][0]),
+        rank=int(tables["step"]["rank"][0]),
+        draws=_draws(tables, pools) if "draws" in datasets else None,
+        meshes=_meshes(tables, pools),
+        **rows,
+    )
+    return StoredIndex(index=index, datasets=datasets, tables=tables, pools=pools, rows=rows)
 
 
-def _related(
-    head: tuple[int, int],
-    tables: dict[str, Table],
-    problems: list[Problem],
-    shared: Mapping[str, Rows],
-) -> Index | None:
-    """Make an index of tables if their rows say of each other what is so.
+def _are_equal(names: Iterable[str], one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    """Return whether datasets are the same in both."""
+    return all(
+        (name in one) is (name in other)
+        and (
+            name not in one
+            or (
+                one[name].dtype == other[name].dtype
+                and one[name].tobytes() == other[name].tobytes()  # nan is like nan
+            )
+        )
+        for name in names
+    )
 
-    Args:
-        head: Step and rank.
-        tables: Checked columns; of those in ``shared`` only what others refer to.
-        problems: Gets what is wrong.
-        shared: Rows that are objects already, and were checked.
-    """
-    has_draws = "draws" in tables
-    whole: dict[str, Table] = {name: [()] * len(OPTIONAL[name]) for name in OPTIONAL}
-    whole |= tables
-    check_references(whole, problems, known=shared.keys())
-    if "values" not in shared:
-        check_samples(whole["samples"], whole["values"], problems)
-    check_events(whole, problems)
-    return None if problems else build_index(head, whole, shared, has_draws=has_draws)
+
+# -- rows as objects
+
+
+def _paused(
+    make: Callable[[Mapping[str, Table], Pools], tuple[Any, ...]],
+    tables: Mapping[str, Table],
+    pools: Pools,
+) -> tuple[Any, ...]:
+    with collector_paused():
+        return make(tables, pools)
+
+
+def _decoded(name: str, tables: Mapping[str, Table], pools: Pools) -> dict[str, Any]:
+    table = tables[name]
+    return {column.name: column.decode(table[column.name], pools) for column in _ALL[name]}
+
+
+def _modules(tables: Mapping[str, Table], pools: Pools) -> tuple[ModuleInfo, ...]:
+    count = length_of(tables["modules"])
+    columns = _decoded("modules", tables, pools)
+    return tuple(build_all(ModuleInfo, count, id=range(count), **columns))
+
+
+def _calls(tables: Mapping[str, Table], pools: Pools) -> tuple[CallInfo, ...]:
+    count = length_of(tables["calls"])
+    recomputed = np.zeros(count, np.int64)
+    recomputed[tables["recomputed"]["call"]] = tables["recomputed"]["count"]
+    columns = _decoded("calls", tables, pools)
+    return tuple(
+        build_all(CallInfo, count, id=range(count), recomputed=recomputed.tolist(), **columns)
+    )
+
+
+def _values(tables: Mapping[str, Table], pools: Pools) -> tuple[ValueInfo, ...]:
+    count = length_of(tables["values"])
+    columns = _decoded("values", tables, pools)
+    numbers = {name: columns.pop(name) for name in _NUMBERS}
+    statistics = build_all(Statistics, count, **numbers)
+    samples: list[Sample | None] = [None] * count
+    for row in _rows("samples", tables, pools):
+        samples[row["value"]] = Sample(count=row["count"], shape=row["shape"])
+    return tuple(
+        build_all(
+            ValueInfo, count, id=range(count), statistics=statistics, sample=samples, **columns
+        )
+    )
+
+
+def _records(tables: Mapping[str, Table], pools: Pools) -> tuple[RecordInfo, ...]:
+    count = length_of(tables["records"])
+    meshes = _meshes(tables, pools)
+    known = [
+        Layout(mesh=meshes[row["mesh"]], placements=row["placements"], shape=row["shape"])
+        for row in _rows("layouts", tables, pools)
+    ]
+    layouts: list[Layout | None] = [None] * count
+    for row in _rows("spread", tables, pools):
+        layouts[row["record"]] = known[row["layout"]]
+    columns = _decoded("records", tables, pools)
+    return tuple(build_all(RecordInfo, count, id=range(count), layout=layouts, **columns))
+
+
+def _meshes(tables: Mapping[str, Table], pools: Pools) -> tuple[Mesh, ...]:
+    return tuple(Mesh(**row) for row in _rows("meshes", tables, pools))
+
+
+def _draws(tables: Mapping[str, Table], pools: Pools) -> tuple[Draw, ...]:
+    return tuple(Draw(**row) for row in _rows("draws", tables, pools))
+
+
+def _rows(name: str, tables: Mapping[str, Table], pools: Pools) -> list[dict[str, Any]]:
+    """Return the rows of a small table, by column."""
+    columns = _decoded(name, tables, pools)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -99,7 +99,9 @@ def _chunk(found: Found, start: int, width: int) -> Array:
     known = found.last.get(start)
     if known is not None:
         return known
-    mask, data = found.dataset.read_direct_chunk((start,))
+    if found.read_chunk is None:
+        raise DumpFormatError("cannot unpack a chunk: its dataset has none")
+    mask, data = found.read_chunk(start)
     size_bytes = found.chunk * width
     for code in reversed(found.filters):
         if code == h5z.FILTER_DEFLATE:

@@ -38,6 +38,18 @@ class Keep:
                 hint="a larger sample is no saving: record with `--content full`",
             )
 
+    def for_replica(self, *, has_program: bool) -> Keep:
+        """Return what is kept by a process whose elements another one keeps.
+
+        Digests, statistics, and elements of what its program began with; activations follow from
+        these and the weights.
+
+        Args:
+            has_program: Whether operators are recorded.
+        """
+        content = min(self.content, Content.STATS, key=lambda one: one.rank)
+        return Keep(content=content, program=has_program and content is Content.STATS)
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read what ``--content`` takes: a level of ``Content``, ``operators`` or ``program``.

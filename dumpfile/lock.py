@@ -1,4 +1,4 @@
-"""A lock on one place, held by at most one process, which the system gives back when it dies."""
+"""Which process may write: the owner of what it began, and who holds the lock on a place."""
 
 from __future__ import annotations
 
@@ -98,3 +98,22 @@ def _read_holder(handle: int) -> str:
         return os.pread(handle, _MOST_BYTES, 0).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+class Owner:
+    """The process in which an object was made.
+
+    A forked process has a copy of every object. What a copy would flush, rename or remove when it
+    is ended belongs to the process that made the original, and so do the threads that it waits for.
+    """
+
+    __slots__ = ("_process",)
+
+    def __init__(self) -> None:
+        """Take the process that runs."""
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether the owner is the process that asks."""
+        return self._process == os.getpid()

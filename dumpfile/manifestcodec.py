@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any, cast
 
 from .address import Phase
 from .digest import DIGEST_PATTERN
 from .dtypes import DTYPE_NAMES, MOST_AXES
+from .indexrelations import mesh_problems
 from .problem import Problem, ProblemKind
-from .schema import FORMAT_VERSION, JSON, FileInfo, InputInfo, Manifest
+from .schema import FORMAT_VERSION, JSON, FileInfo, InputInfo, Manifest, Mesh
 from .strictjson import StrictJSONError, from_json, is_plain, plain, to_json
 
 MANIFEST_NAME = "manifest.json"
@@ -24,6 +26,12 @@ LOADED = "loaded"
 """Setting: by the name of each weight that was loaded, the names of what it was made of."""
 UNSAVED = "unsaved"
 """Key of a manifest's settings: full names of the buffers that are not saved with weights."""
+
+FOLDED = "folded"
+"""Setting: full names of the weights that an exporter computed other leaves from, or left out."""
+
+RUN = "run"
+"""Setting: False where no framework ran the model."""
 
 RECORDING = "recording: "
 """How notes of a manifest begin that say what recording changed in the run."""
@@ -86,7 +94,24 @@ _FILE_FIELDS: dict[str, Check] = {
     "size_bytes": _COUNT,
     "calls": _COUNT,
     "records": _COUNT,
+    "contents": (
+        "an offset and a size in bytes, or null",
+        lambda found: (
+            found is None
+            or (type(found) is list and len(found) == 2 and all(map(_COUNT[1], found)))  # noqa: PLR2004
+        ),
+    ),
 }
+
+_COUNTS: Check = (
+    "a list of integers >= 0",
+    lambda found: type(found) is list and all(map(_COUNT[1], found)),
+)
+_MESH_FIELDS: dict[str, Check] = {"dims": _STRINGS, "sizes": _COUNTS, "ranks": _COUNTS}
+_LATER: dict[str, JSON] = {"incomplete": "", "meshes": []}
+"""Fields that a manifest may lack, and what that means."""
+_FILE_LATER: dict[str, JSON] = {"contents": None}
+"""The same of the entry of a file."""
 
 _INPUT_FIELDS: dict[str, Check] = {
     "name": _STRING,
@@ -119,8 +144,12 @@ def file_path(step: int, rank: int) -> str:
 def encode_manifest(manifest: Manifest) -> bytes:
     """Write a manifest."""
     fields = asdict(manifest) | {"settings": plain(dict(manifest.settings))}
-    if not manifest.incomplete:
-        del fields["incomplete"]  # readers older than the field refuse what they do not know
+    for name in _LATER:
+        if not fields[name]:
+            del fields[name]  # readers older than the field refuse what they do not know
+    for entry in fields["files"]:
+        if entry["contents"] is None:
+            del entry["contents"]
     document = {"format": FORMAT_NAME, "format_version": fields.pop("format_version"), **fields}
     return (to_json(cast("JSON", document), indent=2) + "\n").encode()
 
@@ -146,28 +175,35 @@ def decode_manifest(
         message = f"expected an object with the format {FORMAT_NAME!r}"
         return None, [Problem(loc="format", kind=ProblemKind.SYNTAX, message=message)]
     version = document.get("format_version")
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        is_newer = type(version) is int and version > FORMAT_VERSION
-        kind = ProblemKind.VERSION if is_newer else ProblemKind.TYPE
-        message = f"expected a version from 1 to {FORMAT_VERSION}, found {str(version)[:40]}"
+    if type(version) is not int or version != FORMAT_VERSION:
+        kind = ProblemKind.TYPE
+        if type(version) is int and version > 0:
+            kind = ProblemKind.VERSION if version > FORMAT_VERSION else ProblemKind.AGE
+        message = f"expected version {FORMAT_VERSION}, found {str(version)[:40]}"
         return None, [Problem(loc="format_version", kind=kind, message=message)]
     problems: list[Problem] = []
-    fields = {"incomplete": ""} | {
+    fields = _LATER | {
         name: field for name, field in document.items() if name not in {"format", "format_version"}
     }
-    expected = _FIELDS.keys() | {"files", "inputs"}
+    expected = _FIELDS.keys() | {"files", "inputs", "meshes"}
     problems.extend(
         _problem(name, ProblemKind.UNEXPECTED, "unknown field")
         for name in sorted(fields.keys() - expected)
     )
     _check(fields, _FIELDS, "", problems)
-    files = _objects(fields.get("files"), _FILE_FIELDS, "files", problems)
+    files = _objects(fields.get("files"), _FILE_FIELDS, "files", problems, later=_FILE_LATER)
     inputs = _objects(fields.get("inputs"), _INPUT_FIELDS, "inputs", problems)
+    meshes = _objects(fields.get("meshes"), _MESH_FIELDS, "meshes", problems)
     if not problems:
         _check_files(files, problems, least=int(has_files))
+        for row, mesh in enumerate(meshes):
+            problems.extend(
+                _problem(f"meshes[{row}]", ProblemKind.SIZE, text)
+                for text in mesh_problems(mesh["dims"], mesh["sizes"], mesh["ranks"])
+            )
     if problems:
         return None, problems
-    return _build(version, fields, files, inputs), []
+    return _build(version, fields, files, inputs, meshes), []
 
 
 def _problem(loc: str, kind: ProblemKind, message: str) -> Problem:
@@ -187,7 +223,12 @@ def _check(
 
 
 def _objects(
-    found: JSON, fields: dict[str, Check], name: str, problems: list[Problem]
+    found: JSON,
+    fields: dict[str, Check],
+    name: str,
+    problems: list[Problem],
+    *,
+    later: Mapping[str, JSON] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     if not isinstance(found, list):
         problems.append(_problem(name, ProblemKind.TYPE, "expected a list"))
@@ -201,6 +242,8 @@ def _objects(
             _problem(f"{loc}.{extra}", ProblemKind.UNEXPECTED, "unknown field")
             for extra in sorted(item.keys() - fields.keys())
         )
+        for field, missing in later.items():
+            item.setdefault(field, missing)
         _check(item, fields, f"{loc}.", problems)
     return cast("list[dict[str, Any]]", found)
 
@@ -220,8 +263,18 @@ def _check_files(files: list[dict[str, Any]], problems: list[Problem], *, least:
         seen.add(expected)
 
 
+def file_info(fields: Mapping[str, Any]) -> FileInfo:
+    """Return the description of a file whose fields came from JSON."""
+    contents = fields["contents"]
+    return FileInfo(**{**fields, "contents": None if contents is None else tuple(contents)})
+
+
 def _build(
-    version: int, fields: dict[str, Any], files: list[dict[str, Any]], inputs: list[dict[str, Any]]
+    version: int,
+    fields: dict[str, Any],
+    files: list[dict[str, Any]],
+    inputs: list[dict[str, Any]],
+    meshes: list[dict[str, Any]],
 ) -> Manifest:
     return Manifest(
         **fields
@@ -230,7 +283,10 @@ def _build(
             "phase": Phase(fields["phase"]),
             "command": tuple(fields["command"]),
             "notes": tuple(fields["notes"]),
-            "files": tuple(FileInfo(**item) for item in files),
+            "files": tuple(file_info(item) for item in files),
             "inputs": tuple(InputInfo(**item | {"shape": tuple(item["shape"])}) for item in inputs),
+            "meshes": tuple(
+                Mesh(**{name: tuple(cell) for name, cell in item.items()}) for item in meshes
+            ),
         }
     )

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from .errors import DumpError, DumpFormatError, DumpNotFoundError, DumpWriteError
 from .floor import FLOOR_NAME
 from .manifestcodec import MANIFEST_NAME
-from .plainarchive import plain_members
-from .plainfile import check_plain_file
 from .reader import open_dump
 from .scratch import scratch_folder
+from .untrusted import check_plain_file, plain_members
+from .urls import url_of
 from .wholefile import whole_file
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def pack(
     if target.exists() and not overwrite:
         raise DumpWriteError(f"cannot pack to {str(target)!r}: it exists already")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(target) as partial:
             with partial.open("xb") as file:
                 archive = _Archive(file, "w", compression=zipfile.ZIP_DEFLATED)
@@ -122,6 +123,11 @@ def unpacked(path: Path) -> Iterator[Path]:
     if not path.name.endswith(PACKED_SUFFIX):
         yield path
         return
+    if url_of(path) is not None:
+        raise DumpFormatError(
+            f"cannot read packed dump {url_of(path)!r}: expected a file on a disk",
+            hint="copy it to a disk; `padiff push` unpacks a packed dump into a store",
+        )
     with ExitStack() as exits:
         try:
             place = exits.enter_context(scratch_folder()) / _plain_name(path)

@@ -13,19 +13,18 @@ import errno
 import os
 import re
 import secrets
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import DumpExistsError, DumpWriteError
+from .errors import DumpExistsError, DumpWriteError, write_error
 from .floor import FLOOR_NAME
 from .lock import PlaceLock
 from .manifestcodec import BEGUN_NAME, FORMAT_NAME, MANIFEST_NAME
 from .scratch import remove_dead
 from .strictjson import StrictJSONError, from_json
-from .sync import force_to_disk
 from .unfinished import finish_unfinished, is_promised
-from .writeerror import write_error
 
 if TYPE_CHECKING:
     from .schema import JSON
@@ -361,3 +360,33 @@ class Place:
                 f"{where}: there is a dump already",
                 hint="choose another name, or replace it with overwrite=True",
             )
+
+
+_NOT_POSSIBLE = {errno.EINVAL, errno.ENOTSUP}
+"""What file systems say that cannot do it for a directory, or at all."""
+
+
+def force_to_disk(directory: Path) -> None:
+    """Wait until a directory and all that is in it is on the disk.
+
+    Links are not followed.
+
+    Raises:
+        OSError: Something cannot be written after all.
+    """
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            _force(Path(folder) / name)
+        if sys.platform != "win32":  # which cannot open directories
+            _force(Path(folder))
+
+
+def _force(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NOT_POSSIBLE:
+            raise
+    finally:
+        os.close(handle)

@@ -15,6 +15,8 @@ class ProblemKind(StrEnum):
     """Not strict JSON, or no HDF5 file at all."""
     VERSION = "version"
     """Written in a newer form than this code reads."""
+    AGE = "age"
+    """Written in an older form than this code reads."""
     MISSING = "missing"
     """A field, column, file or dataset that must be there is not."""
     UNEXPECTED = "unexpected"

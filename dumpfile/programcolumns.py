@@ -4,29 +4,32 @@
 
     operators ──► arguments ──► values ◄── outputs        borders: record ──► value
 
-Each column is one dataset below ``/program``, of the smallest integer dtype that holds it. Texts,
-shapes and floating-point numbers stand once, in tables of their own, and columns hold their
-positions there. ``docs/format.md`` is the specification.
+Each table is one dataset below ``/program``. Texts, shapes and source lines stand in the pools of
+the file, floating-point numbers in a table of their own, and columns hold their positions there.
+``docs/format.md`` is the specification.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .columns import Column as TableColumn
+from .columns import Kind, check_table, length_of, pack, unpack
 from .problem import Problem, ProblemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from .columns import Pools, PoolsBuilder, Table
 
 __all__ = [
     "LEAF_KINDS",
-    "PROGRAM_COLUMNS",
+    "PROGRAM_TABLES",
     "Form",
     "LeafKind",
     "Mode",
@@ -83,6 +86,9 @@ class Mode(IntEnum):
     """The framework built no graph."""
     CONSTRUCTION = 64
     """It ran while the model was built, and says how a buffer or constant was computed."""
+    SPREAD = 128
+    """Tensors that it took or made are spread over processes: arguments are those of the whole
+    tensors, values are this process's parts."""
 
 
 class Form(IntEnum):
@@ -185,77 +191,130 @@ class ProgramColumns:
         return tuple(int(size) for size in self.shape_sizes[start : int(self.shape_ends[index])])
 
 
-_TEXTS = ("string_bytes", "string_ends")
-PROGRAM_COLUMNS: tuple[str, ...] = (
-    *_TEXTS,
-    *(item.name for item in fields(ProgramColumns) if item.name != "strings"),
-)
-"""Names of the datasets below ``/program``."""
+_VALUES = "values of the program"
+PROGRAM_TABLES: dict[str, tuple[TableColumn, ...]] = {
+    "floats": (TableColumn("number", Kind.NUMBER),),
+    "values": (
+        TableColumn("dtype", Kind.TEXT),
+        TableColumn("shape", Kind.NUMBERS, most=MOST_AXES),
+        TableColumn("kind", Kind.INTEGER, limit=len(LEAF_KINDS)),
+        TableColumn("name", Kind.TEXT, optional=True),
+        TableColumn("content", Kind.ROW, table="values", optional=True),
+        TableColumn("gradient", Kind.ROW, table="values", optional=True),
+    ),
+    "operators": (
+        TableColumn("name", Kind.TEXT),
+        TableColumn("call", Kind.ROW, table="calls", optional=True),
+        TableColumn("mode", Kind.INTEGER, limit=1 << len(Mode)),
+        TableColumn("site", Kind.LINE),
+        TableColumn("rows", Kind.INTEGER),
+        TableColumn("outputs", Kind.INTEGER),
+    ),
+    "arguments": (
+        TableColumn("key", Kind.TEXT, optional=True),
+        TableColumn("form", Kind.INTEGER, limit=len(Form)),
+        TableColumn("number", Kind.INTEGER, low=-(1 << 63), limit=1 << 63),
+    ),
+    "outputs": (TableColumn("value", Kind.ROW, table=_VALUES),),
+    "borders": (
+        TableColumn("record", Kind.ROW, table="records"),
+        TableColumn("value", Kind.ROW, table=_VALUES),
+    ),
+}
+"""The columns of each table of a program."""
 
-_INTEGERS = tuple(np.dtype(name) for name in ("u1", "i1", "u2", "i2", "u4", "i4", "i8"))
+_TEXT_FORMS = (Form.STRING, Form.DTYPE, Form.OPAQUE)
+_WHOLE = {"floats": "floats", "outputs": "outputs"}
+"""Tables of one column that have a field of ``ProgramColumns`` to themselves."""
 
 
-def encode_program(columns: ProgramColumns) -> dict[str, Column]:
-    """Return the datasets of a program by name, each of the smallest dtype that holds it."""
-    encoded = [text.encode() for text in columns.strings]
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
-    datasets: dict[str, Column] = {
-        "string_bytes": np.frombuffer(b"".join(encoded), np.uint8),
-        "string_ends": _narrowed(ends),
-    }
-    for name in PROGRAM_COLUMNS[len(_TEXTS) :]:
-        column = getattr(columns, name)
-        datasets[name] = column.astype("<f8") if name == "floats" else _narrowed(column)
-    if not any(columns.strings[position] for position in set(columns.value_name.tolist())):
-        datasets["value_name"] = np.zeros(0, np.uint8)
+def _field(table: str, column: str) -> str:
+    """Return the field of ``ProgramColumns`` that holds a column."""
+    return _WHOLE.get(table, f"{table.removesuffix('s')}_{column}")
+
+
+def encode_program(columns: ProgramColumns, pools: PoolsBuilder) -> dict[str, Column]:
+    """Return the datasets of a program by name.
+
+    Args:
+        columns: The program, with texts, shapes and source lines of its own.
+        pools: Gets those.
+    """
+    texts = _positions([pools.text(text) for text in columns.strings])
+    shapes = [pools.numbers(columns.shape(index)) for index in range(columns.shape_ends.size)]
+    files, functions = texts[columns.site_file], texts[columns.site_function]
+    lines = columns.site_line.tolist()
+    sites = [
+        pools.site(*site) for site in zip(files.tolist(), lines, functions.tolist(), strict=True)
+    ]
+    moved = {Kind.TEXT: texts, Kind.NUMBERS: _positions(shapes), Kind.LINE: _positions(sites)}
+    datasets: dict[str, Column] = {}
+    for table, own in PROGRAM_TABLES.items():
+        cells = {column.name: getattr(columns, _field(table, column.name)) for column in own}
+        for column in own:
+            if column.kind in moved:
+                cells[column.name] = moved[column.kind][cells[column.name]]
+        if table == "arguments":
+            is_text = np.logical_or.reduce([cells["form"] == form for form in _TEXT_FORMS])
+            cells["number"] = cells["number"].astype(np.int64)
+            cells["number"][is_text] = texts[cells["number"][is_text]]
+        datasets[table] = pack(cells)
     return datasets
 
 
-def _narrowed(column: Column) -> Column:
-    """Return integers in the smallest dtype that holds them all."""
-    wide = column.astype(np.int64)
-    if not wide.size:
-        return wide.astype(np.uint8)
-    low, high = int(wide.min()), int(wide.max())
-    fitting = (
-        kind for kind in _INTEGERS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
-    )
-    return wide.astype(next(fitting).newbyteorder("<"))
+def _positions(positions: Sequence[int]) -> Column:
+    """Return where each position of one pool is in another; -1 stays."""
+    return np.array([*positions, -1], np.int64)
 
 
 def decode_program(
-    read: Callable[[str], Column], limits: Mapping[str, int], sizes: Sequence[int] = ()
+    datasets: Mapping[str, Column], index: Mapping[str, Table], pools: Pools
 ) -> tuple[ProgramColumns | None, list[Problem]]:
-    """Read and check the columns of a program.
+    """Read and check the tables of a program.
 
     Args:
-        read: Returns a dataset by name: one-dimensional, ``floats`` of float64, others of integers.
-        limits: How many ``calls``, ``records`` and ``contents`` the index has.
-        sizes: How many elements each of the contents has; empty if that is not known.
+        datasets: Its datasets by name.
+        index: The tables of the index.
+        pools: The texts, lists and source lines of the file.
 
     Returns:
         The program, or None and everything that is wrong with it.
     """
     problems: list[Problem] = []
-    strings = _decode_strings(read(_TEXTS[0]), read(_TEXTS[1]), problems)
-    columns = {
-        name: read(name) if name == "floats" else read(name).astype(np.int64)
-        for name in PROGRAM_COLUMNS[len(_TEXTS) :]
-    }
+    if datasets.keys() != PROGRAM_TABLES.keys():
+        message = f"expected the datasets {', '.join(PROGRAM_TABLES)}"
+        return None, [Problem(loc="program", kind=ProblemKind.MISSING, message=message)]
+    tables: dict[str, Table] = {}
+    for name, columns in PROGRAM_TABLES.items():
+        table = unpack(f"program.{name}", datasets[name], columns, problems)
+        if table is not None:
+            tables[name] = table
     if problems:
         return None, problems
-    if not columns["value_name"].size:
-        columns["value_name"] = np.full(columns["value_dtype"].size, -1)
-    program = ProgramColumns(strings=strings, **columns)
-    _check_lengths(program, problems)
-    if not problems:
-        _check_ranges(program, limits, problems)
-    if not problems and sizes:
-        _check_sizes(program, sizes, problems)
-    if not problems:
-        _check_arguments(program, problems)
-    if not problems:
-        _check_construction(program, problems)
+    rows = {name: length_of(table) for name, table in index.items()}
+    rows[_VALUES] = length_of(tables["values"])
+    for name, columns in PROGRAM_TABLES.items():
+        check_table(f"program.{name}", columns, tables[name], pools, rows, problems)
+    if problems:
+        return None, problems
+    program = ProgramColumns(
+        strings=pools.strings,
+        shape_sizes=pools.list_items,
+        shape_ends=pools.list_ends,
+        site_file=pools.sites["file"],
+        site_line=pools.sites["line"],
+        site_function=pools.sites["function"],
+        **{
+            _field(table, name): column
+            for table, columns in tables.items()
+            for name, column in columns.items()
+        },
+    )
+    _check_counts(program, problems)
+    _check_sizes(program, index["values"]["size"], pools, problems)
+    for check in (_check_arguments, _check_construction):
+        if not problems:
+            check(program, problems)
     return (None if problems else program), problems
 
 
@@ -263,92 +322,26 @@ def _problem(name: str, kind: ProblemKind, message: str) -> Problem:
     return Problem(loc=f"program.{name}", kind=kind, message=message)
 
 
-def _decode_strings(raw: Column, ends: Column, problems: list[Problem]) -> tuple[str, ...]:
-    ends = ends.astype(np.int64)
-    last = int(ends[-1]) if ends.size else 0
-    if (ends.size and (ends[0] < 0 or (np.diff(ends) < 0).any())) or last != raw.size:
-        message = f"expected ascending ends up to {raw.size}"
-        problems.append(_problem("string_ends", ProblemKind.SIZE, message))
-        return ()
-    data = raw.astype(np.uint8).tobytes()
-    starts = [0, *ends[:-1].tolist()] if ends.size else []
-    try:
-        return tuple(data[a:b].decode() for a, b in zip(starts, ends.tolist(), strict=True))
-    except UnicodeDecodeError:
-        problems.append(_problem("string_bytes", ProblemKind.SYNTAX, "expected UTF-8"))
-        return ()
-
-
-_TABLES = ("site", "value", "operator", "argument", "border")
-
-
-def _check_lengths(program: ProgramColumns, problems: list[Problem]) -> None:
-    """Check that the columns of a table are of one length, and that counts add up."""
-    for table in _TABLES:
-        names = [name for name in PROGRAM_COLUMNS if name.startswith(f"{table}_")]
-        lengths = {getattr(program, name).size for name in names}
-        if len(lengths) > 1:
-            message = f"expected columns of one length, found {sorted(lengths)}"
-            problems.append(_problem(table, ProblemKind.SIZE, message))
+def _check_counts(program: ProgramColumns, problems: list[Problem]) -> None:
+    """Check that the counts of arguments and outputs add up."""
     for counts, rows in (("operator_rows", "argument_form"), ("operator_outputs", "outputs")):
         count, found = getattr(program, counts), getattr(program, rows).size
-        if (count < 0).any() or (count > found).any() or int(count.sum()) != found:
+        if (count > found).any() or int(count.sum()) != found:
             message = f"expected counts that add up to {found}"
             problems.append(_problem(counts, ProblemKind.SIZE, message))
-    ends, sizes = program.shape_ends, program.shape_sizes
-    widths = np.diff(ends, prepend=0)
-    if (widths < 0).any() or (widths > MOST_AXES).any() or (sizes < 0).any():
-        message = f"expected shapes of at most {MOST_AXES} axes, none below 0"
-        problems.append(_problem("shape_ends", ProblemKind.RANGE, message))
-    elif (int(ends[-1]) if ends.size else 0) != sizes.size:
-        message = f"expected shapes of {sizes.size} sizes in all"
-        problems.append(_problem("shape_ends", ProblemKind.SIZE, message))
 
 
-def _check_ranges(
-    program: ProgramColumns, limits: Mapping[str, int], problems: list[Problem]
+def _check_sizes(
+    program: ProgramColumns, sizes: Column, pools: Pools, problems: list[Problem]
 ) -> None:
-    """Check that each position lies within the table that it is a position in."""
-    strings, values = len(program.strings), program.values
-    bounds: dict[str, tuple[int, int]] = {
-        "site_file": (0, strings),
-        "site_line": (0, 1 << 31),
-        "site_function": (0, strings),
-        "value_dtype": (0, strings),
-        "value_shape": (0, program.shape_ends.size),
-        "value_kind": (0, len(LEAF_KINDS)),
-        "value_name": (-1, strings),
-        "value_content": (-1, limits["contents"]),
-        "value_gradient": (-1, limits["contents"]),
-        "operator_name": (0, strings),
-        "operator_call": (-1, limits["calls"]),
-        "operator_mode": (0, 1 << len(Mode)),
-        "operator_site": (-1, program.site_file.size),
-        "argument_key": (-1, strings),
-        "argument_form": (0, len(Form)),
-        "outputs": (0, values),
-        "border_record": (0, limits["records"]),
-        "border_value": (0, values),
-    }
-    for name, (low, high) in bounds.items():
-        column = getattr(program, name)
-        if column.size and not (low <= int(column.min()) and int(column.max()) < high):
-            message = f"expected positions from {low} to below {high}"
-            problems.append(_problem(name, ProblemKind.RANGE, message))
-
-
-def _check_sizes(program: ProgramColumns, sizes: Sequence[int], problems: list[Problem]) -> None:
     """Check that what was stored of a value and its gradient has as many elements as its shape."""
-    counts = [math.prod(program.shape(index)) for index in range(program.shape_ends.size)]
-    shapes = program.value_shape.tolist()
+    counts = np.append(pools.list_counts, -1)[program.value_shape]
     for name in ("value_content", "value_gradient"):
-        for value, (row, shape) in enumerate(
-            zip(getattr(program, name).tolist(), shapes, strict=True)
-        ):
-            if row >= 0 and sizes[row] != counts[shape]:
-                message = f"expected {counts[shape]} elements of value {value}, found {sizes[row]}"
-                problems.append(_problem(name, ProblemKind.SIZE, message))
-                return
+        row = getattr(program, name)
+        found = np.append(sizes, -1)[row]
+        for value in np.flatnonzero((row >= 0) & (found != counts))[:1]:
+            message = f"expected {counts[value]} elements of value {value}, found {found[value]}"
+            problems.append(_problem(name, ProblemKind.SIZE, message))
 
 
 def _check_arguments(program: ProgramColumns, problems: list[Problem]) -> None:
@@ -357,9 +350,7 @@ def _check_arguments(program: ProgramColumns, problems: list[Problem]) -> None:
     tables = {
         Form.FLOAT: program.floats.size,
         Form.COMPLEX: program.floats.size - 1,
-        Form.STRING: len(program.strings),
-        Form.DTYPE: len(program.strings),
-        Form.OPAQUE: len(program.strings),
+        **dict.fromkeys(_TEXT_FORMS, len(program.strings)),
         Form.VALUE: program.values,
         Form.TUPLE: form.size,
         Form.MAPPING: form.size,

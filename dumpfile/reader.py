@@ -5,34 +5,46 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .directory import read_manifest
 from .errors import DumpFormatError, DumpNotFoundError
-from .manifestcodec import LOADED, MANIFEST_NAME, UNSAVED, decode_manifest
-from .plainfile import check_plain_file
+from .manifestcodec import FOLDED, LOADED, MANIFEST_NAME, RUN, UNSAVED, decode_manifest
 from .problem import Problem, ProblemKind
 from .stepfile import StepFile
+from .store import store_of
 from .validity import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .schema import FileInfo, Manifest
+    from .store import Store
 
 _MOST_SHOWN = 3
+_OTHER_VERSIONS = {
+    ProblemKind.VERSION: "install a newer padiff",
+    ProblemKind.AGE: "record again, or install the padiff that wrote it",
+}
+"""What helps against a dump of another version."""
 
 
 class Dump:
     """A complete dump. Made by ``open_dump``."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Keep the path and what was read there."""
+    def __init__(self, path: Path, manifest: Manifest, store: Store | None = None) -> None:
+        """Keep the path and what was read there.
+
+        Args:
+            path: Of the dump.
+            manifest: What was read there.
+            store: Where its files are; None looks at the path.
+        """
         self._path = path
+        self._store = store_of(path) if store is None else store
         self._manifest = manifest
         self._places = {(info.step, info.rank): info for info in manifest.files}
 
     @property
     def path(self) -> Path:
-        """Give the dump's directory, as it was named."""
+        """Give the dump's directory, as it was named; a URL lacks a slash there."""
         return self._path
 
     @property
@@ -76,24 +88,14 @@ class Dump:
         return validate(self._path, deep=False)
 
     def _open(self, info: FileInfo, like: StepFile | None) -> StepFile:
-        path = self._path / info.path
-        check_plain_file(path)
-        try:
-            found = path.stat().st_size
-        except OSError as error:
-            raise DumpFormatError(
-                f"cannot read dump {str(self._path)!r}: expected the file {info.path!r}, "
-                f"found {error.strerror}",
-                hint="copy the whole directory, or record again",
-            ) from error
-        if found != info.size_bytes:
-            raise DumpFormatError(
-                f"cannot read dump {str(self._path)!r}: expected {info.size_bytes} bytes in "
-                f"{info.path!r}, found {found}",
-                hint="the file is truncated or was changed: copy it again, or record again",
-            )
         opened = StepFile(
-            path, framework=self._manifest.framework, unsaved=_unsaved(self._manifest), like=like
+            self._path / info.path,
+            source=self._store.source(info),
+            framework=self._manifest.framework,
+            unsaved=_names(self._manifest, UNSAVED),
+            folded=_names(self._manifest, FOLDED),
+            did_run=self._manifest.settings.get(RUN) is not False,
+            like=like,
         )
         try:
             _check_place(opened, info)
@@ -112,9 +114,9 @@ def _loaded(manifest: Manifest) -> Iterator[tuple[str, str]]:
                 yield source, name
 
 
-def _unsaved(manifest: Manifest) -> frozenset[str]:
-    """Return names of buffers that the framework does not save; none of what is no name."""
-    names = manifest.settings.get(UNSAVED, ())
+def _names(manifest: Manifest, setting: str) -> frozenset[str]:
+    """Return the names of weights that a setting lists; none of what is no name."""
+    names = manifest.settings.get(setting, ())
     if not isinstance(names, list):
         return frozenset()
     return frozenset(name for name in names if isinstance(name, str))
@@ -133,24 +135,23 @@ def open_dump(path: Path | str) -> Dump:
     """Open a dump.
 
     Args:
-        path: Its directory, ``padiff_dump/<model>``.
+        path: Its directory, ``padiff_dump/<model>``, or its URL.
 
     Raises:
         DumpNotFoundError: There is nothing, or no dump.
-        DumpFormatError: It is incomplete, of a newer version, or its manifest is wrong.
+        DumpFormatError: It is incomplete, of another version, or its manifest is wrong.
     """
-    directory = Path(path)
-    data = read_manifest(directory)
-    manifest, problems = decode_manifest(data)
+    store = store_of(path)
+    manifest, problems = decode_manifest(store.manifest())
     if manifest is not None:
-        return Dump(directory, manifest)
-    if problems[0].kind is ProblemKind.VERSION:
+        return Dump(Path(path), manifest, store)
+    if problems[0].kind in _OTHER_VERSIONS:
         raise DumpFormatError(
-            f"cannot read dump {str(directory)!r}: {problems[0].message}",
-            hint="install a newer padiff",
+            f"cannot read dump {store.shown!r}: {problems[0].message}",
+            hint=_OTHER_VERSIONS[problems[0].kind],
         )
     shown = "; ".join(f"{problem.loc}: {problem.message}" for problem in problems[:_MOST_SHOWN])
     raise DumpFormatError(
-        f"cannot read dump {str(directory)!r}: {MANIFEST_NAME} is wrong: {shown}",
+        f"cannot read dump {store.shown!r}: {MANIFEST_NAME} is wrong: {shown}",
         hint="see all problems with `padiff check`, and record again",
     )

@@ -4,24 +4,30 @@ A dump is a manifest and one *index* for each step and rank. An index is four fl
 
     modules ◄── calls ◄── records ──► values
 
-Rows refer to each other by position (``id`` equals the position in the table), so that a file
-with hundreds of thousands of records opens with one read. A *value* is one distinct tensor
+Rows refer to each other by position (``id`` equals the position in the table); they become objects
+when somebody asks for them. A *value* is one distinct tensor
 content (one digest); a *record* says where and with which shape that value was met.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from .address import Address, Phase, Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FORMAT_VERSION = 1
-"""Version of the on-disk form that this code writes; it reads all versions up to this one."""
+FORMAT_VERSION = 2
+"""Version of the on-disk form that this code writes, and the only one that it reads."""
+
+Row = TypeVar("Row")
+Rows = tuple[Row, ...] | Callable[[], tuple[Row, ...]]
+"""The rows of a table, or what makes them."""
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 """A value that strict JSON can carry (nan and inf travel as strings)."""
@@ -184,6 +190,35 @@ class ValueInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mesh:
+    """Processes as a grid of one or several named dimensions."""
+
+    dims: tuple[str, ...]
+    """Names of the dimensions, as the framework has them: ``dp``, ``tp``."""
+    sizes: tuple[int, ...]
+    ranks: tuple[int, ...]
+    """The ranks in the grid, the last dimension fastest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a tensor lies over the processes of a mesh."""
+
+    mesh: Mesh
+    placements: tuple[str, ...]
+    """One for each dimension of the mesh. ``R``: whole on each rank. ``S(d)``: split along axis d,
+    ``S(d;n)`` in n interleaved parts. ``P(sum)``: terms of which the tensor is the sum; also
+    ``P(avg)``, ``P(max)``, ``P(min)``, ``P(masked)``."""
+    shape: tuple[int, ...]
+    """Of the whole tensor."""
+
+    @property
+    def is_split(self) -> bool:
+        """Whether one process has not all that there is to know of the tensor."""
+        return any(placement != "R" for placement in self.placements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordInfo:
     """One tensor met at one address."""
 
@@ -204,20 +239,72 @@ class RecordInfo:
     requires_grad: bool = False
     tensor: int | None = None
     """For weights and buffers: equal numbers mean the same tensor object (tied parameters)."""
+    layout: Layout | None = None
+    """How the tensor lies over processes, of which ``shape`` is this one's part."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """All modules, calls, records and values of one step of one rank."""
+    """All modules, calls, records and values of one step of one rank.
 
-    step: int
-    rank: int
-    modules: tuple[ModuleInfo, ...]
-    calls: tuple[CallInfo, ...]
-    records: tuple[RecordInfo, ...]
-    values: tuple[ValueInfo, ...]
-    draws: tuple[Draw, ...] | None = None
-    """Where random numbers were drawn; None if that was not looked for."""
+    A table may be stated as a function that returns it, which is called when somebody first asks.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        *,
+        step: int,
+        rank: int,
+        modules: Rows[ModuleInfo],
+        calls: Rows[CallInfo],
+        records: Rows[RecordInfo],
+        values: Rows[ValueInfo],
+        draws: tuple[Draw, ...] | None = None,
+        meshes: tuple[Mesh, ...] = (),
+    ) -> None:
+        """Keep the tables.
+
+        Args:
+            step: Iteration.
+            rank: Index of the process.
+            modules: Rows of the table.
+            calls: Rows of the table.
+            records: Rows of the table.
+            values: Rows of the table.
+            draws: Where random numbers were drawn; None if that was not looked for.
+            meshes: The meshes of the records' layouts.
+        """
+        self.step, self.rank = step, rank
+        self.draws, self.meshes = draws, meshes
+        self._modules, self._calls, self._records, self._values = modules, calls, records, values
+
+    @cached_property
+    def modules(self) -> tuple[ModuleInfo, ...]:
+        """All modules."""
+        return _made(self._modules)
+
+    @cached_property
+    def calls(self) -> tuple[CallInfo, ...]:
+        """All calls."""
+        return _made(self._calls)
+
+    @cached_property
+    def records(self) -> tuple[RecordInfo, ...]:
+        """All records."""
+        return _made(self._records)
+
+    @cached_property
+    def values(self) -> tuple[ValueInfo, ...]:
+        """All values."""
+        return _made(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all rows."""
+        if not isinstance(other, Index):
+            return NotImplemented
+        names = ("step", "rank", "modules", "calls", "records", "values", "draws", "meshes")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def address(self, record: RecordInfo) -> Address:
         """Give the full name of one of this index's records."""
@@ -232,6 +319,10 @@ class Index:
             role=record.role,
             slot=record.slot,
         )
+
+
+def _made(rows: Rows[Row]) -> tuple[Row, ...]:
+    return rows if isinstance(rows, tuple) else rows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +347,8 @@ class FileInfo:
     size_bytes: int
     calls: int
     records: int
+    contents: tuple[int, int] | None = None
+    """Byte offset and size of its table of contents; None in a file that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,3 +387,5 @@ class Manifest:
     """What a reader should know: fused fast paths that recording disabled, parts not recorded."""
     incomplete: str = ""
     """Why the recording ended before its end, and so holds its whole steps only; else empty."""
+    meshes: tuple[Mesh, ...] = ()
+    """All meshes over which tensors lie, of all ranks."""

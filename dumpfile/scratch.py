@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .lock import PlaceLock
-from .owner import Owner
+from .lock import Owner, PlaceLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

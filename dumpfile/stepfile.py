@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import mmap
-import os
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from h5py import h5f, h5p
 
-from .dataset import HDF5_ERRORS, Found, count_values, find_dataset, has_program
+from .contents import CONTENTS
+from .dataset import HDF5_ERRORS, Found
 from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
-from .errors import DumpFormatError
-from .extent import Extent, FileId
-from .indexcodec import decode_index
-from .indexlike import WrittenIndex
+from .errors import DumpError, DumpFormatError
+from .extent import Extent
+from .indexcodec import StoredIndex, decode_index
 from .inflate import inflate
-from .plainfile import check_plain_file
 from .problem import Problem, ProblemKind
 from .programcolumns import ProgramColumns, decode_program
 from .sampling import sample_positions
 from .schema import Content, Index, RecordInfo, ValueInfo
+from .stepsource import LocalSource, Range, StepSource, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from types import TracebackType
 
 Array = npt.NDArray[Any]
 
 _MOST_SHOWN = 3
-_INDEX_LIMIT_BYTES = 256 << 20
-"""Two million records; reading an index takes some twenty times its size in memory."""
-
-_PROGRAM_LIMIT_BYTES = 256 << 20
-"""Of a column: some 100 million operands."""
-_COLUMN_DTYPES = "uint8 int8 uint16 int16 uint32 int32 int64"
+_TABLES_LIMIT_BYTES = 256 << 20
+"""Of the index, and of the program: ten million records, or some 50 million operands."""
 _RELEASE_BYTES = 16 << 20
 """After so much was read the map lets go of its pages: who still needs some gets them again."""
 
@@ -54,7 +48,10 @@ class StepFile:
         *,
         framework: str = "",
         unsaved: frozenset[str] = frozenset(),
+        folded: frozenset[str] = frozenset(),
+        did_run: bool = True,
         like: StepFile | None = None,
+        source: StepSource | None = None,
     ) -> None:
         """Open a file and read its index.
 
@@ -62,36 +59,27 @@ class StepFile:
             path: The HDF5 file.
             framework: What the manifest names.
             unsaved: Full names of buffers that, by the manifest, are not saved with weights.
-            like: An open file that this one may be like: rows of the index that are the same in
-                both become the same objects, and are read once.
+            folded: Full names of weights that, by the manifest, an exporter folded.
+            did_run: Whether a framework made the values, by the manifest.
+            like: An open file that this one may be like: tables of the index that are the same in
+                both become the same objects.
+            source: Where its bytes are; None takes the file at the path.
 
         Raises:
             DumpFormatError: It is no whole file of a dump.
         """
         self._path = path
         self._framework = framework
-        self._unsaved = unsaved
-        self._found: dict[str, tuple[str, Found]] = {}
+        self._unsaved, self._folded, self._did_run = unsaved, folded, did_run
+        self._found: dict[str, tuple[str | None, Found]] = {}
         self._arrays: dict[tuple[str, str], Array] = {}
-        self._file: h5f.FileID | None = None
-        self._map: mmap.mmap | None = None
         self._read_bytes = 0
         self._sound: set[int] = set()
         """Values whose elements have the digest that the index states."""
-        check_plain_file(path)
+        self._source: StepSource | None = LocalSource(path) if source is None else source
         try:
-            access = h5p.create(h5p.FILE_ACCESS)
-            access.set_fclose_degree(h5f.CLOSE_STRONG)
-            self._file = h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=access)
-            with path.open("rb") as raw:
-                self._file_id = FileId.of(raw.fileno())
-                self._map = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
-        except HDF5_ERRORS as error:
-            self.close()
-            raise _unreadable(path, error) from error
-        try:
-            self._index, self._problems = self._read_index(like)
-        except DumpFormatError:
+            self._stored, self._problems = self._read_index(like)
+        except DumpError:
             self.close()
             raise
 
@@ -124,13 +112,32 @@ class StepFile:
         return self._unsaved
 
     @property
+    def folded(self) -> frozenset[str]:
+        """Return full names of weights that an exporter folded into others, or left out."""
+        return self._folded
+
+    @property
+    def did_run(self) -> bool:
+        """Return whether a framework made the values; else they follow from the program."""
+        return self._did_run
+
+    @property
     def index(self) -> Index:
-        """Give all modules, calls, records and values.
+        """Return all modules, calls, records and values.
 
         Raises:
             DumpFormatError: The index has problems.
         """
-        if self._index is None:
+        return self.stored.index
+
+    @property
+    def stored(self) -> StoredIndex:
+        """Return the index with the columns that it was read from.
+
+        Raises:
+            DumpFormatError: The index has problems.
+        """
+        if self._stored is None:
             shown = "; ".join(f"{p.loc}: {p.message}" for p in self._problems[:_MOST_SHOWN])
             rest = len(self._problems) - _MOST_SHOWN
             more = f"; and {rest} more" if rest > 0 else ""
@@ -138,13 +145,12 @@ class StepFile:
                 f"cannot read {str(self._path)!r}: {shown}{more}",
                 hint="see all problems with `padiff check`, and record again",
             )
-        return self._index
+        return self._stored
 
     @property
     def has_program(self) -> bool:
         """Whether the program that ran was recorded."""
-        self._mapped()
-        return has_program(self._file)
+        return "program" in self._opened().members("")
 
     def program(self) -> ProgramColumns | None:
         """Read the program that ran; None where none was recorded.
@@ -166,34 +172,23 @@ class StepFile:
         Raises:
             DumpFormatError: A column is not in the file, or the index has problems.
         """
-        self._mapped()
-        if not has_program(self._file):
+        stored = self.stored
+        if not self.has_program:
             return None, []
-        limits = {
-            "calls": len(self.index.calls),
-            "records": len(self.index.records),
-            "contents": len(self.index.values),
-        }
-        sizes = [value.size for value in self.index.values]
-        return decode_program(self._column, limits, sizes)
+        return decode_program(self._tables("program"), stored.tables, stored.pools)
 
-    def _column(self, name: str) -> Array:
-        """Copy a column of the program out of the file."""
-        dtypes = "float64" if name == "floats" else _COLUMN_DTYPES
-        found = self._dataset(f"/program/{name}", dtypes)
-        kind = found.dataset.dtype
-        if found.size * kind.itemsize > _PROGRAM_LIMIT_BYTES:
-            raise DumpFormatError(
-                f"cannot read {str(self._path)!r}: expected a column of at most "
-                f"{_PROGRAM_LIMIT_BYTES} bytes, found {name!r} of {found.size} elements"
-            )
-        start = found.offset_bytes or 0
-        return np.frombuffer(self._mapped(), kind, count=found.size, offset=start).copy()
+    @property
+    def contents(self) -> tuple[int, int] | None:
+        """Return byte offset and size of the table of contents, None where there is none."""
+        if "contents" not in self._opened().members(""):
+            return None
+        found = self._dataset(CONTENTS, None)
+        return (found.offset_bytes or 0), found.size
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Give what is wrong with the index; ``loc`` is relative to the file."""
-        return self._problems
+        """Return what is wrong with the index; ``loc`` is relative to the file."""
+        return tuple(self._problems)
 
     def array(self, record: RecordInfo) -> Array:
         """Give a record's elements, read-only, in its own shape and dtype.
@@ -251,8 +246,37 @@ class StepFile:
         start = (found.offset_bytes or 0) + value.offset * whole.itemsize
         if start % whole.itemsize:
             return None
-        path = str(self._path)
-        return Extent(path, self._file_id, start, value.size, value.dtype, value.digest)
+        self.fetch([value])
+        source = self._opened()
+        path = str(source.place)
+        return Extent(path, source.file_id, start, value.size, value.dtype, value.digest)
+
+    def fetch(self, values: Iterable[ValueInfo], *, is_plan: bool = False) -> None:
+        """See that the elements of values are at hand before they are read.
+
+        Of a file on a disk they are. Of one in a store, those of many values come in few requests.
+
+        Args:
+            values: Which values; those that the file does not hold are left out.
+            is_plan: Whether these are all that will be read for a while.
+
+        Raises:
+            DumpError: They cannot be had.
+        """
+        if self._opened().is_complete:
+            return
+        ranges: list[Range] = []
+        for value in values:
+            if value.dataset is not None:
+                found = self._dataset(value.dataset, value.dtype)
+                if found.offset_bytes is None:
+                    continue  # chunks are fetched when they are unpacked
+                width = numpy_dtype(value.dtype).itemsize
+                start = found.offset_bytes + value.offset * width
+                size = value.size if value.sample is None else 2 * value.sample.count
+                stop = min(start + size * width, found.offset_bytes + found.size * width)
+                ranges.append((start, stop))
+        self._opened().fetch(ranges, is_plan=is_plan)
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
         """Give the elements of values of one dtype and size as rows of a matrix, a copy.
@@ -271,6 +295,7 @@ class StepFile:
         offsets = [one.offset for one in values]
         if whole is None or max(offsets) + first.size > whole.size:
             return np.stack([self.value_array(one) for one in values])
+        self.fetch(values)
         self._count(len(values) * first.size * whole.itemsize)
         places = whole.size - first.size + 1, first.size
         steps = whole.itemsize, whole.itemsize
@@ -341,6 +366,7 @@ class StepFile:
             found = self._dataset(value.dataset, value.dtype)
             array = _read_only(self._read(found, value, size))
         else:
+            self.fetch([value])
             self._count(size * whole.itemsize)
             array = whole[value.offset : value.offset + size]
             if not array.flags.aligned:
@@ -361,7 +387,10 @@ class StepFile:
         if found.offset_bytes is None:
             return None
         whole = np.frombuffer(
-            self._mapped(), dtype=numpy_dtype(dtype), count=found.size, offset=found.offset_bytes
+            self._opened().held,
+            dtype=numpy_dtype(dtype),
+            count=found.size,
+            offset=found.offset_bytes,
         )
         self._arrays[path, dtype] = whole
         return whole
@@ -375,30 +404,29 @@ class StepFile:
     def release_pages(self) -> None:
         """Let the system take back the memory of all that was read; arrays stay valid."""
         self._read_bytes = 0
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        if self._source is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._source.held.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Close the file; harmless when it is closed."""
         self._found.clear()
         self._arrays.clear()
-        if self._file is not None and self._file.valid:
-            self._file.close()
-        self._file = None
-        self._map = None  # unmapped when the last array is gone
+        if self._source is not None:
+            self._source.close()
+        self._source = None  # unmapped when the last array is gone
 
-    def _mapped(self) -> mmap.mmap:
-        if self._map is None:
+    def _opened(self) -> StepSource:
+        if self._source is None:
             raise DumpFormatError(f"cannot read {str(self._path)!r}: it was closed")
-        return self._map
+        return self._source
 
-    def _dataset(self, path: str, dtype: str) -> Found:
+    def _dataset(self, path: str, dtype: str | None) -> Found:
         known = self._found.get(path)
         if known is not None and known[0] == dtype:
             return known[1]
-        self._mapped()
+        source = self._opened()
         try:
-            found = find_dataset(self._file, path, dtype=dtype, file_bytes=self._file_id.size_bytes)
+            found = source.find(path, dtype)
         except DumpFormatError as error:
             raise DumpFormatError(f"{error.message} of {str(self._path)!r}") from error
         self._found[path] = (dtype, found)
@@ -413,56 +441,50 @@ class StepFile:
                 f"{error.message}, in {value.dataset!r} of {str(self._path)!r}", hint=error.hint
             ) from error
         except HDF5_ERRORS as error:
-            raise _unreadable(self._path, error) from error
+            raise unreadable(self._path, error) from error
         return elements.view(numpy_dtype(value.dtype))
 
-    def _read_index(self, like: StepFile | None) -> tuple[Index | None, tuple[Problem, ...]]:
-        found = self._dataset("/index", "uint8")
-        if found.size > _INDEX_LIMIT_BYTES:
-            raise DumpFormatError(
-                f"cannot read {str(self._path)!r}: expected an index of at most "
-                f"{_INDEX_LIMIT_BYTES} bytes, found {found.size}"
-            )
-        start = self._index_start = found.offset_bytes or 0  # None has been refused
-        text = self._mapped()[start : start + found.size]
-        written = None if like is None else like.written()
-        index, problems, self._rows = decode_index(text, like=written)
+    def _read_index(self, like: StepFile | None) -> tuple[StoredIndex | None, list[Problem]]:
+        datasets = self._tables("index")
+        known = None if like is None else like.stored
+        stored, problems = decode_index(datasets, like=known)
         self.release_pages()
-        if like is not None:
-            like.release_pages()
-        if index is not None:
-            problems = self._strangers(index)
-        return None if problems else index, tuple(problems)
+        if stored is not None:
+            problems = self._strangers(stored)
+        return None if problems else stored, problems
 
-    def written(self) -> WrittenIndex | None:
-        """Give the index with its text, which another one may be like; None when that is gone."""
-        if self._index is None or self._map is None or not self._rows:
-            return None
-        return WrittenIndex(
-            index=self._index, holder=self._map, start=self._index_start, rows=self._rows
+    def _tables(self, group: str) -> dict[str, Array]:
+        """Copy all datasets of a group out of the file, which must not be much."""
+        size_bytes = 0
+        source = self._opened()
+        places: dict[str, tuple[np.dtype[Any], int, int]] = {}
+        for name in sorted(source.members(group)):
+            found = self._dataset(f"/{group}/{name}", None)
+            kind = np.dtype(found.dtype)
+            places[name] = kind, found.size, found.offset_bytes or 0
+            size_bytes += found.size * kind.itemsize
+            if size_bytes > _TABLES_LIMIT_BYTES:
+                raise DumpFormatError(
+                    f"cannot read {str(self._path)!r}: expected at most {_TABLES_LIMIT_BYTES} "
+                    f"bytes in {group!r}, found {name!r} of {found.size} elements"
+                )
+        source.fetch(
+            [(start, start + size * kind.itemsize) for kind, size, start in places.values()],
+            is_plan=True,
         )
+        return {name: np.frombuffer(source.held, *place).copy() for name, place in places.items()}
 
-    def _strangers(self, index: Index) -> list[Problem]:
+    def _strangers(self, stored: StoredIndex) -> list[Problem]:
         """Find out whether the file holds anything that belongs to no value."""
-        expected = len({value.dataset for value in index.values} - {None})
-        found = count_values(self._file)
+        datasets = stored.tables["values"]["dataset"]
+        expected = len(set(datasets.tolist()) - {-1})
+        source = self._opened()
+        unknown = source.members("") - {"index", "program", "values", "contents"}
+        found = source.count_values() + len(unknown)
         if found <= expected:
             return []  # one that is missing shows when it is read
         message = f"expected {expected} datasets as the index says, found {found}"
         return [Problem(loc="values", kind=ProblemKind.UNEXPECTED, message=message)]
-
-
-def _unreadable(path: Path, error: BaseException) -> DumpFormatError:
-    text = str(error)[:200]
-    is_lock = "lock" in text
-    return DumpFormatError(
-        f"cannot read {str(path)!r}: expected a whole HDF5 file, found {text!r}",
-        hint=(
-            "set the environment variable HDF5_USE_FILE_LOCKING=FALSE"
-            if is_lock
-            else "the file is damaged or truncated: copy it again, or record again"
-        ),
-    )
 
 
 def _read_only(array: Array) -> Array:

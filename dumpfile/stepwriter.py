@@ -5,19 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from .arena import Arena
-from .dtypes import dtype_name
-from .errors import DumpError
+from .columns import PoolsBuilder
+from .errors import DumpError, write_error
 from .hdf5sink import HDF5Sink
 from .indexcodec import encode_index
+from .indextables import TABLES
 from .keep import Keep
-from .owner import Owner
+from .lock import Owner
 from .programcolumns import encode_program
-from .schema import CallInfo, Content, Draw, FileInfo, ModuleInfo, ValueInfo
+from .schema import CallInfo, Content, Draw, FileInfo, Layout, Mesh, ModuleInfo, ValueInfo
 from .valuestore import Stored, ValueStore
-from .writeerror import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +48,7 @@ class StepWriter:
         content: Keep = _EVERYTHING,
         arena: Arena | None = None,
         shown: str | None = None,
-        finished: Callable[[FileInfo], None] = lambda info: None,
+        finished: Callable[[FileInfo, Sequence[Mesh]], None] = lambda info, meshes: None,
     ) -> None:
         """Create the file.
 
@@ -63,7 +61,8 @@ class StepWriter:
             content: What ``store`` writes unless it is told otherwise.
             arena: Where elements wait to be written; None makes one.
             shown: The path as the user knows it, for messages; None takes ``path``.
-            finished: Called once by ``close`` with the description of the whole file.
+            finished: Called once by ``close`` with the description of the whole file, and the
+                meshes of its records.
 
         Raises:
             DumpWriteError: The file cannot be created.
@@ -78,6 +77,8 @@ class StepWriter:
         self._draws: tuple[Draw, ...] | None = None
         self._program: ProgramBuilder | None = None
         self._records: list[list[Any]] = []
+        self._layouts: dict[Layout, int] = {}
+        self._spread: list[tuple[int, int]] = []
         self._addresses: dict[tuple[Any, ...], int] = {}
         self._is_closed = False
         self._owner = Owner()
@@ -198,6 +199,7 @@ class StepWriter:
         value: Stored | None,
         requires_grad: bool = False,
         tensor: int | None = None,
+        layout: Layout | None = None,
     ) -> int:
         """Add a record; see ``RecordInfo`` for the fields.
 
@@ -210,6 +212,9 @@ class StepWriter:
         slot = self._distinct((module, call, phase, role), slot)
         record = [module, call, phase, role, slot, order, shape, value, requires_grad, tensor]
         self._records.append(record)
+        if layout is not None:
+            number = self._layouts.setdefault(layout, len(self._layouts))
+            self._spread.append((len(self._records) - 1, number))
         return len(self._records) - 1
 
     def _distinct(self, owner: tuple[int, int | None, Phase, Role], slot: str) -> str:
@@ -239,8 +244,8 @@ class StepWriter:
         try:
             self._raise_error()
             values = self._store.finish()
-            self._sink.write("/index", self._encoded_index(values), "uint8")
-            self._write_program()
+            self._write_tables(values)
+            contents = self._sink.write_contents()
             size_bytes = self._sink.close()
             self._partial.rename(self._path)
         except (OSError, RuntimeError) as error:
@@ -257,16 +262,21 @@ class StepWriter:
                 size_bytes=size_bytes,
                 calls=len(self._calls),
                 records=len(self._records),
-            )
+                contents=contents,
+            ),
+            tuple(dict.fromkeys(layout.mesh for layout in self._layouts)),
         )
 
-    def _write_program(self) -> None:
-        if self._program is None:
-            return
-        self._sink.add_group("/program")
-        for name, column in encode_program(self._program.columns()).items():
-            data = np.ascontiguousarray(column).view(np.uint8).data
-            self._sink.write(f"/program/{name}", data, dtype_name(column.dtype))
+    def _write_tables(self, values: Sequence[ValueInfo]) -> None:
+        """Write the index and the program; their texts stand once."""
+        pools = PoolsBuilder()
+        index = self._encoded_index(values, pools)
+        program = None if self._program is None else encode_program(self._program.columns(), pools)
+        for group, tables in (("/index", pools.datasets() | index), ("/program", program)):
+            if tables is not None:
+                self._sink.add_group(group)
+            for name, table in (tables or {}).items():
+                self._sink.write_table(f"{group}/{name}", table)
 
     def abandon(self) -> None:
         """Stop and remove the file; harmless after ``close``.
@@ -289,17 +299,20 @@ class StepWriter:
             raise error
         raise write_error(f"write {self._shown!r}", error) from error
 
-    def _encoded_index(self, values: Sequence[ValueInfo]) -> bytes:
-        for record in self._records:
-            stored = record[7]
-            if stored is not None:
-                record[7] = stored.info.id
+    def _encoded_index(self, values: Sequence[ValueInfo], pools: PoolsBuilder) -> dict[str, Array]:
+        names = [column.name for column in TABLES["records"]]
+        cells = list(zip(*self._records, strict=True)) or [()] * len(names)
+        records: dict[str, Sequence[Any]] = dict(zip(names, cells, strict=True))
+        records["value"] = [None if one is None else one.info.id for one in records["value"]]
         return encode_index(
             step=self._step,
             rank=self._rank,
             modules=self._modules,
-            calls=(self._calls[call] for call in sorted(self._calls)),
+            calls=[self._calls[call] for call in sorted(self._calls)],
             values=values,
-            records=self._records,
+            records=records,
             draws=self._draws,
+            layouts=tuple(self._layouts),
+            spread=self._spread,
+            pools=pools,
         )

@@ -6,8 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, cast
 
-from .boundedfile import chunks_of
 from .bulk import collector_paused
+from .untrusted import chunks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from .boundedfile import read_bounded
+from .untrusted import read_bounded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,13 +15,13 @@ from .address import Phase
 from .directory import step_files
 from .errors import DumpError
 from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, decode_manifest, encode_manifest
-from .schema import FileInfo
+from .schema import FileInfo, Mesh
 from .stepfile import StepFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .schema import Index, Manifest
+    from .schema import Manifest
 
 _MOST_BYTES = 64 << 20
 _MOST_TEXT = 500  # characters of a reason
@@ -39,27 +39,30 @@ def state_begin(directory: Path, manifest: Manifest) -> None:
     partial.rename(directory / BEGUN_NAME)
 
 
-def whole_files(directory: Path) -> tuple[tuple[FileInfo, ...], Phase]:
+def whole_files(directory: Path) -> tuple[tuple[FileInfo, ...], Phase, tuple[Mesh, ...]]:
     """Find the step files that can be read to the end.
 
     Returns:
-        The files by step and rank, and the last phase that any of them holds.
+        The files by step and rank, the last phase that any of them holds, and their meshes.
     """
     found: list[FileInfo] = []
+    meshes: dict[Mesh, None] = {}
     latest = 0
     for name in step_files(directory):
         try:
             with StepFile(directory / name) as file:
                 index = file.index
-                found.append(_describe(index, name, (directory / name).stat().st_size))
+                found.append(_describe(file, name, (directory / name).stat().st_size))
+                meshes.update(dict.fromkeys(index.meshes))
                 phases = {record.phase for record in index.records}
         except (DumpError, OSError):
             continue
         latest = max([latest, *map(_PHASES.index, phases)])
-    return tuple(found), _PHASES[latest]
+    return tuple(found), _PHASES[latest], tuple(meshes)
 
 
-def _describe(index: Index, name: str, size_bytes: int) -> FileInfo:
+def _describe(file: StepFile, name: str, size_bytes: int) -> FileInfo:
+    index = file.index
     return FileInfo(
         step=index.step,
         rank=index.rank,
@@ -67,6 +70,7 @@ def _describe(index: Index, name: str, size_bytes: int) -> FileInfo:
         size_bytes=size_bytes,
         calls=len(index.calls),
         records=len(index.records),
+        contents=file.contents,
     )
 
 
@@ -85,11 +89,13 @@ def finish_unfinished(directory: Path, reason: str) -> Manifest | None:
         OSError: It cannot be written.
     """
     begun = _read_begin(directory)
-    files, phase = ((), Phase.FORWARD) if begun is None else whole_files(directory)
-    if begun is None or not files:
+    if begun is None:
+        return None
+    files, phase, meshes = whole_files(directory)
+    if not files:
         return None
     text = " ".join(reason.split())[:_MOST_TEXT] or "unknown"
-    manifest = replace(begun, files=files, phase=phase, incomplete=text)
+    manifest = replace(begun, files=files, phase=phase, meshes=meshes, incomplete=text)
     partial = directory / f".{MANIFEST_NAME}.partial"
     partial.write_bytes(encode_manifest(manifest))
     _drop_rest(directory, {info.path for info in files})

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from .contents import CONTENTS_LIMIT_BYTES, Contents
 from .digest import digest_of
-from .directory import linked_steps, read_manifest, step_files
 from .errors import DumpError, DumpFormatError, DumpNotFoundError
 from .floor import FLOOR_NAME, read_floor
 from .manifestcodec import MANIFEST_NAME, decode_manifest
-from .plainfile import LINK, check_plain_file
 from .problem import Problem, ProblemKind
 from .schema import Content, FileInfo, Manifest, Statistics, ValueInfo
 from .statistics import statistics_of
 from .stepfile import StepFile
+from .store import store_of
+
+if TYPE_CHECKING:
+    from .stepsource import StepSource
+    from .store import Store
 
 _RTOL = 1e-9  # of sums taken in another order
 
@@ -25,7 +30,7 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
     """Find all problems of a dump.
 
     Args:
-        path: The dump's directory.
+        path: The dump's directory or URL.
         deep: Whether to read every element, and recompute digests and statistics.
 
     Returns:
@@ -35,8 +40,9 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
         DumpNotFoundError: There is no dump.
     """
     directory = Path(path)
+    store = store_of(path)
     try:
-        data = read_manifest(directory)
+        data = store.manifest()
     except DumpNotFoundError:
         raise
     except DumpFormatError as error:
@@ -52,15 +58,9 @@ def validate(path: Path | str, *, deep: bool) -> list[Problem]:
             f"the recording did not finish: {manifest.incomplete}; whole are the steps {steps}"
         )
         problems.append(_problem(MANIFEST_NAME, ProblemKind.INCOMPLETE, message))
-    listed = {info.path for info in manifest.files}
-    for name in step_files(directory):
-        if name not in listed:
-            problems.append(_problem(name, ProblemKind.UNEXPECTED, "no entry in the manifest"))
-    for name in linked_steps(directory):
-        if not any(path.startswith(f"{name}/") for path in listed):
-            problems.append(_problem(name, ProblemKind.FORBIDDEN, f"it {LINK}"))
+    problems.extend(store.strays({info.path for info in manifest.files}))
     for info in manifest.files:
-        problems.extend(_file_problems(directory, manifest, info, deep=deep))
+        problems.extend(_file_problems(store, manifest, info, deep=deep))
     problems.extend(_floor_problems(directory, manifest))
     return problems
 
@@ -94,24 +94,18 @@ def _within(file: str, problem: Problem) -> Problem:
     return _problem(loc, problem.kind, problem.message)
 
 
-def _file_problems(directory: Path, manifest: Manifest, info: FileInfo, *, deep: bool) -> Problems:
-    path = directory / info.path
+def _file_problems(store: Store, manifest: Manifest, info: FileInfo, *, deep: bool) -> Problems:
+    source, problems = store.opened_anyhow(info)
+    if source is None:
+        return problems
+    path = Path(store.shown) / info.path
     try:
-        check_plain_file(path)
-    except DumpFormatError as error:
-        return [_problem(info.path, ProblemKind.FORBIDDEN, error.message)]
-    if not path.is_file():
-        return [_problem(info.path, ProblemKind.MISSING, "expected the file, found none")]
-    problems: Problems = []
-    found = path.stat().st_size
-    if found != info.size_bytes:
-        message = f"expected {info.size_bytes} bytes, found {found}"
-        problems.append(_problem(info.path, ProblemKind.SIZE, message))
-    try:
-        with StepFile(path, framework=manifest.framework) as file:
+        with StepFile(path, framework=manifest.framework, source=source) as file:
             problems.extend(_within(info.path, problem) for problem in file.problems)
             if not file.problems:
-                problems.extend(_index_problems(file, info))
+                problems.extend(_index_problems(file, info, manifest))
+                if deep:
+                    problems.extend(_contents_problems(file, source, info))
                 problems.extend(_value_problems(file, info.path, deep=deep))
                 problems.extend(_within(info.path, problem) for problem in file.read_program()[1])
     except DumpError as error:
@@ -119,15 +113,62 @@ def _file_problems(directory: Path, manifest: Manifest, info: FileInfo, *, deep:
     return problems
 
 
-def _index_problems(file: StepFile, info: FileInfo) -> Problems:
+def _contents_problems(file: StepFile, source: StepSource, info: FileInfo) -> Problems:
+    """Hold the table of contents against what HDF5 says, by which a local file is read."""
+    loc = f"{info.path}: contents"
+    if file.contents != info.contents and source.is_complete:
+        message = f"expected it at {info.contents} as the manifest says, found {file.contents}"
+        return [_problem(loc, ProblemKind.SIZE, message)]
+    if info.contents is None or not source.is_complete:
+        return []
+    start, size = info.contents
+    if size > CONTENTS_LIMIT_BYTES:
+        return [_problem(loc, ProblemKind.SIZE, f"more than {CONTENTS_LIMIT_BYTES} bytes")]
+    told = Contents(
+        source.held[start : start + size],
+        file_bytes=source.file_id.size_bytes,
+        read=lambda start, size: source.held[start : start + size],
+    )
+    values = {(one.dataset, one.dtype) for one in file.index.values if one.dataset is not None}
+    tables: set[tuple[str, str | None]] = {
+        (f"/{group}/{name}", None)
+        for group in source.members("") & {"index", "program"}
+        for name in source.members(group)
+    }
+    problems: Problems = []
+    for path, dtype in sorted(values | tables, key=str):
+        try:
+            expected = source.find(path, dtype)
+        except DumpFormatError:
+            continue  # that is said of its values
+        try:
+            is_like = told.find(path, dtype).is_like(expected)
+        except DumpFormatError:
+            is_like = False
+        if not is_like:
+            message = "expected what HDF5 says of where it lies, found something else"
+            problems.append(_problem(f"{loc}: {path}", ProblemKind.UNEXPECTED, message))
+    return problems
+
+
+def _index_problems(file: StepFile, info: FileInfo, manifest: Manifest) -> Problems:
     index = file.index
+    unknown = [
+        _problem(
+            f"{info.path}: meshes[{row}]",
+            ProblemKind.MISSING,
+            "expected a mesh of the manifest, found another one",
+        )
+        for row, mesh in enumerate(index.meshes)
+        if mesh not in manifest.meshes
+    ]
     stated = {
         "step": (info.step, index.step),
         "rank": (info.rank, index.rank),
         "calls": (info.calls, len(index.calls)),
         "records": (info.records, len(index.records)),
     }
-    return [
+    return unknown + [
         _problem(
             f"{info.path}: {name}",
             ProblemKind.SIZE,

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from .arena import Arena
-from .errors import DumpExistsError, DumpWriteError, PadiffError
+from .errors import DumpExistsError, DumpWriteError, PadiffError, write_error
 from .keep import Keep
+from .lock import Owner
 from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, encode_manifest, file_path
-from .owner import Owner
 from .place import Place
 from .stepwriter import StepWriter
 from .unfinished import state_begin
-from .writeerror import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from .schema import FileInfo, Manifest
+    from .schema import FileInfo, Manifest, Mesh
 
 _EVERYTHING = Keep()
 
@@ -62,6 +61,7 @@ class DumpWriter:
         self._arena = Arena()
         self._open: dict[str, StepWriter] = {}
         self._files: list[FileInfo] = []
+        self._meshes: dict[Mesh, None] = {}
         self._is_described = False
         self._owner = Owner()
 
@@ -138,6 +138,11 @@ class DumpWriter:
         self._open[relative] = made
         return made
 
+    @property
+    def meshes(self) -> tuple[Mesh, ...]:
+        """Return the meshes of the steps that are whole."""
+        return tuple(self._meshes)
+
     def hand_over(self) -> tuple[Path, tuple[FileInfo, ...]]:
         """Close all steps and give what was written, for another writer to adopt.
 
@@ -151,12 +156,18 @@ class DumpWriter:
             step.close()
         return self._place.partial, tuple(self._files)
 
-    def adopt(self, folder: Path, files: Iterable[FileInfo]) -> None:
+    def adopt(self, folder: Path, files: Iterable[FileInfo], meshes: Iterable[Mesh] = ()) -> None:
         """Take the files of another writer over; its ranks or steps must be others.
+
+        Args:
+            folder: Where they are.
+            files: What they are.
+            meshes: Of their records.
 
         Raises:
             DumpWriteError: A file cannot be moved, or is not whole.
         """
+        self._meshes.update(dict.fromkeys(meshes))
         for info in files:
             target = self._place.partial / info.path
             try:
@@ -190,7 +201,7 @@ class DumpWriter:
         if not self._files:
             raise DumpWriteError(f"cannot write a dump at {self._shown!r}: nothing was recorded")
         files = tuple(sorted(self._files, key=lambda info: (info.step, info.rank)))
-        whole = replace(manifest, files=files)
+        whole = replace(manifest, files=files, meshes=self.meshes)
         hidden = self._place.partial / f".{MANIFEST_NAME}.partial"
         try:
             hidden.write_bytes(encode_manifest(whole))
@@ -204,8 +215,9 @@ class DumpWriter:
             raise write_error(f"write a dump at {self._shown!r}", error) from error
         return self._place.target
 
-    def _finished(self, info: FileInfo) -> None:
+    def _finished(self, info: FileInfo, meshes: Iterable[Mesh]) -> None:
         self._open.pop(info.path, None)
+        self._meshes.update(dict.fromkeys(meshes))
         self._files.append(info)
 
     def _keep_whole_steps(self, error: BaseException | None) -> None:

@@ -6,17 +6,23 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 out=${DEMO_OUT:-padiff_dump}
 
+quiet=--quiet
+if [ -t 2 ]; then quiet=; fi  # on a terminal pip shows how far it is
+
 environment() {  # environment NAME PACKAGE...
   local folder=.venv/demo-$1
   shift
   if [ ! "$folder/.ready" -nt pyproject.toml ]; then
-    echo "setting up $folder" >&2
+    echo "setting up $folder (once; some minutes): ${*:-padiff alone}" >&2
+    local start=$SECONDS
     "$PYTHON" -m venv "$folder"
     for package in "$@" --editable=.; do
-      "$folder/bin/pip" install --quiet --disable-pip-version-check \
+      # shellcheck disable=SC2086 # quiet is an option or nothing
+      "$folder/bin/pip" install $quiet --disable-pip-version-check \
         --constraint constraints.txt "$package"
     done
     touch "$folder/.ready"
+    echo "set up $folder in $((SECONDS - start)) s" >&2
   fi
 }
 environment torch torch transformers

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .entry import pair
     from .kinds import kind_of
     from .maps.mapfile import MapFile, read_map
+    from .maps.overranks import RanksEntry
     from .partners import learn_partners
     from .result import (
         Absence,
@@ -45,6 +46,7 @@ __all__ = [
     "ModulePair",
     "PairedBy",
     "Pairing",
+    "RanksEntry",
     "RecordPair",
     "Rule",
     "RunPartners",
@@ -76,6 +78,7 @@ _HOMES = {
     "Elements": "tensors.sampled",
     "IDENTITY": "rule",
     "MapFile": "maps.mapfile",
+    "RanksEntry": "maps.overranks",
     "Matched": "tensors.sampled",
     "ModulePair": "result",
     "PairedBy": "result",

@@ -1,6 +1,6 @@
 """Canonical kinds of modules: which classes of the frameworks do the same job.
 
-One table holds every layer of both frameworks. A module is looked up by its *full* class path,
+One table holds every layer of all frameworks. A module is looked up by its *full* class path,
 then by those of its bases, so that ``paddle.compat.nn.Linear`` is never taken for
 ``paddle.nn.Linear`` and a parametrised or quantizable Linear of torch is a Linear.
 """
@@ -23,30 +23,32 @@ _SPACES = {
     "i": "paddle.incubate.nn",
     "f": "paddle.distributed.fleet.layers.mpu.mp_layers",
     "m": "mindspore.nn",
+    "x": "flax.nnx",
+    "k": "keras.layers",
 }
 
 _TABLE = """
-linear              t.Linear t.LazyLinear p.Linear c.Linear i.FusedLinear f.ColumnParallelLinear f.RowParallelLinear m.Dense
+linear              t.Linear t.LazyLinear p.Linear c.Linear i.FusedLinear f.ColumnParallelLinear f.RowParallelLinear m.Dense x.Linear x.LinearGeneral k.Dense
 linear              transformers.pytorch_utils.Conv1D
 bilinear            t.Bilinear p.Bilinear m.BiDense
-conv1d              t.Conv1d t.LazyConv1d p.Conv1D m.Conv1d
-conv2d              t.Conv2d t.LazyConv2d p.Conv2D m.Conv2d
-conv3d              t.Conv3d t.LazyConv3d p.Conv3D m.Conv3d
+conv1d              t.Conv1d t.LazyConv1d p.Conv1D m.Conv1d k.Conv1D
+conv2d              t.Conv2d t.LazyConv2d p.Conv2D m.Conv2d x.Conv k.Conv2D
+conv3d              t.Conv3d t.LazyConv3d p.Conv3D m.Conv3d k.Conv3D
 conv_transpose1d    t.ConvTranspose1d t.LazyConvTranspose1d p.Conv1DTranspose m.Conv1dTranspose
 conv_transpose2d    t.ConvTranspose2d t.LazyConvTranspose2d p.Conv2DTranspose m.Conv2dTranspose
 conv_transpose3d    t.ConvTranspose3d t.LazyConvTranspose3d p.Conv3DTranspose m.Conv3dTranspose
 batch_norm          t.BatchNorm1d t.BatchNorm2d t.BatchNorm3d t.LazyBatchNorm1d t.LazyBatchNorm2d t.LazyBatchNorm3d t.SyncBatchNorm
 batch_norm          p.BatchNorm p.BatchNorm1D p.BatchNorm2D p.BatchNorm3D p.SyncBatchNorm
-batch_norm          m.BatchNorm1d m.BatchNorm2d m.BatchNorm3d m.SyncBatchNorm
+batch_norm          m.BatchNorm1d m.BatchNorm2d m.BatchNorm3d m.SyncBatchNorm x.BatchNorm k.BatchNormalization
 instance_norm       t.InstanceNorm1d t.InstanceNorm2d t.InstanceNorm3d t.LazyInstanceNorm1d t.LazyInstanceNorm2d t.LazyInstanceNorm3d
 instance_norm       p.InstanceNorm1D p.InstanceNorm2D p.InstanceNorm3D m.InstanceNorm1d m.InstanceNorm2d m.InstanceNorm3d
-layer_norm          t.LayerNorm p.LayerNorm m.LayerNorm
-group_norm          t.GroupNorm p.GroupNorm m.GroupNorm
-rms_norm            t.RMSNorm
+layer_norm          t.LayerNorm p.LayerNorm m.LayerNorm x.LayerNorm k.LayerNormalization
+group_norm          t.GroupNorm p.GroupNorm m.GroupNorm x.GroupNorm k.GroupNormalization
+rms_norm            t.RMSNorm x.RMSNorm k.RMSNormalization
 local_response_norm t.LocalResponseNorm p.LocalResponseNorm
 cross_map_lrn       t.CrossMapLRN2d
 spectral_norm       p.SpectralNorm
-embedding           t.Embedding p.Embedding f.VocabParallelEmbedding m.Embedding
+embedding           t.Embedding p.Embedding f.VocabParallelEmbedding m.Embedding x.Embed k.Embedding
 embedding_bag       t.EmbeddingBag
 lstm                t.LSTM p.LSTM m.LSTM
 gru                 t.GRU p.GRU m.GRU
@@ -56,7 +58,7 @@ cell_runner2        p.BiRNN
 lstm_cell           t.LSTMCell p.LSTMCell m.LSTMCell
 gru_cell            t.GRUCell p.GRUCell m.GRUCell
 rnn_cell            t.RNNCell p.SimpleRNNCell m.RNNCell
-attention           t.MultiheadAttention p.MultiHeadAttention c.MultiheadAttention m.MultiheadAttention
+attention           t.MultiheadAttention p.MultiHeadAttention c.MultiheadAttention m.MultiheadAttention x.MultiHeadAttention k.MultiHeadAttention
 fused_attention     i.FusedMultiHeadAttention
 fused_feedforward   i.FusedFeedForward
 fused_transformer   i.FusedMultiTransformer i.FusedTransformerEncoderLayer
@@ -65,28 +67,28 @@ encoder             t.TransformerEncoder p.TransformerEncoder m.TransformerEncod
 decoder             t.TransformerDecoder p.TransformerDecoder m.TransformerDecoder
 encoder_layer       t.TransformerEncoderLayer p.TransformerEncoderLayer m.TransformerEncoderLayer
 decoder_layer       t.TransformerDecoderLayer p.TransformerDecoderLayer m.TransformerDecoderLayer
-sequential          t.Sequential p.Sequential m.SequentialCell
-module_list         t.ModuleList p.LayerList m.CellList
-module_dict         t.ModuleDict p.LayerDict m.CellDict
+sequential          t.Sequential p.Sequential m.SequentialCell x.Sequential k.Sequential
+module_list         t.ModuleList p.LayerList m.CellList x.List
+module_dict         t.ModuleDict p.LayerDict m.CellDict x.Dict
 parameter_list      t.ParameterList p.ParameterList
 parameter_dict      t.ParameterDict p.ParameterDict
 parametrizations    torch.nn.utils.parametrize.ParametrizationList
 data_parallel       t.DataParallel torch.nn.parallel.distributed.DistributedDataParallel
-identity            t.Identity p.Identity m.Identity
-relu                t.ReLU p.ReLU m.ReLU
+identity            t.Identity p.Identity m.Identity k.Identity
+relu                t.ReLU p.ReLU m.ReLU k.ReLU
 relu6               t.ReLU6 p.ReLU6 m.ReLU6
 gelu                t.GELU p.GELU m.GELU transformers.activations.GELUActivation
 silu                t.SiLU p.Silu p.Swish m.SiLU transformers.activations.SiLUActivation
-elu                 t.ELU p.ELU m.ELU
+elu                 t.ELU p.ELU m.ELU k.ELU
 celu                t.CELU p.CELU m.CELU
 selu                t.SELU p.SELU m.SeLU
 glu                 t.GLU p.GLU m.GLU
-leaky_relu          t.LeakyReLU p.LeakyReLU m.LeakyReLU
-prelu               t.PReLU p.PReLU m.PReLU
+leaky_relu          t.LeakyReLU p.LeakyReLU m.LeakyReLU k.LeakyReLU
+prelu               t.PReLU p.PReLU m.PReLU x.PReLU
 rrelu               t.RReLU p.RReLU m.RReLU
 sigmoid             t.Sigmoid p.Sigmoid m.Sigmoid
 log_sigmoid         t.LogSigmoid p.LogSigmoid m.LogSigmoid
-softmax             t.Softmax p.Softmax c.Softmax m.Softmax
+softmax             t.Softmax p.Softmax c.Softmax m.Softmax k.Softmax
 softmax2d           t.Softmax2d p.Softmax2D m.Softmax2d
 softmin             t.Softmin m.Softmin
 log_softmax         t.LogSoftmax p.LogSoftmax m.LogSoftmax
@@ -102,19 +104,19 @@ tanh                t.Tanh p.Tanh m.Tanh
 mish                t.Mish p.Mish m.Mish
 threshold           t.Threshold p.ThresholdedReLU m.Threshold
 maxout              p.Maxout
-dropout             t.Dropout p.Dropout i.FusedDropout m.Dropout
+dropout             t.Dropout p.Dropout i.FusedDropout m.Dropout x.Dropout k.Dropout
 dropout1d           t.Dropout1d m.Dropout1d
 dropout2d           t.Dropout2d p.Dropout2D m.Dropout2d
 dropout3d           t.Dropout3d p.Dropout3D m.Dropout3d
 alpha_dropout       t.AlphaDropout p.AlphaDropout
 feature_dropout     t.FeatureAlphaDropout p.FeatureAlphaDropout
 dropout_add         i.FusedDropoutAdd i.FusedBiasDropoutResidualLayerNorm
-max_pool1d          t.MaxPool1d p.MaxPool1D m.MaxPool1d
-max_pool2d          t.MaxPool2d p.MaxPool2D m.MaxPool2d
-max_pool3d          t.MaxPool3d p.MaxPool3D m.MaxPool3d
-avg_pool1d          t.AvgPool1d p.AvgPool1D c.AvgPool1D m.AvgPool1d
-avg_pool2d          t.AvgPool2d p.AvgPool2D c.AvgPool2D m.AvgPool2d
-avg_pool3d          t.AvgPool3d p.AvgPool3D c.AvgPool3D m.AvgPool3d
+max_pool1d          t.MaxPool1d p.MaxPool1D m.MaxPool1d k.MaxPooling1D
+max_pool2d          t.MaxPool2d p.MaxPool2D m.MaxPool2d k.MaxPooling2D
+max_pool3d          t.MaxPool3d p.MaxPool3D m.MaxPool3d k.MaxPooling3D
+avg_pool1d          t.AvgPool1d p.AvgPool1D c.AvgPool1D m.AvgPool1d k.AveragePooling1D
+avg_pool2d          t.AvgPool2d p.AvgPool2D c.AvgPool2D m.AvgPool2d k.AveragePooling2D
+avg_pool3d          t.AvgPool3d p.AvgPool3D c.AvgPool3D m.AvgPool3d k.AveragePooling3D
 adaptive_avg1d      t.AdaptiveAvgPool1d p.AdaptiveAvgPool1D m.AdaptiveAvgPool1d
 adaptive_avg2d      t.AdaptiveAvgPool2d p.AdaptiveAvgPool2D m.AdaptiveAvgPool2d
 adaptive_avg3d      t.AdaptiveAvgPool3d p.AdaptiveAvgPool3D m.AdaptiveAvgPool3d
@@ -138,7 +140,7 @@ pad3d               p.Pad3D p.ConstantPad3D p.ReflectionPad3D p.ReplicationPad3D
 upsample            t.Upsample p.Upsample
 upsample_nearest    t.UpsamplingNearest2d p.UpsamplingNearest2D
 upsample_bilinear   t.UpsamplingBilinear2d p.UpsamplingBilinear2D
-flatten             t.Flatten p.Flatten m.Flatten
+flatten             t.Flatten p.Flatten m.Flatten k.Flatten
 unflatten           t.Unflatten p.Unflatten
 fold                t.Fold p.Fold
 unfold              t.Unfold p.Unfold c.Unfold
@@ -214,6 +216,8 @@ _PUBLIC = (
     (re.compile(r"paddle\.nn\.layer\.\w+\.(\w+)"), "paddle.nn."),
     (re.compile(r"paddle\.compat\.nn\.\w+\.(\w+)"), "paddle.compat.nn."),
     (re.compile(r"paddle\.incubate\.nn\.layer\.\w+\.(\w+)"), "paddle.incubate.nn."),
+    (re.compile(r"flax\.nnx\.(?:nn\.\w+|helpers)\.(\w+)"), "flax.nnx."),
+    (re.compile(r"keras\.src\.(?:layers\.\w+|models)\.\w+\.(\w+)"), "keras.layers."),
     (re.compile(r"mindspore\.nn\.(?:layer|cell|loss)\.\w+\.(\w+)"), "mindspore.nn."),
 )
 

@@ -34,9 +34,10 @@ class Rule:
     steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a bare ``reshape`` or ``expand`` before the end: its target would be unknown."""
+        """Refuse before the end what makes the candidate's shape: its target would be unknown."""
         for step in self.steps[:-1]:
-            if step.verb in {Verb.RESHAPE, Verb.EXPAND} and not step.numbers:
+            is_bare = step.verb in {Verb.RESHAPE, Verb.EXPAND} and not step.numbers
+            if is_bare or step.verb is Verb.SPLIT:
                 raise ConfigError(
                     f"a layout rule needs a shape after {str(step.verb)!r} unless it comes last"
                 )
@@ -66,6 +67,8 @@ class Rule:
             last = steps[-1] if steps else None
             if last is not None and step.verb is Verb.RESHAPE and last.verb is Verb.RESHAPE:
                 steps[-1] = step
+            elif last is not None and step.verb is Verb.SPLIT and step == _undo(last):
+                steps[-1] = Step(Verb.RESHAPE)  # perhaps in other parts
             elif last is not None and step.verb in _CANCEL and step == _undo(last):
                 steps.pop()
             else:
@@ -250,12 +253,14 @@ def _undo(step: Step) -> Step | None:
         return Step(Verb.RESHAPE)
     if step.verb in {Verb.INSERT, Verb.SQUEEZE}:
         return Step(Verb.SQUEEZE if step.verb is Verb.INSERT else Verb.INSERT, step.numbers)
+    if step.verb in {Verb.SPLIT, Verb.MERGE}:
+        return Step(Verb.SPLIT if step.verb is Verb.MERGE else Verb.MERGE, step.numbers)
     return step if step.verb in {Verb.TRANSPOSE, Verb.NOT} else None
 
 
 def _undo_within(step: Step, place: int, shapes: Sequence[Shape], before: Shape) -> Step:
     """Undo a step when the shapes that went in are known; for joins, get array ``place`` back."""
-    if step.verb is Verb.RESHAPE:
+    if step.verb in {Verb.RESHAPE, Verb.MERGE}:
         return Step(Verb.RESHAPE, before)
     if step.verb is Verb.STACK:
         return Step(Verb.TAKE, (place,))

@@ -53,6 +53,20 @@ class _KnowsUnsaved(Protocol):
         """Return full names of buffers that are not saved with weights."""
 
 
+@runtime_checkable
+class _KnowsFolded(Protocol):
+    """A side that knows which weights of the model it was exported from it lacks."""
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """Return full names of weights that an exporter folded into others, or left out."""
+
+
+def folded_weights(side: Side) -> frozenset[str]:
+    """Return the full names of the weights that the exporter of a side did not keep."""
+    return side.folded if isinstance(side, _KnowsFolded) else frozenset()
+
+
 def unsaved_records(side: Side) -> frozenset[int]:
     """Return the ids of the buffers that a constructor computes, and no checkpoint holds."""
     names = side.unsaved if isinstance(side, _KnowsUnsaved) else frozenset()

@@ -49,6 +49,10 @@ class Verb(StrEnum):
     """``insert 2``: a new axis of length 1 before axis 2."""
     SQUEEZE = "squeeze"
     """``squeeze 2``: drop axis 2, which has length 1."""
+    SPLIT = "split"
+    """``split 1``, last: axis 1 becomes two, as long as the partner's: heads and their width."""
+    MERGE = "merge"
+    """``merge 1``: axes 1 and 2 become one."""
     NOT = "not"
     """Logical not, of boolean masks."""
     EXPAND = "expand"
@@ -61,7 +65,9 @@ JOINING = frozenset({Verb.CONCAT, Verb.INTERLEAVE, Verb.STACK})
 """The verbs that make one array of several."""
 PICKING = frozenset({Verb.ROWS, Verb.COLUMNS, Verb.GROUPS, Verb.TAKE})
 """The verbs that keep only a part of an array."""
-MOVING = frozenset({Verb.TRANSPOSE, Verb.PERMUTE, Verb.RESHAPE, Verb.INSERT, Verb.SQUEEZE})
+MOVING = frozenset({
+    Verb.TRANSPOSE, Verb.PERMUTE, Verb.RESHAPE, Verb.INSERT, Verb.SQUEEZE, Verb.SPLIT, Verb.MERGE,
+})  # fmt: skip
 """The verbs after which each element is there once, as it was."""
 COUNTING = frozenset({Verb.EXPAND, Verb.SUM})
 """The verbs that change how often an element counts."""
@@ -187,6 +193,8 @@ _COUNTS = {
     Verb.ZEROS: (2, 2),
     Verb.INSERT: (1, 1),
     Verb.SQUEEZE: (1, 1),
+    Verb.SPLIT: (1, 1),
+    Verb.MERGE: (1, 1),
     Verb.NOT: (0, 0),
     Verb.EXPAND: (0, _MANY),
     Verb.SUM: (1, _MANY),
@@ -274,6 +282,23 @@ def _shape_squeeze(step: Step, shape: Shape, _: Shape) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
+def _shape_split(step: Step, shape: Shape, target: Shape) -> Shape:
+    axis = step.numbers[0]
+    if len(target) != len(shape) + 1 or _merged(target, axis) != shape:
+        raise _refuse(step, shape)
+    return target
+
+
+def _shape_merge(step: Step, shape: Shape, _: Shape) -> Shape:
+    if step.numbers[0] + 1 >= len(shape):
+        raise _refuse(step, shape)
+    return _merged(shape, step.numbers[0])
+
+
+def _merged(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], math.prod(shape[axis : axis + 2]), *shape[axis + 2 :])
+
+
 def _shape_same(_step: Step, shape: Shape, _: Shape) -> Shape:
     return shape
 
@@ -354,6 +379,8 @@ _SHAPES: dict[Verb, Callable[[Step, Shape, Shape], Shape]] = {
     Verb.TAKE: _shape_take,
     Verb.INSERT: _shape_insert,
     Verb.SQUEEZE: _shape_squeeze,
+    Verb.SPLIT: _shape_split,
+    Verb.MERGE: _shape_merge,
     Verb.NOT: _shape_same,
     Verb.EXPAND: _shape_expand,
     Verb.SUM: _shape_sum,
@@ -370,6 +397,8 @@ _APPLY: dict[Verb, Callable[[Step, Array, Shape], Array]] = {
     Verb.TAKE: lambda step, array, _: array[step.numbers[0]],
     Verb.INSERT: lambda step, array, _: np.expand_dims(array, step.numbers[0]),
     Verb.SQUEEZE: lambda step, array, _: np.squeeze(array, axis=step.numbers[0]),
+    Verb.SPLIT: lambda _step, array, target: array.reshape(target),
+    Verb.MERGE: lambda step, array, _: array.reshape(_merged(array.shape, step.numbers[0])),
     Verb.NOT: lambda _step, array, _: np.logical_not(array),
     Verb.EXPAND: lambda step, array, target: np.broadcast_to(array, step.numbers or target),
     Verb.SUM: _apply_sum,

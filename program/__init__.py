@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .argumentjson import argument_to_json
+from .argumentjson import argument_from_json, argument_to_json
 from .derivative import Outer, Tangent, derivative
-from .execute import Execution, Leaf, Limits, execute
+from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .graph import (
     Argument,
     Dtype,
@@ -17,11 +17,19 @@ from .graph import (
     Value,
     ValueRef,
 )
-from .lowering import TABLES, Lowered, Node, Table, lower
+from .lowering import TABLES, Lowered, Node, NotLoweredError, Table, lower
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
-from .rounding import EXACT, SUMMING, UNIT_ROUNDOFF, Rounding, summing_growth, unit_of_terms
-from .spread import execute_with_spread, own_errors
+from .rounding import (
+    EXACT,
+    SUMMING,
+    UNIT_ROUNDOFF,
+    Rounding,
+    in_blocks,
+    summing_growth,
+    unit_of_terms,
+)
+from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
     "EXACT",
@@ -37,6 +45,7 @@ __all__ = [
     "Limits",
     "Lowered",
     "Node",
+    "NotLoweredError",
     "Opaque",
     "Operator",
     "Outer",
@@ -45,15 +54,19 @@ __all__ = [
     "Rounding",
     "Site",
     "Slice",
+    "Spread",
     "Table",
     "Tangent",
     "Value",
     "ValueRef",
+    "argument_from_json",
     "argument_to_json",
     "derivative",
     "execute",
     "execute_with_spread",
+    "in_blocks",
     "lower",
+    "on_one_thread",
     "own_errors",
     "read_program",
     "summing_growth",

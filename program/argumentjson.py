@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Argument, Dtype, Opaque, Slice, ValueRef
@@ -11,7 +11,7 @@ from padiff.dumpfile import Argument, Dtype, Opaque, Slice, ValueRef
 if TYPE_CHECKING:
     from padiff.dumpfile import JSON
 
-__all__ = ["argument_to_json"]
+__all__ = ["argument_from_json", "argument_to_json"]
 
 
 def argument_to_json(argument: Argument) -> JSON:
@@ -42,3 +42,58 @@ def _single(argument: Argument) -> JSON:
     if argument is None or isinstance(argument, bool | int | str):
         return argument
     return {"ellipsis": True} if argument is ... else {"number": str(argument)}
+
+
+def argument_from_json(data: object) -> Argument:
+    """Return the argument that ``argument_to_json`` wrote.
+
+    Raises:
+        ValueError: It is none.
+
+    >>> argument_from_json([{"value": 3}, {"slice": [0, 2, None]}, {"number": "inf"}])
+    (ValueRef(id=3), Slice(start=0, stop=2, step=None), inf)
+    """
+    if data is None or isinstance(data, bool | int | float | str):
+        return data
+    if isinstance(data, list):
+        return tuple(map(argument_from_json, data))
+    if isinstance(data, dict) and len(data) == 1:
+        [(word, part)] = data.items()
+        if word in _READERS:
+            return _READERS[word](part)
+    raise ValueError("an argument of an operator")
+
+
+def _value(data: object) -> Argument:
+    if not isinstance(data, int):
+        raise ValueError("the id of a value")  # noqa: TRY004 -- of parsed text
+    return ValueRef(data)
+
+
+def _slice(data: object) -> Argument:
+    if not isinstance(data, list) or len(data) != len(_SLICE):
+        raise ValueError(f"a list of {', '.join(_SLICE)}")
+    return Slice(*map(argument_from_json, data))
+
+
+def _items(data: object) -> Argument:
+    if not isinstance(data, dict):
+        raise ValueError("an object")  # noqa: TRY004 -- of parsed text
+    return {key: argument_from_json(part) for key, part in data.items()}
+
+
+def _number(data: object) -> Argument:
+    found = complex(str(data))
+    return found.real if "j" not in str(data) else found
+
+
+_SLICE = ("start", "stop", "step")
+_READERS: dict[str, Callable[[object], Argument]] = {
+    "value": _value,
+    "slice": _slice,
+    "items": _items,
+    "number": _number,
+    "dtype": lambda data: Dtype(str(data)),
+    "opaque": lambda data: Opaque(str(data)),
+    "ellipsis": lambda _: ...,
+}

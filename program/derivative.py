@@ -1,8 +1,9 @@
-"""Derivatives along a direction, of programs that are linear in what moves.
+"""Derivatives along a direction, of programs that are smooth in what moves.
 
-Elements are moved, added and multiplied with what stays; the derivative is then the same program,
-run once on the direction itself. Directions and what becomes of them are kept as outer products
-where they are such, so that a product with a matrix is one with a vector.
+Where elements are moved, added and multiplied with what stays, the derivative is the same program,
+run once on the direction itself. Of products of what moves and of functions of it, the elements
+are needed, too. Directions and what becomes of them are kept as outer products where they are
+such, so that a product with a matrix is one with a vector.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .primitives import VOCABULARY, Array, Kind
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .execute import Leaf
     from .lowering import Lowered, Node
@@ -66,6 +67,17 @@ _PRODUCTS = {
     "take": (0,),
 }
 """Linear in any one of these operands, where the others stay."""
+_BILINEAR = frozenset({"div", "matmul", "mul"})
+"""Whose two operands may move together."""
+_SLOPES: dict[str, Callable[[Array, Array], Array]] = {
+    "erf": lambda x, _: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    "exp": lambda _, y: y,
+    "log": lambda x, _: 1 / x,
+    "sigmoid": lambda _, y: y * (1 - y),
+    "sqrt": lambda _, y: 0.5 / y,
+    "tanh": lambda _, y: 1 - y * y,
+}
+"""Derivatives of functions, by what they take and make."""
 
 
 def derivative(
@@ -81,7 +93,8 @@ def derivative(
 
     Args:
         lowered: The program.
-        leaves: Elements by the program's value ids, as ``execute`` takes them.
+        leaves: Elements by the program's value ids, as ``execute`` takes them; those of the value
+            that moves are needed where the program is not linear in it.
         value: Id of the value that moves.
         direction: How far each of its elements moves: float64, of its shape.
         wanted: Id of a value.
@@ -89,7 +102,7 @@ def derivative(
 
     Returns:
         float64 of the wanted value's shape, or an outer product; None if it does not depend on
-        the other one by primitives that are linear in it.
+        the other one by primitives whose derivatives are known.
 
     Raises:
         ProgramError: As ``execute``.
@@ -98,60 +111,75 @@ def derivative(
     known = {own, *(lowered.terms[one] for one in leaves)}
     nodes = [lowered.nodes[place] for place in lowered.behind([lowered.terms[wanted]], known=known)]
     moved = {own}
-    stays: list[int] = []
+    read: list[int] = []
     for node in nodes:
         if moved.isdisjoint(node.operands):
             continue
-        others = _staying(lowered, node, moved)
-        if others is None:
+        terms = _terms_read(lowered, node, moved)
+        if terms is None:
             return None
-        stays += others
+        read += terms
         moved.update(node.outputs)
     if lowered.terms[wanted] not in moved:
         return None
-    needed = set(lowered.behind(stays, known=known))
-    run = _Along(lowered, leaves, limits or Limits(), moved)
+    needed = {lowered.nodes[place].outputs[0] for place in lowered.behind(read, known=known)}
+    run = _Along(lowered, leaves, limits or Limits(), moved, needed)
     run.tangents[own] = direction
     run.run_all(
-        [
-            node
-            for node in nodes
-            if not moved.isdisjoint(node.outputs) or lowered.producers[node.outputs[0]] in needed
-        ],
-        [*stays, lowered.terms[wanted]],
+        [one for one in nodes if one.outputs[0] in needed or not moved.isdisjoint(one.outputs)],
+        [lowered.terms[wanted]],
     )
     return run.tangents[lowered.terms[wanted]]
 
 
-def _staying(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
-    """Return the operands that stay and are needed; None if the primitive is not linear."""
+def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
+    """Return the terms whose elements a derivative takes; None if nothing is known of it."""
     if any(lowered.specs[one].kind is not Kind.FLOAT for one in node.outputs):
         return None
-    places = [place for place, term in enumerate(node.operands) if term in moved]
     if node.primitive in _EACH or node.primitive in _SUMS:
         return []
-    if len(places) == 1 and places[0] in _PRODUCTS.get(node.primitive, ()):
+    if _is_linear(node, moved):
         return [term for term in node.operands if term not in moved]
+    if node.primitive in _BILINEAR or node.primitive in _SLOPES or node.primitive == "softmax":
+        return [*node.operands, *node.outputs]
     return None
+
+
+def _is_linear(node: Node, moved: set[int]) -> bool:
+    """Return whether a product is linear in what moves."""
+    places = [place for place, term in enumerate(node.operands) if term in moved]
+    return len(places) == 1 and places[0] in _PRODUCTS.get(node.primitive, ())
 
 
 class _Along(Execution):
     """Runs what moves on tangents, and what stays on elements."""
 
     def __init__(
-        self, lowered: Lowered, leaves: Mapping[int, Leaf], limits: Limits, moved: set[int]
+        self,
+        lowered: Lowered,
+        leaves: Mapping[int, Leaf],
+        limits: Limits,
+        moved: set[int],
+        needed: set[int],
     ) -> None:
         super().__init__(lowered, leaves, limits, None)
-        self._moved = moved
+        self._moved, self._needed = moved, needed
         self.tangents: dict[int, Tangent] = {}
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
         if self._moved.isdisjoint(node.operands):
             super().run_node(node, uses)
             return
-        specs = [self.lowered.specs[output] for output in node.outputs]
-        self.check_limits(node, VOCABULARY[node.primitive], specs)
-        self.tangents[node.outputs[0]] = self._tangent(node)
+        output = node.outputs[0]
+        if output in self._needed:
+            held = (*node.operands, output)  # so that their elements are still there below
+            uses.update(held)
+            super().run_node(node, uses)
+            uses[output] -= 1
+        else:
+            specs = [self.lowered.specs[one] for one in node.outputs]
+            self.check_limits(node, VOCABULARY[node.primitive], specs)
+        self.tangents[output] = self._tangent(node)
         for term in node.operands:
             uses[term] -= 1
             if not uses[term]:
@@ -165,15 +193,37 @@ class _Along(Execution):
             return self._sum(node, shape)
         if node.primitive in _EACH:
             return _of_one(node, self.tangents[node.operands[0]], shape)
+        if not _is_linear(node, self._moved):
+            return self._curved(node)
         place = next(at for at, term in enumerate(node.operands) if term in self._moved)
         tangent = self.tangents[node.operands[place]]
         others = [self.operand(term) for at, term in enumerate(node.operands) if at != place]
+        if node.primitive == "take":
+            return _rows_taken(node, tangent, others[0])
         if isinstance(tangent, Outer):
             found = _of_outer(node, place, tangent, others[0])
             if found is not None:
                 return found
         operands = [*others[:place], _dense(tangent), *others[place:]]
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+    def _curved(self, node: Node) -> Array:
+        """Return the tangent of a function, or of a product of what moves."""
+        taken, made = [self.operand(one) for one in node.operands], self.arrays[node.outputs[0]]
+        tangents = [
+            _dense(self.tangents[term]) if term in self._moved else np.zeros(())
+            for term in node.operands
+        ]
+        if node.primitive in _SLOPES:
+            return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
+        if node.primitive == "softmax":
+            axis: int = dict(node.attributes)["axis"]
+            weighted = tangents[0] * made
+            return np.asarray(weighted - made * weighted.sum(axis, keepdims=True))
+        if node.primitive == "div":
+            return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
+        run = VOCABULARY[node.primitive].run
+        return np.asarray(run(tangents[0], taken[1]) + run(taken[0], tangents[1]))
 
     def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent:
         found = [self.tangents.get(term) for term in node.operands]
@@ -214,9 +264,24 @@ def _of_one(node: Node, tangent: Tangent, shape: tuple[int, ...]) -> Tangent:
     return np.asarray(VOCABULARY[node.primitive].run(_dense(tangent), **attributes))
 
 
+def _rows_taken(node: Node, tangent: Tangent, index: Array) -> Tangent:
+    """Return rows of a tangent; nothing comes through the one that is held."""
+    run, attributes = VOCABULARY[node.primitive].run, dict(node.attributes)
+    held = attributes.get("held")
+    if isinstance(tangent, Outer) and tangent.left.ndim == 1 and attributes["axis"] == 0:
+        left = np.asarray(run(tangent.left, index, axis=0))
+        return Outer(left if held is None else np.where(index == held, 0.0, left), tangent.right)
+    rows = np.asarray(run(_dense(tangent), index, **attributes))
+    if held is not None:
+        rows[index == held] = 0.0
+    return rows
+
+
 def _of_outer(node: Node, place: int, tangent: Outer, other: Array) -> Tangent | None:
     """Return what a product makes of an outer product, if that is less than of its elements."""
     left, right = tangent.left, tangent.right
+    if node.primitive in ("div", "mul") and not other.ndim:
+        return Outer(left / other if node.primitive == "div" else left * other, right)
     if node.primitive == "matmul" and other.ndim > 1:
         if place == 0 and right.ndim == 1 and other.ndim == 2:  # noqa: PLR2004
             return Outer(left, right @ other)

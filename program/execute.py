@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from padiff.dumpfile import ProgramError
 
 from .primitives import VOCABULARY, Array, Primitive, Spec
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from .lowering import Lowered, Node
     from .rounding import Rounding
 
-__all__ = ["Execution", "Leaf", "Limits", "execute"]
+__all__ = ["Execution", "Leaf", "Limits", "execute", "on_one_thread"]
 
 Leaf: TypeAlias = Array | Callable[[], Array]
 """The elements of a value, or a function that loads them when they are needed."""
@@ -76,6 +79,17 @@ def execute(
     run = Execution(lowered, leaves, limits or Limits(), rounding)
     run.observe = observe
     return run.compute(wanted)
+
+
+def on_one_thread() -> AbstractContextManager[object]:
+    """Let products of matrices run on one thread as long as the context lasts.
+
+    Their last bits depend on how many threads share them. Most of an execution passes over
+    elements, on one thread; those of BLAS, which wait for the next product meanwhile, take as much
+    processor time again and save none (``docs/benchmarks.md``).
+    """
+    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    return limits
 
 
 class Execution:

@@ -81,6 +81,8 @@ class Operator:
     no_grad: bool = False
     """Whether the framework built no graph: in ``no_grad``, and in the forward pass of a function
     with a backward pass of its own."""
+    spread: bool = False
+    """Whether it took or made tensors that are spread over processes: its values are parts."""
     site: Site | None = None
 
     @property

@@ -134,6 +134,20 @@ class RecordedProgram:
         """
         return self._elements(self._columns.value_gradient, value)
 
+    def is_finite(self, value: int, *, gradient: bool = False) -> bool:
+        """Return whether the dump holds a value, or its gradient, and nothing in it is inf or nan.
+
+        By the statistics, without a look at the elements.
+        """
+        column = self._columns.value_gradient if gradient else self._columns.value_content
+        info = self._info(column, value)
+        return info is not None and not info.statistics.nonfinite
+
+    def has_zero_gradient(self, value: int) -> bool:
+        """Return whether statistics tell that all elements of a value's gradient are zero."""
+        info = self.gradient_info(value)
+        return info is not None and _is_constant(info) and info.statistics.minimum == 0
+
     def _elements(self, column: Column, value: int) -> Array | None:
         info = self._info(column, value)
         if info is None:
@@ -149,12 +163,9 @@ class RecordedProgram:
         if info is None or info.content is Content.FULL:
             return info
         # Of a leaf that several backward passes reach, a summary is that of one of them.
-        is_summed = column is self._columns.value_gradient and self.is_leaf(value)
+        is_leaf = self.program.values[value].kind is not None
+        is_summed = column is self._columns.value_gradient and is_leaf
         return info if _is_constant(info) and not is_summed else None
-
-    def is_leaf(self, value: int) -> bool:
-        """Return whether no operator made a value."""
-        return self.program.values[value].kind is not None
 
 
 def _is_constant(info: ValueInfo) -> bool:
@@ -326,6 +337,7 @@ def _operators(columns: ProgramColumns, sites: list[Site]) -> Iterator[Operator]
             random=bool(mode & Mode.RANDOM),
             autocast=_autocast(mode),
             no_grad=bool(mode & Mode.NO_GRAD),
+            spread=bool(mode & Mode.SPREAD),
             site=None if site < 0 else sites[site],
         )
         made += count

@@ -9,7 +9,8 @@ large in one element says nothing of its neighbours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from .summing import ADDING, error_of_adding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .lowering import Node
     from .primitives import Array
@@ -27,6 +28,7 @@ __all__ = [
     "SUMMING",
     "UNIT_ROUNDOFF",
     "Rounding",
+    "in_blocks",
     "is_whole",
     "summing_growth",
     "unit_of_terms",
@@ -138,20 +140,20 @@ class Rounding:
     def _generator(self, node: Node, place: int) -> np.random.Generator:
         return np.random.default_rng((self._seed, node.outputs[0], place % 64))
 
-    def _disturbed(self, node: Node, place: int, array: Array, unit: float) -> Array:
+    def _disturbed(self, node: Node, at: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
             return array
-        generator = self._generator(node, place)
+        generator = self._generator(node, at)
         is_turned = array.flags.f_contiguous
         taken = array.T if is_turned else np.ascontiguousarray(array)
         made = np.empty_like(taken)
         flat, result = taken.reshape(-1), made.reshape(-1)
-        factors = np.array([1 - unit, 1 + unit])
-        for start in range(0, flat.size, _BLOCK):
+        factors = _factors(unit)
+        places = generator.integers(0, _DRAWN, flat.size // _BLOCK + 1)
+        for place, start in zip(places, range(0, flat.size, _BLOCK), strict=False):
             block = flat[start : start + _BLOCK]
-            bits = np.frombuffer(generator.bytes(block.size // 8 + 1), np.uint8)
-            signs = np.unpackbits(bits, count=block.size)
-            changed = np.multiply(block, factors[signs], out=result[start : start + _BLOCK])
+            drawn = factors[place : place + block.size]
+            changed = np.multiply(block, drawn, out=result[start : start + _BLOCK])
             whole = is_whole(block, unit)
             if whole.any():
                 changed[whole] = block[whole]
@@ -163,6 +165,40 @@ _ADDED = 32
 
 _BLOCK = 1 << 15
 """Elements at a time: what is made on the way stays in the processor's cache."""
+_DRAWN = 1 << 16
+"""Random signs that are drawn once; each block of elements begins at another one of them."""
+
+
+@cache
+def _factors(unit: float) -> npt.NDArray[np.float64]:
+    """Return one plus or minus a unit roundoff, at random, for a block from any of the places."""
+    signs = np.random.default_rng(_DRAWN).choice((-1.0, 1.0), _DRAWN + _BLOCK)
+    found = 1 + unit * signs
+    found.flags.writeable = False
+    return found
+
+
+def in_blocks(*arrays: Array, out: Array | None = None) -> Iterator[tuple[Array, ...]]:
+    """Yield the elements of arrays that broadcast, block by block, each block in one dimension.
+
+    Args:
+        arrays: Of numbers; blocks of real ones are float64.
+        out: Array of all elements to write to, whose blocks come last.
+    """
+    written = [] if out is None else [out]
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly"]] * len(written)
+    dtypes = [np.complex128 if one.dtype.kind == "c" else np.float64 for one in (*arrays, *written)]
+    with np.nditer(
+        [*arrays, *written],
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        op_flags=flags,
+        op_dtypes=dtypes,
+        casting="same_kind",
+        buffersize=_BLOCK,
+    ) as blocks:
+        block: Any  # a tuple, or an array where there is one operand
+        for block in blocks:
+            yield block if isinstance(block, tuple) else (block,)
 
 
 def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:

@@ -1,19 +1,22 @@
 """How far rounding moves a value: what ``Rounding`` shows by chance, as an expectation.
 
-Where every result is read once, its errors are independent of all others, and squares of errors
-add up: one more product of squares stands for many executions with random errors.
+Errors of one primitive are independent of those of all others, and where each result is read once
+their squares add up: one more product of squares stands for many executions with random errors.
+Where errors are left out, the rest is the least that rounding does.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .execute import Execution, Limits
 from .primitives import VOCABULARY, Array, Kind
-from .rounding import EXACT, is_whole, unit_of_terms
+from .rounding import EXACT, in_blocks, is_whole, unit_of_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +24,27 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["execute_with_spread", "own_errors"]
+__all__ = ["Spread", "execute_with_spread", "own_errors"]
 
 _MOVES = frozenset({"cast", "flip", "neg", "reshape", "roll", "slice", "transpose"})
 _SUMS = frozenset({"add", "sub"})
+_PRODUCTS = frozenset({"div", "mul"})
 _CONTRACTIONS = frozenset({"convolution", "matmul"})
 _FREE = frozenset({"full", "iota", "literal"})
 _BLOCK = 1 << 20
 """Elements that are looked at together: a weight may take a tenth of the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A value, and how far rounding moves it."""
+
+    result: Array
+    """As ``execute`` returns it."""
+    errors: Array
+    """Root mean squares of the errors of its elements, of its shape, >= 0."""
+    is_complete: bool
+    """Whether these are the errors of all primitives. Else rounding moves the value further."""
 
 
 def execute_with_spread(
@@ -36,8 +52,12 @@ def execute_with_spread(
     leaves: Mapping[int, Leaf],
     wanted: int,
     units: Mapping[int, float],
-) -> tuple[Array, Array] | None:
+) -> Spread:
     """Compute a value, and how far rounding moves each of its elements.
+
+    Errors are followed from the value back, as far as each result is read once and a rule tells
+    what becomes of its errors. They are independent of all others, so what happens further ahead
+    only adds to them.
 
     Args:
         lowered: The program.
@@ -45,46 +65,78 @@ def execute_with_spread(
         wanted: Id of a value.
         units: Unit roundoff of each operator by its id; 0 for operators that are exact.
 
-    Returns:
-        The value in float64, and root mean squares of the errors of its elements; None where
-        errors depend on each other, or nothing is known of a primitive's.
-
     Raises:
         ProgramError: As ``execute``.
     """
     known = {lowered.terms[one] for one in leaves}
     term = lowered.terms[wanted]
     nodes = [lowered.nodes[place] for place in lowered.behind([term], known=known)]
-    reads = Counter(one for node in nodes for one in node.operands)
-    made = {one for node in nodes if node.primitive not in _FREE for one in node.outputs}
-    if any(reads[one] > 1 for one in made) or not all(_is_known(lowered, node) for node in nodes):
-        return None
-    run = _Spreading(lowered, leaves, units)
+    followed, is_complete = _followed(lowered, nodes, term)
+    run = _Spreading(lowered, leaves, units, followed)
     run.run_all(nodes, [term])
     square = run.squares.get(term)
     result = run.operand(term)
-    return result, np.zeros(result.shape) if square is None else np.sqrt(square)
+    errors = np.zeros(result.shape) if square is None else np.sqrt(square)
+    return Spread(result, errors, is_complete)
+
+
+def _followed(lowered: Lowered, nodes: list[Node], term: int) -> tuple[set[int], bool]:
+    """Return the terms whose errors are followed, and whether none is left out."""
+    producers = {output: node for node in nodes for output in node.outputs}
+    reads = Counter(one for node in nodes for one in node.operands)
+    found: set[int] = set()
+    open_, is_complete = [term], True
+    while open_:
+        one = open_.pop()
+        node = producers.get(one)
+        if node is None or node.primitive in _FREE:
+            continue  # it has no errors
+        if lowered.specs[one].kind is not Kind.FLOAT:
+            is_complete = False
+            continue
+        found.add(one)
+        if not _is_known(lowered, node):
+            is_complete = False
+            continue
+        for operand in node.operands:
+            is_wide = (
+                node.primitive in _CONTRACTIONS | _MOVES
+                or lowered.specs[operand].shape == lowered.specs[one].shape
+            )
+            if reads[operand] == 1 and is_wide:
+                open_.append(operand)
+            elif operand in producers and producers[operand].primitive not in _FREE:
+                is_complete = False
+    return found, is_complete
 
 
 def _is_known(lowered: Lowered, node: Node) -> bool:
     if any(lowered.specs[one].kind is not Kind.FLOAT for one in (*node.operands, *node.outputs)):
         return False
-    return node.primitive in _MOVES | _SUMS | _CONTRACTIONS | _FREE
+    return node.primitive in _MOVES | _SUMS | _PRODUCTS | _CONTRACTIONS
 
 
 class _Spreading(Execution):
     """Holds, beside each term, the expected squares of its errors."""
 
     def __init__(
-        self, lowered: Lowered, leaves: Mapping[int, Leaf], units: Mapping[int, float]
+        self,
+        lowered: Lowered,
+        leaves: Mapping[int, Leaf],
+        units: Mapping[int, float],
+        followed: set[int],
     ) -> None:
         super().__init__(lowered, leaves, Limits(), None)
         self._units = units
+        self._followed = followed
         self.squares: dict[int, Array] = {}
-        """By term; none where a term has no errors."""
+        """By term; none where a term has no errors, or where they are left out."""
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
         """Run one primitive on elements, and on the squares of their errors."""
+        if node.outputs[0] not in self._followed:
+            super().run_node(node, uses)
+            return
         taken = [self.operand(term) for term in node.operands]
         errors = [self.squares.pop(term, None) for term in node.operands]
         output = node.outputs[0]
@@ -92,24 +144,61 @@ class _Spreading(Execution):
         super().run_node(node, uses)
         uses[output] -= 1
         parts = self._handed_on(node, taken, errors)
-        unit = self._units.get(node.operator, 0.0)
-        if unit and node.primitive not in EXACT:
-            result = self.arrays[output]
-            parts.append(np.where(is_whole(result, unit), 0.0, np.square(unit * result)))
-        if parts:
-            shape = self.lowered.specs[output].shape
-            self.squares[output] = np.broadcast_to(sum(parts[1:], start=parts[0]), shape)
+        unit = 0.0 if node.primitive in EXACT else self._units.get(node.operator, 0.0)
+        if parts or unit:
+            self.squares[output] = _squares(self.arrays[output], unit, parts)
 
-    def _handed_on(self, node: Node, taken: list[Array], errors: list[Array | None]) -> list[Array]:
-        """Return what errors of the operands, or inside a sum, do to the result."""
+    def _handed_on(
+        self, node: Node, taken: list[Array], errors: list[Array | None]
+    ) -> list[tuple[Array, Array]]:
+        """Return the slopes and squares of errors of the operands, or of those inside a sum."""
         if node.primitive in _CONTRACTIONS:
             unit = unit_of_terms(node, taken, self._units.get(node.operator, 0.0))
-            return [_contracted(node, taken, errors, unit)]
+            return [(_ONE, _contracted(node, taken, errors, unit))]
+        if node.primitive in _PRODUCTS:
+            return _multiplied(node, taken, errors)
+        if not _is_known(self.lowered, node):
+            return []
         found = [one for one in errors if one is not None]
         if node.primitive in _MOVES and node.primitive not in {"cast", "neg"}:
             run = VOCABULARY[node.primitive].run
-            return [np.asarray(run(one, **dict(node.attributes))) for one in found]
-        return found
+            found = [np.asarray(run(one, **dict(node.attributes))) for one in found]
+        return [(_ONE, one) for one in found]
+
+
+_ONE = np.ones(())
+
+
+def _squares(result: Array, unit: float, parts: list[tuple[Array, Array]]) -> Array:
+    """Return the expected squares of a primitive's errors, those of its own rounding included.
+
+    Args:
+        result: What it makes.
+        unit: Its unit roundoff; 0 if it rounds nothing.
+        parts: Slopes and squares of the errors that it takes.
+    """
+    if not unit and len(parts) == 1 and parts[0][0] is _ONE:
+        return np.broadcast_to(parts[0][1], result.shape)
+    total = np.empty_like(result)
+    for made, *rest, out in in_blocks(result, *chain(*parts), out=total):
+        np.square(unit * made, out=out)
+        whole = is_whole(made, unit)
+        if whole.any():
+            out[whole] = 0.0
+        for slope, error in zip(rest[::2], rest[1::2], strict=True):
+            np.add(out, slope * slope * error, out=out)
+    return total
+
+
+def _multiplied(
+    node: Node, taken: list[Array], errors: list[Array | None]
+) -> list[tuple[Array, Array]]:
+    """Return the slopes of a product or a quotient, and the squares of the errors it takes."""
+    one, two = taken
+    pairs = zip((two, one), errors, strict=True)
+    if node.primitive == "div":
+        pairs = zip((1 / two, one / two**2), errors, strict=True)
+    return [(slope, error) for slope, error in pairs if error is not None]
 
 
 def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit: float) -> Array:
@@ -129,7 +218,7 @@ def _contracted(node: Node, taken: list[Array], errors: list[Array | None], unit
         total = 2 * run(squares[0], squares[1], **attributes)
     else:
         total = run(own[0], squares[1], **attributes) + run(squares[0], own[1], **attributes)
-    return np.asarray(total, dtype=np.float64) * (unit * scales[0] * scales[1]) ** 2
+    return np.asarray(total, dtype=np.float64) * np.square(unit * scales[0] * scales[1])
 
 
 def _largest(array: Array) -> float:
@@ -148,10 +237,10 @@ def own_errors(
     taken: Array, square: Array, scale: float, error: Array | None, unit: float
 ) -> Array:
     """Return the squares of an operand's errors, in units of the unit roundoff and its scale."""
-    found = _without_whole(taken, square, unit)
+    found = square if scale < 1 else _without_whole(taken, square, unit)
     if error is None:
         return found
-    return found + (error / (unit * scale) ** 2).astype(np.float32)
+    return found + (error / np.square(unit * scale)).astype(np.float32)
 
 
 def _without_whole(taken: Array, square: Array, unit: float) -> Array:

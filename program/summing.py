@@ -65,11 +65,28 @@ def _along(taken: Array, axes: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
 
 def _errors(rows: Array, unit: float, node: Node) -> Array:
     """Return the errors of the sums along the last axis, or of each partial sum of a scan."""
+    count = rows.shape[-1]
+    flat = rows.reshape(math.prod(rows.shape[:-1]), count)
+    is_scan = node.primitive in _SCANS
+    errors = np.empty((len(flat), count if is_scan else 1))
+    high = max(_BLOCK // max(count, 1), 1)
+    for row in range(0, len(flat), high):
+        errors[row : row + high] = _errors_of(flat[row : row + high], unit, is_scan=is_scan)
+    return errors.reshape(*rows.shape[:-1], errors.shape[-1])
+
+
+_BLOCK = 1 << 15
+"""Elements at a time: what is made on the way stays in the processor's cache."""
+
+
+def _errors_of(rows: Array, unit: float, *, is_scan: bool) -> Array:
     with np.errstate(all="ignore"):
-        partial = np.abs(np.cumsum(rows, axis=-1, dtype=np.float64)) * unit
-        lost = np.where(np.abs(rows) < partial, np.abs(rows), 0.0)
+        sizes, partial = np.abs(rows), np.cumsum(rows, axis=-1, dtype=np.float64)
+        np.abs(partial, out=partial)
+        partial *= unit
+        lost = np.where(sizes < partial, sizes, 0.0)
         np.square(partial, out=partial)
-        if node.primitive in _SCANS:
+        if is_scan:
             squares, lost = np.cumsum(partial, axis=-1), np.cumsum(lost, axis=-1)
         else:
             squares, lost = partial.sum(-1, keepdims=True), lost.sum(-1, keepdims=True)

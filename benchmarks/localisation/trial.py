@@ -105,8 +105,7 @@ def _effects(found: Comparison) -> dict[str, float]:
 def _origins(found: Comparison) -> Found:
     named: list[str] = []
     for origin in found.origins:
-        end = origin.pair.reference or origin.pair.candidate
-        named += [*([] if end is None else [end.address.module]), *origin.suspects]
+        named += [origin.pair.end.address.module, *origin.suspects]
     first = evidence_of(found.origins[0]) if found.origins else ()
     return Found(
         alarm=bool(found.reasons),

@@ -79,7 +79,7 @@ def _said(found: Comparison) -> str:
     if not found.origins:
         hidden = any(step.executed is not None and step.executed.is_hidden for step in found.steps)
         verdict = f"{found.verdict}, with a finding" if hidden else str(found.verdict)
-        return "; ".join(found.reasons[:2]) or verdict
+        return "; ".join(map(str, found.reasons[:2])) or verdict
     first = found.origins[0]
     places = " = ".join(dict.fromkeys(path or "(root)" for path in _named(first)))
     evidence = "; ".join(evidence_of(first)[:2])

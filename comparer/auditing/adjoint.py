@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.program import Outer, derivative
+from padiff.program import Outer, derivative, in_blocks
 
 from .limits import LEAN, STEP
 
@@ -63,13 +64,11 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
         ProgramError: Elements lack on the way, or the program cannot be executed.
         DumpFormatError: Elements are damaged.
     """
-    gradient = known.gradient(value)
-    assert gradient is not None
+    gradient = known.narrow_gradient(value)
     direction = outer_signs(gradient, split=_split(gradient, parts), seed=value)
     terms = []
     for part in parts:
-        incoming = known.gradient(part.wanted)
-        assert incoming is not None
+        incoming = known.narrow_gradient(part.wanted)
         terms.append(_product(incoming, _moved(known, value, part, direction)))
     return _product(gradient, direction), terms
 
@@ -110,8 +109,9 @@ def outer_signs(gradient: Array, *, split: int, seed: int) -> Outer:
     rows = rows.T if is_turned else rows
     squares = np.einsum("ij,ij->i", rows, rows)
     largest = rows[int(np.argmax(squares))] if squares.size else np.zeros(rows.shape[1])
-    short = lean_signs(largest, seed=[seed, 0])
-    long = lean_signs(rows @ short, seed=[seed, 1])
+    short = lean_signs(largest.astype(np.float64), seed=[seed, 0])
+    sums = rows @ short.astype(rows.dtype)
+    long = lean_signs(sums.astype(np.float64), seed=[seed, 1])
     left, right = (short, long) if is_turned else (long, short)
     return Outer(left.reshape(shapes[0]), right.reshape(shapes[1]))
 
@@ -125,7 +125,8 @@ def _split(point: Array, parts: Sequence[Part]) -> int:
 
 def _moved(known: KnownProgram, value: int, part: Part, direction: Outer) -> Tangent:
     """Return how the end of a part moves: exactly, or as a central difference."""
-    found = derivative(known.lowered, known.leaves(part), value, direction, part.wanted)
+    leaves = {**known.leaves(part), value: partial(known.elements, value)}
+    found = derivative(known.lowered, leaves, value, direction, part.wanted)
     if found is not None:
         return found
     point, signs = known.elements(value), direction.dense()
@@ -145,18 +146,20 @@ def apart(above: Array, below: Array) -> Array:
 
 def _product(gradient: Array, tangent: Tangent) -> Products:
     """Return the sums over the products of a gradient and a tangent, block by block."""
-    if isinstance(tangent, Outer):
-        left, right = tangent.left.reshape(-1), tangent.right.reshape(-1)
-    else:
-        left, right = np.ones(1), np.ascontiguousarray(tangent).reshape(-1)
-    rows = gradient.reshape(left.size, right.size)
     sums = np.zeros(3)
+    if not isinstance(tangent, Outer):
+        for block, other in in_blocks(gradient, tangent):
+            block = block * other  # noqa: PLW2901
+            sums += block.sum(), block @ block, np.abs(block, out=block).sum()
+        return Products(gradient.size, *map(float, sums))
+    left, right = tangent.left.reshape(-1), tangent.right.reshape(-1)
+    rows = gradient.reshape(left.size, right.size)
     high, wide = max(1, _BLOCK // max(right.size, 1)), _BLOCK
     for row in range(0, left.size, high):
         one = left[row : row + high]
         for column in range(0, right.size, wide):
             two = right[column : column + wide]
-            block = rows[row : row + high, column : column + wide]
+            block = rows[row : row + high, column : column + wide].astype(np.float64, copy=False)
             sums[0] += one @ (block @ two)
             sums[1] += (one * one) @ ((block * block) @ (two * two))
             sums[2] += np.abs(one) @ (np.abs(block) @ np.abs(two))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from padiff.comparer.sharding.across import audit_ranks
 from padiff.dumpfile import CompareError, ConfigError, LeafKind, ProgramError, open_dump
-from padiff.program import TABLES, lower, read_program
+from padiff.program import TABLES, lower, on_one_thread, read_program
 
 from .backward import Readers, measure_gradient
 from .forward import Measured, measure_value
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from padiff.dumpfile import StepFile
+    from padiff.dumpfile import Dump, StepFile
     from padiff.program import Value
 
 __all__ = ["audit", "audit_dump"]
@@ -42,6 +46,11 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
         ProgramError: The program contradicts itself.
         DumpFormatError: The dump is damaged.
     """
+    if not file.did_run:
+        raise CompareError(
+            f"cannot audit {str(file.path)!r}: the model did not run",
+            hint="record again without `--no-run`",
+        )
     recorded = read_program(file)
     if recorded is None:
         raise CompareError(
@@ -56,7 +65,7 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
         )
     program = recorded.program
     lowered = lower(program, table, contents=recorded.elements)
-    known = KnownProgram(recorded, lowered, file.index)
+    known = KnownProgram(recorded, lowered)
     answers = Answers() if answers is None else answers
     values = (*_forward(known, answers), *_gradients(known, answers))
     judged = Counter(one.soundness for one in values)
@@ -74,7 +83,7 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
 def audit_dump(
     path: Path | str, *, step: int | None = None, rank: int | None = None
 ) -> dict[str, Audit]:
-    """Audit a dump, step by step and rank by rank.
+    """Audit a dump, step by step and rank by rank, and what its ranks have in common.
 
     Args:
         path: Its directory.
@@ -102,19 +111,36 @@ def audit_dump(
         )
     found = {}
     for info in chosen:
-        with dump.open(info.step, info.rank) as file:
+        with dump.open(info.step, info.rank) as file, on_one_thread():
             name = f"step {info.step}" + (f" rank {info.rank}" if info.rank else "")
             found[name] = audit(file)
+    if rank is None and len({info.rank for info in dump.files}) > 1:
+        names = zip(chosen, list(found), strict=True)
+        firsts = {info.step: name for info, name in reversed(list(names))}
+        found |= {name: _with_ranks(found[name], dump, at) for at, name in firsts.items()}
     return found
+
+
+def _with_ranks(found: Audit, dump: Dump, step: int) -> Audit:
+    """Add to the audit of a step's first rank what all of them show together."""
+    try:
+        faults = audit_ranks(dump, step)
+    except CompareError as error:
+        return replace(found, apart=error.message)
+    if not faults:
+        return found
+    return replace(found, between_ranks=faults, soundness=Soundness.UNSOUND)
 
 
 def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:
     """Audit what operators made, in their order."""
     sources = set(known.lowered.leaves.values())
+    made = (one for one in known.program.operators if one.name.rpartition(".")[2] in _UNWRITTEN)
+    unwritten = {value for one in made for value in one.outputs}
     for value in known.program.values:
         if value.kind is not None or value.id not in known.lowered.terms:
             continue
-        if _is_unwritten(known, value):
+        if value.id in unwritten:
             continue
         if _is_kept(known, value):
             yield _answer(known, value, Check.FORWARD, None, Reason.KEPT)
@@ -126,8 +152,11 @@ def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audite
             found = _tried(
                 known, value, Check.FORWARD, lambda one: measure_value(known, one, answers)
             )
-            if found is not None:
-                yield found
+            if found is None:
+                continue
+            if found.soundness is Soundness.UNSOUND and _holds_unwritten(known, value, unwritten):
+                continue
+            yield found
 
 
 def _is_kept(known: KnownProgram, value: Value) -> bool:
@@ -136,10 +165,18 @@ def _is_kept(known: KnownProgram, value: Value) -> bool:
     return operator is not None and value.slot > 0 and operator.name in _KEEPING
 
 
-def _is_unwritten(known: KnownProgram, value: Value) -> bool:
-    """Return whether a value holds whatever stood in memory."""
-    operator = known.producer(value)
-    return operator is not None and operator.name.rpartition(".")[2] in _UNWRITTEN
+def _holds_unwritten(known: KnownProgram, value: Value, unwritten: set[int]) -> bool:
+    """Return whether what stood in memory is left in a value that was written in parts."""
+    part = known.part_behind(value.id)
+    made = {term for node in part.nodes for term in node.outputs}
+    terms = [known.lowered.terms[one] for one in sorted(unwritten) if one in known.lowered.terms]
+    for term in terms:
+        if term in made:
+            shape = known.lowered.specs[term].shape
+            one, two = (known.compute_behind(part, term, np.full(shape, way)) for way in (0, 1))
+            if not np.array_equal(one, two, equal_nan=True):
+                return True
+    return False
 
 
 def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:

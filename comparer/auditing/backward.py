@@ -20,16 +20,16 @@ from padiff.dumpfile import Phase
 from padiff.program import UNIT_ROUNDOFF, summing_growth
 
 from .adjoint import apart, lean_signs, look, summed
-from .forward import Measured
-from .limits import LARGEST_GRADIENT_ERROR, RUNS, STEP, STEP_FACTORS
+from .forward import Measured, meaningful
+from .limits import LARGEST_GRADIENT_ERROR, NOTHING, RUNS, STEP, STEP_FACTORS, UNDERFLOW
 from .result import Check, Reason
 from .sharing import share_key
-from .slices import cuts
+from .slices import carrying_gradients, cuts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.program import Operator, Value
+    from padiff.program import Node, Operator, Value
     from padiff.program.primitives import Array
 
     from .adjoint import Products
@@ -48,7 +48,7 @@ class Readers:
         lowered, recorded = known.lowered, known.recorded
         late = {one.id for one in known.program.operators if one.phase is Phase.UPDATE}
         self._opaque: set[int] = set()
-        carrying = _carrying(known)
+        carrying = carrying_gradients(known.recorded)
         for operator in known.program.operators:
             if operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
@@ -68,7 +68,9 @@ class Readers:
         self._got_gradient = {
             lowered.terms[value.id]
             for value in known.program.values
-            if value.id in lowered.terms and recorded.got_gradient(value.id)
+            if value.id in lowered.terms
+            and recorded.got_gradient(value.id)
+            and not recorded.has_zero_gradient(value.id)
         }
 
     def of(self, value: int) -> list[int] | None:
@@ -109,22 +111,7 @@ def _derives(operator: Operator) -> bool:
     return operator.name.rpartition(".")[2] in ("grad", "vjp", "jvp")
 
 
-def _carrying(known: KnownProgram) -> set[int]:
-    """Return the operators run without a graph through which gradients flow all the same.
-
-    They are inside a function that has a backward pass of its own: one of them, or one behind it
-    that runs without a graph, makes a value for which a gradient arrived.
-    """
-    found: set[int] = set()
-    carrying: set[int] = set()
-    for operator in reversed(known.program.operators):
-        arrived = any(map(known.recorded.got_gradient, operator.outputs))
-        if operator.no_grad and (arrived or carrying.intersection(operator.outputs)):
-            found.add(operator.id)
-            carrying.update(operator.taken)
-    return found
-
-
+@np.errstate(all="ignore")  # elements may be anything: infinity is an answer
 def measure_gradient(
     known: KnownProgram, readers: Readers, value: Value, answers: Answers[Measured]
 ) -> Measured | None:
@@ -156,18 +143,18 @@ def measure_gradient(
 
 
 def _measure(known: KnownProgram, value: Value, parts: Sequence[Part]) -> Measured:
-    wide = known.gradient(value.id)
-    assert wide is not None
-    if not np.isfinite(wide).all():
+    recorded = known.recorded
+    if not recorded.is_finite(value.id, gradient=True):
         return Measured(error=np.inf, worst=np.inf, largest=np.inf, operators=1,
                         reason=Reason.NONFINITE)  # fmt: skip
     unit = UNIT_ROUNDOFF[value.dtype]
-    point = known.elements(value.id)
-    if point.dtype.kind == "f" and np.isfinite(point).all():
+    if value.dtype in UNIT_ROUNDOFF and recorded.is_finite(value.id):
         one, others = look(known, value.id, parts)
         ratio = _ratio(one, others, unit, _Doubt())
         if ratio <= LARGEST_GRADIENT_ERROR:
             return _answer(ratio, one, others)
+    wide = known.gradient(value.id)
+    assert wide is not None
     way = _Way(known, value.id, parts, wide)
     own, terms = (wide * way.direction).reshape(-1), way.products(STEP * way.size)
     ratio = _ratio(summed(own), [*map(summed, terms)], unit, _Doubt())
@@ -181,6 +168,10 @@ def _measure(known: KnownProgram, value: Value, parts: Sequence[Part]) -> Measur
         return replace(found, reason=Reason.TIED)
     ways = (_Way(known, value.id, parts, wide, turn=turn) for turn in _TURNS)
     reason, factor = _reason(own, [_factor(own, terms), *(one.factor(wide) for one in ways)])
+    if factor is not None:
+        expected = sum(float(one.sum()) for one in terms)
+        size = math.sqrt(sum(float(np.vdot(one, one)) for one in (own, *terms)))
+        factor = meaningful(factor, unit * size / max(abs(expected), 1e-300))
     return replace(found, reason=reason, factor=factor)
 
 
@@ -200,7 +191,8 @@ class _Doubt:
     """What a defect may be although the gradient is right."""
 
     difference: float = 0.0
-    """How far the differences are from derivatives: at a kink, any between two sides is right."""
+    """How far the differences are from derivatives: at a kink, any between two sides is right.
+    And what numbers so near to zero that kernels flush them may add."""
     rounding: float = 0.0
     """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
 
@@ -243,7 +235,10 @@ class _Way:
         self._point = known.elements(value)
         is_finite = np.isfinite(self._point)
         self.direction = np.where(is_finite, lean_signs(own, seed=[value, turn]), 0.0)
-        self._sizes = np.abs(self._point[is_finite & (self._point != 0)])
+        held = _held(known.lowered.terms[value], parts)
+        if held:
+            self.direction[list(held)] = 0.0
+        self._sizes = np.abs(self._point[is_finite & (np.abs(self._point) > NOTHING)])
         self.size = float(np.sqrt(np.mean(self._sizes**2))) if self._sizes.size else 1.0
         """Root mean square of the elements."""
         found = [(part, known.gradient(part.wanted)) for part in parts]
@@ -266,10 +261,67 @@ class _Way:
             seed: Of random errors, the same to either side, so that they change the derivatives
                 as those in a backward pass do; None makes none.
         """
-        return [
-            (gradient * apart(*self._sides(one, step, seed)) / (2 * step)).reshape(-1)
-            for one, gradient in self._gradients
-        ]
+        return self.weighted(self.slopes(step, seed=seed))
+
+    def slopes(self, step: float, *, seed: int | None = None) -> list[Array]:
+        """Return the central differences of each reader, by the arguments of ``products``."""
+        return [apart(*self._sides(one, step, seed)) / (2 * step) for one, _ in self._gradients]
+
+    def weighted(self, slopes: Sequence[Array]) -> list[Array]:
+        """Return the products of gradients and central differences."""
+        pairs = zip(self._gradients, slopes, strict=True)
+        return [(gradient * slope).reshape(-1) for (_, gradient), slope in pairs]
+
+    def underflow(self, slopes: Sequence[Array]) -> float:
+        """Return what the products change by if kernels take numbers near zero for zero."""
+        moved = sum(float(np.abs(_finite(slope)).sum()) for slope in slopes)
+        dtype = self._known.program.values[self._value].dtype
+        return UNDERFLOW.get(dtype, 0.0) * (moved + float(np.abs(self.direction).sum()))
+
+    @cached_property
+    def unresolved(self) -> float:
+        """What float64 does to the products, times the step: below it all steps find the same.
+
+        The sigmoid of a number far below one is a half, however it moves.
+        """
+        ends = [(gradient, self._at(one, 0.0, None)) for one, gradient in self._gradients]
+        squares = sum(float(np.square(gradient * _finite(end)).sum()) for gradient, end in ends)
+        return math.sqrt(squares) * _EPSILON
+
+    def cancelled(self, step: float, *, seed: int) -> float:
+        """Return what rounding inside the backward pass of a softmax may add to the products.
+
+        That pass takes from each gradient the mean of all, and both round: with one element, or
+        where one has all the weight, next to nothing is left of them. The same is done here to
+        the directions that arrive at the softmax, with random signs.
+        """
+        random = np.random.default_rng([self._value, seed])
+        total = 0.0
+        for one, gradient in self._gradients:
+            nodes = [node for node in one.nodes if node.primitive in _NORMALIZING]
+            terms = {term for node in nodes for term in (node.operands[0], node.outputs[0])}
+            above, below = (
+                self._known.compute_seen(one, self._moved(way * step), terms) if nodes else {}
+                for way in (1.0, -1.0)
+            )
+            for node in nodes:
+                taken = node.operands[0]
+                if taken == self._known.lowered.terms[self._value]:
+                    tangent = self.direction
+                elif taken in above:
+                    tangent = apart(above[taken], below[taken]) / (2 * step)
+                else:
+                    continue  # it is recorded: nothing moves there
+                made = above[node.outputs[0]]
+                signs = random.choice((-1.0, 1.0), made.shape)
+                errors = signs * _cancelling(node, made, np.abs(tangent))
+                moved = [
+                    self._known.compute_behind(one, node.outputs[0], made + way * step * errors)
+                    for way in (1.0, -1.0)
+                ]
+                products = gradient * apart(*moved) / (2 * step)
+                total += self._known.units[node.operator] * float(products.sum())
+        return total
 
     def bends(self, step: float) -> float:
         """Return how much of the products is uncertain, since there is a kink within a step.
@@ -292,8 +344,35 @@ class _Way:
 
     def _at(self, one: Part, step: float, seed: int | None) -> Array:
         # By itself: the others hold what was recorded, so that no way through them counts twice.
-        moved = self._point + step * self.direction
-        return self._known.compute(one, changed={self._value: moved}, seed=seed)
+        return self._known.compute(one, changed=self._moved(step), seed=seed)
+
+    def _moved(self, step: float) -> dict[int, Array]:
+        return {self._value: self._point + step * self.direction}
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def _finite(elements: Array) -> Array:
+    return np.where(np.isfinite(elements), elements, 0.0)
+
+
+_NORMALIZING = frozenset({"softmax", "log_softmax"})
+
+
+def _cancelling(node: Node, made: Array, tangent: Array) -> Array:
+    """Return what is added up and taken off again for each element, by magnitude."""
+    axis: int = dict(node.attributes)["axis"]
+    weights = made if node.primitive == "softmax" else np.exp(made)
+    total = tangent + (weights * tangent).sum(axis, keepdims=True)
+    return np.asarray(weights * total if node.primitive == "softmax" else total)
+
+
+def _held(term: int, parts: Sequence[Part]) -> set[int]:
+    """Return the rows of a value through which a reader hands no gradient back."""
+    nodes = (node for part in parts for node in part.nodes if term in node.operands[:1])
+    rows = (dict(node.attributes).get("held") for node in nodes if node.primitive == "take")
+    return {int(one) for one in rows if isinstance(one, int)}
 
 
 def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
@@ -303,26 +382,51 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
     the next one finds the same (Ridders, Accurate computation of F'(x) and F'(x)F''(x), 1982).
     """
     steps = [STEP * factor * way.smallest for factor in STEP_FACTORS]
-    found = [way.products(step) for step in steps]
-    changes = [_change(*pair) for pair in pairwise(found)]
-    best = int(np.argmin(changes))
+    slopes = [way.slopes(step) for step in steps]
+    found = [way.weighted(each) for each in slopes]
+    changes = [
+        _change(*pair) + way.unresolved / step
+        for step, pair in zip(steps, pairwise(found), strict=False)
+    ]
+    best = _stable(changes)
     terms, step = found[best], steps[best]
     moved = [
         sum(float((off - one).sum()) for off, one in zip(each, terms, strict=True))
         for each in (way.products(step, seed=seed) for seed in range(RUNS))
     ]
+    cancelled = [way.cancelled(step, seed=seed) for seed in range(RUNS)]
     return terms, _Doubt(
-        difference=changes[best] + way.bends(step),
-        rounding=float(np.sqrt(np.mean(np.square(moved)))),
+        difference=changes[best] + way.bends(step) + way.underflow(slopes[best]),
+        rounding=float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled)))),
     )
 
 
+def _stable(changes: Sequence[float]) -> int:
+    """Return where results change least, before they first change much more again.
+
+    Ridders stops there too: a function that is bounded, as the sine is, has no slope over steps
+    that are many times as long as its period, and finds none however long they get.
+    """
+    best = 0
+    for number, change in enumerate(changes):
+        if change > _GROWN * changes[best]:
+            break
+        if change < changes[best]:
+            best = number
+    return best
+
+
+_GROWN = 1e3
+"""Times the least change so far: more than what is left of float64's rounding varies by."""
+
+
 def _change(fine: list[Array], coarse: list[Array]) -> float:
-    """Return how far products with two steps are apart."""
+    """Return how far products with two steps are apart, infinite where a step overflows."""
+    if not all(np.isfinite(one).all() for one in (*fine, *coarse)):
+        return np.inf
     gaps = [one - other for one, other in zip(fine, coarse, strict=True)]
     norm = float(np.sqrt(sum(float((one**2).sum()) for one in gaps)))
-    found = max(norm, abs(sum(float(one.sum()) for one in gaps)))
-    return found if np.isfinite(found) else np.inf
+    return max(norm, abs(sum(float(one.sum()) for one in gaps)))
 
 
 def _reason(own: Array, factors: Sequence[float]) -> tuple[Reason, float | None]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ProgramError
+from padiff.program import in_blocks
 
-from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS
+from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS, UNDERFLOW
 from .projected import project
 from .result import Check, Reason
 from .sharing import share_key
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .sharing import Answers
     from .slices import KnownProgram, Part
 
-__all__ = ["Measured", "measure_value"]
+__all__ = ["Measured", "meaningful", "measure_value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Measured:
         return self.error <= share * LARGEST_ERROR and self.worst <= share * LARGEST_ELEMENT
 
 
+@np.errstate(all="ignore")  # elements may be anything: infinity is an answer
 def measure_value(known: KnownProgram, value: Value, answers: Answers[Measured]) -> Measured | None:
     """Measure a recorded value against its program.
 
@@ -83,24 +85,26 @@ def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> 
         )
     recorded = known.elements(part.wanted)
     expected = known.compute_with_spread(part)
-    if expected is not None:
-        found, _ = _measured(recorded, *expected, dtype, part.operators)
+    exact = expected.result
+    if is_brief or expected.is_complete:
+        found = _measured(recorded, exact, expected.errors, dtype, part.operators)
         if found.is_sound:
             return found
-    exact = known.compute(part) if expected is None else expected[0]
     squares, done = np.zeros(exact.shape), 0
-    for runs in (*(BRIEF_RUNS if is_brief else ()), RUNS, MORE_RUNS):
+    for runs in (*((BRIEF_RUNS,) if is_brief else ()), RUNS, MORE_RUNS):
         for seed in range(done, runs):
             squares += _squares_apart(known.compute(part, seed=seed), exact)
         done = runs
-        spread = np.sqrt(squares / max(runs, 1))
-        found, unit = _measured(recorded, exact, spread, dtype, part.operators)
+        spread = np.sqrt(squares / runs)
+        found = _measured(recorded, exact, spread, dtype, part.operators)
         # More runs may say that the unit is smaller, but not by more than this.
-        if found.is_within(math.sqrt(runs / RUNS) if 0 < runs < RUNS else 1.0):
+        if found.is_within(math.sqrt(min(runs / RUNS, 1.0))):
             return found
     if known.rests_on_ties(part):
         return replace(found, reason=Reason.TIED)
-    reason, factor = _reason(_wide(recorded), exact.astype(_wide(recorded).dtype), unit, dtype)
+    wide = _wide(recorded)
+    goal = exact.astype(wide.dtype, copy=False)
+    reason, factor = _reason(wide, goal, _unit(goal, spread, recorded, dtype), dtype)
     return replace(found, reason=reason, factor=factor)
 
 
@@ -113,12 +117,8 @@ def _squares_apart(one: Array, other: Array) -> Array:
         return np.asarray(np.square(apart))
 
 
-def _measured(
-    recorded: Array, exact: Array, spread: Array, dtype: str, operators: int
-) -> tuple[Measured, Array]:
+def _measured(recorded: Array, exact: Array, spread: Array, dtype: str, operators: int) -> Measured:
     """Compare recorded elements with computed ones, in units of what rounding does to each.
-
-    Returns these units, too.
 
     Args:
         recorded: Any dtype.
@@ -127,28 +127,38 @@ def _measured(
         dtype: The recorded dtype.
         operators: How many operators were executed.
     """
-    is_real = recorded.dtype.kind in "fc"
     wide = _wide(recorded)
-    goal = exact.astype(wide.dtype, copy=False)
-    # What does not round at all still rounds when it is written; and the smallest number of
-    # the dtype is the least that anything can be off.
-    unit = np.maximum(spread, _written(goal, dtype)) if is_real else spread
-    with np.errstate(all="ignore"):
-        error = np.abs(wide - goal)
-        ratio = np.divide(error, unit, out=np.zeros(error.shape), where=error != 0)
-    largest = float(error.max(initial=0.0))
-    if not np.isfinite(largest):  # then all elements of both are finite
-        trouble = ~np.isfinite(wide) | ~np.isfinite(goal)
-        same = (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (np.abs(goal) > _largest(dtype))
-        ratio = np.where(trouble, np.where(same, 0.0, np.inf), ratio)
-        largest = float(error[~trouble].max(initial=0.0))
-    result = Measured(
-        error=float(np.sqrt(np.vdot(ratio, ratio) / ratio.size)) if ratio.size else 0.0,
-        worst=float(ratio.max(initial=0.0)),
+    exact = exact.astype(wide.dtype, copy=False)
+    squares, worst, largest = 0.0, 0.0, 0.0
+    for found, goal, moved in in_blocks(wide, exact, spread):
+        with np.errstate(all="ignore"):
+            error = np.abs(found - goal)
+            ratio = error / _unit(goal, moved, recorded, dtype)
+        ratio[error == 0] = 0.0
+        if not np.isfinite(error.max(initial=0.0)):  # then all elements of both are finite
+            trouble = ~np.isfinite(found) | ~np.isfinite(goal)
+            same = (found == goal) | (np.isnan(found) & np.isnan(goal))
+            same |= np.abs(goal) > _largest(dtype)
+            ratio[trouble] = np.where(same[trouble], 0.0, np.inf)
+            error[trouble] = 0.0
+        squares += float(np.vdot(ratio, ratio))
+        worst = float(np.maximum(worst, ratio.max(initial=0.0)))
+        largest = float(np.maximum(largest, error.max(initial=0.0)))
+    return Measured(
+        error=math.sqrt(squares / wide.size) if wide.size else 0.0,
+        worst=worst,
         largest=largest,
         operators=operators,
     )
-    return result, unit
+
+
+def _unit(goal: Array, spread: Array, recorded: Array, dtype: str) -> Array:
+    """Return what rounding does to each element.
+
+    What does not round at all still rounds when it is written; and numbers near zero may be
+    flushed to it.
+    """
+    return np.maximum(spread, _written(goal, dtype)) if recorded.dtype.kind in "fc" else spread
 
 
 def _wide(recorded: Array) -> Array:
@@ -157,17 +167,17 @@ def _wide(recorded: Array) -> Array:
     return recorded.astype(dtype, copy=False)
 
 
-_FORMATS = {  # smallest number above 0, largest number, unit roundoff
-    "float64": (5e-324, 1.8e308, 2.0**-53),
-    "float32": (2.0**-149, 3.4028235677973366e38, 2.0**-24),
-    "float16": (2.0**-24, 65520.0, 2.0**-11),
-    "bfloat16": (2.0**-133, 3.3961775292304957e38, 2.0**-8),
-    "float8_e4m3fn": (2.0**-9, 464.0, 2.0**-4),
-    "float8_e5m2": (2.0**-16, 61440.0, 2.0**-3),
-    "complex64": (2.0**-149, 3.4028235677973366e38, 2.0**-24),
-    "complex128": (5e-324, 1.8e308, 2.0**-53),
+_FORMATS = {  # largest number, unit roundoff
+    "float64": (1.8e308, 2.0**-53),
+    "float32": (3.4028235677973366e38, 2.0**-24),
+    "float16": (65520.0, 2.0**-11),
+    "bfloat16": (3.3961775292304957e38, 2.0**-8),
+    "float8_e4m3fn": (464.0, 2.0**-4),
+    "float8_e5m2": (61440.0, 2.0**-3),
+    "complex64": (3.4028235677973366e38, 2.0**-24),
+    "complex128": (1.8e308, 2.0**-53),
 }
-"""IEEE 754-2019 and its relatives; what is above the second number rounds to infinity."""
+"""IEEE 754-2019 and its relatives; what is above the first number rounds to infinity."""
 
 
 def _written(goal: Array, dtype: str) -> Array:
@@ -178,12 +188,11 @@ def _written(goal: Array, dtype: str) -> Array:
     """
     if dtype not in _FORMATS:
         raise ProgramError(f"cannot audit: expected a dtype of {list(_FORMATS)}, found {dtype!r}")
-    smallest, _, unit = _FORMATS[dtype]
-    return np.abs(goal) * unit + smallest
+    return np.abs(goal) * _FORMATS[dtype][1] + UNDERFLOW[dtype]
 
 
 def _largest(dtype: str) -> float:
-    return _FORMATS[dtype][1] if dtype in _FORMATS else np.inf
+    return _FORMATS[dtype][0] if dtype in _FORMATS else np.inf
 
 
 def _reason(wide: Array, goal: Array, unit: Array, dtype: str) -> tuple[Reason, float | None]:
@@ -199,13 +208,31 @@ def _reason(wide: Array, goal: Array, unit: Array, dtype: str) -> tuple[Reason, 
     with np.errstate(all="ignore"):
         left = np.sqrt(np.mean((np.abs(have - factor * want) / np.maximum(unit, 1e-300)) ** 2))
     if left <= LARGEST_ERROR * max(1.0, abs(factor)):
-        return (Reason.OPPOSITE if abs(factor + 1) < _NEAR else Reason.SCALED), factor
+        doubt = float(np.linalg.norm(np.abs(want) * unit)) / max(square, 1e-300)
+        is_opposite = abs(factor + 1) < _NEAR
+        return (Reason.OPPOSITE if is_opposite else Reason.SCALED), meaningful(factor, doubt)
     if dtype in ("float32", "float64") and _is_coarse(have):
         return Reason.COARSE, None
     size = float(np.linalg.norm(want))
     relative = float(np.linalg.norm(have - want)) / max(size, 1e-300)
     low = UNIT_TF32 / 32 <= relative <= UNIT_BFLOAT16 * 4
     return (Reason.LOW_PRECISION if low else Reason.OTHER), None
+
+
+def meaningful(factor: float, doubt: float) -> float:
+    """Return a factor without the digits that rounding makes.
+
+    Args:
+        factor: As it was measured.
+        doubt: Its standard deviation; what lies within four of them is no digit.
+
+    >>> meaningful(1.24996, 0.0016), meaningful(1.0000312, 4e-8)
+    (1.25, 1.000031)
+    """
+    doubtful = 4 * doubt
+    if not (math.isfinite(factor) and 0 < doubtful < 1):
+        return factor
+    return round(factor, math.floor(-math.log10(doubtful)))
 
 
 _NEAR = 1e-3

@@ -142,7 +142,8 @@ class _Rows:
         self._node, self._one, self._two = node, one, two
         self._is_matrix = node.primitive == "matmul"
         self._axis = _feature_axis(node, one.ndim)
-        columns = self._filters(np.square(two))
+        self._two_squares = np.square(two)
+        columns = self._filters(self._two_squares)
         self.features = columns.shape[-1]
         sizes = columns.reshape(-1, self.features).sum(0)
         self._squares = 1 / np.where(sizes > 0, sizes, float(sizes.max(initial=0.0)) or 1.0)
@@ -164,17 +165,21 @@ class _Rows:
     def errors(self, unit: float) -> Array:
         """Return the squares of what rounding does to the sums, inside the product."""
         unit = unit_of_terms(self._node, (self._one, self._two), unit)
-        scales = [float(np.abs(each).max(initial=0.0)) or 1.0 for each in (self._one, self._two)]
-        both = list(zip((self._one, self._two), scales, strict=True))
-        squares = [np.square(each / scale, dtype=np.float32) for each, scale in both]
-        own = [
-            own_errors(each, square, scale, None, unit)
-            for (each, scale), square in zip(both, squares, strict=True)
-        ]
-        weights = (self._squares * scales[1] ** 2).astype(np.float32)[:, None]
-        columns = [self._filters(each) @ weights for each in (squares[1], own[1])]
-        total = self._run(own[0], columns[0]) + self._run(squares[0], columns[1])
-        return np.asarray(total, dtype=np.float64) * (unit * scales[0]) ** 2
+        scale = float(np.maximum(self._one.max(initial=0.0), -self._one.min(initial=0.0))) or 1.0
+        square = np.square(self._one / scale, dtype=np.float32)
+        own = own_errors(self._one, square, scale, None, unit)
+        largest = math.sqrt(float(self._two_squares.max(initial=0.0)))
+        own_two = own_errors(self._two, self._two_squares, largest, None, unit)
+        weighted = self._weighted(self._two_squares)
+        if own is square and own_two is self._two_squares:
+            total = 2 * self._run(square, weighted)
+        else:
+            total = self._run(own, weighted) + self._run(square, self._weighted(own_two))
+        return np.asarray(total * np.square(unit * scale), dtype=np.float64)
+
+    def _weighted(self, squares: Array) -> Array:
+        """Return the sums of squares of columns or filters over the features."""
+        return np.asarray(self._filters(squares) @ self._squares[:, None], dtype=np.float32)
 
     def _run(self, one: Array, columns: Array) -> Array:
         """Run the product with other columns, or filters, that lie last."""

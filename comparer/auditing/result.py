@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.dumpfile import JSON
     from padiff.program import Site
 
 __all__ = [
@@ -20,8 +18,6 @@ __all__ = [
     "Reader",
     "Reason",
     "Soundness",
-    "to_json",
-    "value_to_json",
 ]
 
 
@@ -40,6 +36,8 @@ class Soundness(StrEnum):
     SOUND = "sound"
     UNSOUND = "unsound"
     NOT_AUDITED = "not audited"
+    NOT_RUN = "not run"
+    """No framework executed the model: its values were computed from its program."""
 
 
 class Reason(StrEnum):
@@ -100,7 +98,7 @@ class AuditedValue:
     """Of a gradient: the operators that read the value; the backward pass of one is at fault."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Audit:
     """The answers for a whole dump."""
 
@@ -115,6 +113,15 @@ class Audit:
     """Floating-point values that came from nowhere."""
     values: Sequence[AuditedValue]
     """In the order in which they were made: forward values, then gradients."""
+    between_ranks: tuple[str, ...] = ()
+    """What the ranks of the step show together, at the first of them: a line for each fault."""
+    apart: str = ""
+    """Why the ranks of the step were not looked at together; empty if they were."""
+
+    def __repr__(self) -> str:
+        """Return one line: the answer, and on how much it rests."""
+        text = f"{self.soundness}, {self.operators} operators, {len(self.values)} answers"
+        return f"<Audit: {text}, {len(self.unsound)} unsound>"
 
     @property
     def unsound(self) -> tuple[AuditedValue, ...]:
@@ -124,48 +131,3 @@ class Audit:
     def count(self, check: Check, soundness: Soundness) -> int:
         """Count the values with an answer."""
         return sum(one.check is check and one.soundness is soundness for one in self.values)
-
-
-def to_json(audit: Audit) -> dict[str, JSON]:
-    """Return an audit as JSON; infinite errors are texts, as everywhere in reports."""
-    return {
-        "soundness": str(audit.soundness),
-        "operators": audit.operators,
-        "opaque": dict(audit.opaque),
-        "random": audit.random,
-        "holes": audit.holes,
-        "values": [value_to_json(one) for one in audit.values],
-    }
-
-
-def value_to_json(one: AuditedValue) -> dict[str, JSON]:
-    """Return the answer for one value as JSON."""
-    site = one.site
-    return {
-        "check": str(one.check),
-        "soundness": str(one.soundness),
-        "value": one.value,
-        "operator": one.operator,
-        "operators": one.operators,
-        "module": one.module,
-        "class": one.class_name,
-        "site": None if site is None else f"{site.file}:{site.line}",
-        "dtype": one.dtype,
-        "shape": list(one.shape),
-        "error": _number(one.error),
-        "largest": _number(one.largest),
-        "reason": one.reason.name.lower(),
-        "factor": _number(one.factor),
-        "readers": [
-            {
-                "operator": reader.operator,
-                "module": reader.module,
-                "site": None if reader.site is None else f"{reader.site.file}:{reader.site.line}",
-            }
-            for reader in one.readers
-        ],
-    }
-
-
-def _number(number: float | None) -> float | str | None:
-    return number if number is None or math.isfinite(number) else str(number)

@@ -21,11 +21,10 @@ from padiff.program import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from padiff.dumpfile import Index
-    from padiff.program import Leaf, Lowered, Node, Operator, RecordedProgram, Value
+    from padiff.program import Leaf, Lowered, Node, Operator, RecordedProgram, Spread, Value
     from padiff.program.primitives import Array
 
-__all__ = ["KnownProgram", "Part", "cuts"]
+__all__ = ["KnownProgram", "Part", "carrying_gradients", "cuts"]
 
 
 _KEPT_BYTES = 48 << 20
@@ -35,6 +34,22 @@ _KEPT_BYTES = 48 << 20
 def cuts(operator: Operator) -> bool:
     """Return whether an operator hands elements on and no gradient back."""
     return operator.name.rpartition(".")[2] in ("detach", "detach_", "data")
+
+
+def carrying_gradients(recorded: RecordedProgram) -> set[int]:
+    """Return the operators run without a graph through which gradients flow all the same, by id.
+
+    They are inside a function that has a backward pass of its own: one of them, or one behind it
+    that runs without a graph, makes a value for which a gradient arrived.
+    """
+    found: set[int] = set()
+    carrying: set[int] = set()
+    for operator in reversed(recorded.program.operators):
+        arrived = any(map(recorded.got_gradient, operator.outputs))
+        if operator.no_grad and (arrived or carrying.intersection(operator.outputs)):
+            found.add(operator.id)
+            carrying.update(operator.taken)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +92,14 @@ class _Sources:
 class KnownProgram:
     """Executes slices of a program between values whose elements are in the dump."""
 
-    def __init__(self, recorded: RecordedProgram, lowered: Lowered, index: Index) -> None:
+    def __init__(self, recorded: RecordedProgram, lowered: Lowered) -> None:
         """Look which elements there are.
 
         Args:
             recorded: The program with its elements.
             lowered: The same in primitives.
-            index: That of the step.
         """
-        self.recorded, self.lowered, self.index = recorded, lowered, index
+        self.recorded, self.lowered = recorded, lowered
         self.program = recorded.program
         self._wide: dict[tuple[int, bool], Array] = {}
         """The last recorded elements that were asked for, gradients among them."""
@@ -152,6 +166,14 @@ class KnownProgram:
     def gradient(self, value: int) -> Array | None:
         """Return a recorded gradient in float64, None where none is in the dump."""
         return self._loaded(value, is_gradient=True)
+
+    def narrow_gradient(self, value: int) -> Array:
+        """Return a gradient that is in the dump in float32 or float64, what is nearer to it."""
+        found = self.recorded.gradient(value)
+        if found is None:
+            raise LookupError(f"value {value} has no gradient in the dump")
+        is_wide = found.dtype.kind == "f" and found.dtype.itemsize >= np.dtype(np.float32).itemsize
+        return found if is_wide else found.astype(np.float32)
 
     def _loaded(self, value: int, *, is_gradient: bool) -> Array | None:
         """Read elements, or take them from those that were asked for last."""
@@ -242,8 +264,38 @@ class KnownProgram:
         run.run_all(run.needed(list(terms)), list(terms))
         return [run.operand(term) for term in terms]
 
-    def compute_with_spread(self, part: Part) -> tuple[Array, Array] | None:
-        """Execute a part, and say how far rounding moves each element; None if only runs can."""
+    def compute_seen(
+        self, part: Part, changed: Mapping[int, Array], terms: Collection[int]
+    ) -> dict[int, Array]:
+        """Execute a part, and return some of its terms on the way.
+
+        Raises:
+            ProgramError: Elements lack, or the program cannot be executed.
+            DumpFormatError: Elements are damaged.
+        """
+        found: dict[int, Array] = {}
+
+        def look(term: int, array: Array) -> None:
+            if term in terms:
+                found[term] = array
+
+        leaves = {**self.leaves(part), **changed}
+        execute(self.lowered, leaves, [part.wanted], observe=look)
+        return found
+
+    def compute_behind(self, part: Part, term: int, elements: Array) -> Array:
+        """Execute what a part makes of one of its terms, beside recorded elements.
+
+        Raises:
+            ProgramError: Elements lack, or the program cannot be executed.
+            DumpFormatError: Elements are damaged.
+        """
+        run = Execution(self.lowered, self.leaves(part), Limits(), None)
+        run.given[term] = part.wanted, elements
+        return run.compute([part.wanted])[part.wanted]
+
+    def compute_with_spread(self, part: Part) -> Spread:
+        """Execute a part, and say how far rounding moves each element."""
         return execute_with_spread(self.lowered, self.leaves(part), part.wanted, self.units)
 
     def rests_on_ties(self, part: Part, given: int | None = None) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from padiff.comparer.sharding.sides import Sides
 from padiff.dumpfile import ConfigError, DumpFormatError, Phase, Role, open_dump
 from padiff.dumpfile.wholefile import whole_file
-from padiff.pairing import learn_partners, pair
+from padiff.pairing import pair
 
 from .layer_script import script_for
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from padiff.dumpfile import JSON, CallInfo, Index, ModuleInfo, RecordInfo, StepFile
+    from padiff.dumpfile import JSON, CallInfo, Index, ModuleInfo, RecordInfo, StepReader
     from padiff.pairing import MapFile
     from padiff.pairing.result import RecordPair
 
@@ -79,9 +80,10 @@ def extract(
         ConfigError: There is no such module or call.
         DumpError: A dump cannot be read.
     """
-    dumps = open_dump(reference), open_dump(candidate)
-    run = learn_partners(*dumps, [place], map_file)
-    with dumps[0].open(*place) as known, dumps[1].open(*place) as found:
+    over_ranks = () if map_file is None else map_file.over_ranks
+    sides = Sides(open_dump(reference), open_dump(candidate), over_ranks, by_rank=bool(place[1]))
+    run = sides.partners(place, map_file)
+    with sides.open(place) as (known, found):
         mine = _module(known.index, module)
         pairing = pair(known, found, map_file=map_file, run=run)
         partner = next((one for one in pairing.modules if one.reference == mine.id), None)
@@ -97,7 +99,7 @@ def extract(
 class _Expected:
     """What the reference took and gave, as the candidate would have it."""
 
-    def __init__(self, reference: StepFile, pairs: Mapping[int, RecordPair]) -> None:
+    def __init__(self, reference: StepReader, pairs: Mapping[int, RecordPair]) -> None:
         self._reference = reference
         self._pairs = pairs
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -134,7 +136,7 @@ def _make(out: Path) -> None:
 def _write(
     out: Path,
     side: str,
-    file: StepFile,
+    file: StepReader,
     module: ModuleInfo,
     number: int,
     expected: _Expected | None = None,

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from padiff.comparer.result import Divergence, Endpoint
-    from padiff.dumpfile import Draw, Index, ModuleInfo
+    from padiff.dumpfile import Draw, Index, ModuleInfo, RecordInfo
     from padiff.pairing import Side
 
-__all__ = ["random_notes"]
+__all__ = ["draws_random_numbers", "random_notes"]
 
 RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
 """Parts of the names of classes that draw random numbers while training."""
@@ -58,6 +58,13 @@ def random_notes(
         frameworks = {side.framework for side in sides}
         notes.append(_advice(generators, frameworks, seeds))
     return tuple(notes)
+
+
+def draws_random_numbers(index: Index, record: RecordInfo) -> bool:
+    """Return whether random numbers were drawn in the call that a record is of."""
+    if index.draws is not None:
+        return any(draw.call == record.call for draw in index.draws if draw.call is not None)
+    return _is_random(index.modules[record.module])
 
 
 def _advice(

@@ -22,7 +22,8 @@ from .decision import Counted, agrees, by_errors
 from .dtypebounds import default_of
 from .ends import endpoints
 from .forms import Forms
-from .measured import Measurements, Request
+from .jobs import default_jobs
+from .measured import Measurements, Request, plan_reading
 from .partly import Partial, judge_partly
 from .plainpairs import PlainPairs
 from .smalljudged import SmallJudged, judge_small
@@ -151,6 +152,9 @@ class _Judger:
         done = set(alike.equal)
         if alike.small.size and not self._needs_each:
             places = alike.small.tolist()
+            known, found = self._reference.index.records, self._candidate.index.records
+            plan_reading(self._reference, (known[pairs[at].reference[0]] for at in places))
+            plan_reading(self._candidate, (found[pairs[at].candidate] for at in places))
             groups.append((places, self._small(alike.laid_out(pairs))))
             done.update(places)
         drafts = {at: self._draft(pair) for at, pair in enumerate(pairs) if at not in done}
@@ -224,7 +228,7 @@ class _Judger:
         tolerances = self._tolerances(pairs, bases)
         for request, tolerance in zip(requests, tolerances, strict=True):
             request.tolerance = tolerance
-        metrics = measurements.of(requests, jobs=self._settings.jobs)
+        metrics = measurements.of(requests, jobs=self._settings.jobs or default_jobs())
         verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
         return Measured(
             builder=self._builder,

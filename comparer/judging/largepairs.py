@@ -10,29 +10,34 @@ come up there.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
-from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING, Any
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Metrics, Tolerance
-from padiff.dumpfile.extent import Extent, FileId
+from padiff.comparer.executors import local_pool
+from padiff.dumpfile.extent import MappedFiles
+
+from .blocks import RELEASE_BYTES, Room
+from .metrics import measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
     from types import TracebackType
     from typing import Self
 
-__all__ = ["LargePair", "LargePairs", "metrics_of_line", "pair_of_line"]
+    from padiff.comparer.result import Metrics, Tolerance
+    from padiff.dumpfile.extent import Extent
+
+__all__ = ["LargePair", "LargePairs", "measure_share"]
 
 WORTH_BYTES = 4 << 30
-"""Of less in all, one process is done in a second, and starting another takes 0.2 s."""
+"""Of less in all, one process is done in two seconds, and starting another takes 0.2 s."""
+PAIR_BYTES = 1 << 20
+"""What is measured in the 0.4 ms that the calls for one pair take, whatever its size."""
 HEAD_START_BYTES = 1 << 30
 """What this process measures until another one has started."""
-WORKER = ("-P", "-m", "padiff.comparer.judging.worker")
-"""``-P``: the folder that somebody happens to be in holds dumps, and no code of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,35 +58,36 @@ class LargePair:
         """Give how many bytes both sides have."""
         return self.reference.nbytes + self.candidate.nbytes
 
-    def line(self) -> str:
-        """Write it as a line of JSON."""
-        return json.dumps(asdict(self))
+    @property
+    def cost_bytes(self) -> int:
+        """Give how many bytes are measured in the time that it takes."""
+        return self.nbytes + PAIR_BYTES
 
 
-def pair_of_line(line: str) -> LargePair:
-    """Read a pair that was written as a line."""
-    fields = json.loads(line)
-    return LargePair(
-        place=fields["place"],
-        reference=_extent(fields["reference"]),
-        candidate=_extent(fields["candidate"]),
-        shape=tuple(fields["shape"]),
-        tolerance=Tolerance(**fields["tolerance"]),
-        mean=fields["mean"],
-    )
+def measure_share(share: Sequence[LargePair]) -> list[tuple[int, Metrics]]:
+    """Measure pairs, and return their places and metrics.
 
-
-def _extent(fields: dict[str, Any]) -> Extent:
-    return Extent(**{**fields, "file": FileId(**fields["file"])})
-
-
-def metrics_of_line(line: str) -> tuple[int, Metrics]:
-    """Read a place and its metrics from what a process wrote."""
-    place, fields = json.loads(line)
-    for name in ("max_abs_index", "max_rel_index"):
-        fields[name] = None if fields[name] is None else tuple(fields[name])
-    fields["hull"] = tuple([tuple(point) for point in fields["hull"]])
-    return place, Metrics(**fields)
+    Raises:
+        DumpFormatError: A file was replaced.
+        OSError: One cannot be read.
+    """
+    files, room = MappedFiles(), Room()
+    found, read_bytes = [], 0
+    for pair in share:
+        metrics = measure(
+            files.array(pair.reference).reshape(pair.shape),
+            files.array(pair.candidate).reshape(pair.shape),
+            pair.tolerance,
+            mean=pair.mean,
+            release=files.release_pages,
+            room=room,
+        )
+        found.append((pair.place, metrics))
+        read_bytes += pair.nbytes
+        if read_bytes > RELEASE_BYTES:
+            read_bytes = 0
+            files.release_pages()
+    return found
 
 
 class LargePairs:
@@ -94,14 +100,16 @@ class LargePairs:
             pairs: All large pairs.
             jobs: How many processes are to measure, this one included; at least 1.
         """
-        self._running: list[tuple[subprocess.Popen[str], IO[str]]] = []
-        is_worth = jobs > 1 and sum(pair.nbytes for pair in pairs) >= WORTH_BYTES
-        shares = _shares(pairs, jobs if is_worth and sys.executable else 1)
-        self.others = frozenset(pair.place for share in shares[1:] for pair in share)
+        self._exits = ExitStack()
+        self._running: list[Future[list[tuple[int, Metrics]]]] = []
+        is_worth = jobs > 1 and sum(pair.cost_bytes for pair in pairs) >= WORTH_BYTES
+        shares = [share for share in _shares(pairs, jobs if is_worth else 1)[1:] if share]
+        self.others = frozenset(pair.place for share in shares for pair in share)
         """Places of those that other processes measure."""
-        for share in shares[1:]:
-            if share:
-                self._start(share)
+        if shares:
+            pool = self._exits.enter_context(local_pool(len(shares)))
+            with suppress(BrokenExecutor):
+                self._running.extend(pool.submit(measure_share, share) for share in shares)
 
     def __enter__(self) -> Self:
         """Do nothing."""
@@ -114,53 +122,21 @@ class LargePairs:
         trace: TracebackType | None,
     ) -> None:
         """End what is still running."""
-        for process, written in self._running:
-            process.kill()
-            process.wait()
-            written.close()
-        self._running = []
-
-    def _start(self, share: Sequence[LargePair]) -> None:
-        """Start a process; if none can be had, its share stays undone."""
-        try:
-            written = tempfile.TemporaryFile("w+", encoding="ascii")  # noqa: SIM115
-        except OSError:
-            return
-        try:
-            process = subprocess.Popen(
-                [sys.executable, *WORKER],
-                stdin=subprocess.PIPE,
-                stdout=written,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        except OSError:
-            written.close()
-            return
-        self._running.append((process, written))
-        if process.stdin is not None:
-            try:
-                process.stdin.writelines(pair.line() + "\n" for pair in share)
-                process.stdin.close()
-            except OSError:  # it ended before it had read all
-                process.kill()
+        self._exits.close()
 
     def results(self) -> Iterator[tuple[int, Metrics]]:
         """Wait for the processes, and give the places and metrics of what they measured."""
-        for process, written in self._running:
-            process.wait()
-            written.seek(0)
-            for line in written:
-                if line.endswith("\n"):
-                    yield metrics_of_line(line)
+        for future in self._running:
+            if future.exception() is None:
+                yield from future.result()
 
 
 def _shares(pairs: Sequence[LargePair], count: int) -> list[list[LargePair]]:
     """Split pairs into shares that take about as long, the first one for this process."""
     shares: list[list[LargePair]] = [[] for _ in range(count)]
     loads = [0] + [HEAD_START_BYTES] * (count - 1)
-    for pair in sorted(pairs, key=lambda pair: (-pair.nbytes, pair.place)):
+    for pair in sorted(pairs, key=lambda pair: (-pair.cost_bytes, pair.place)):
         least = loads.index(min(loads))
         shares[least].append(pair)
-        loads[least] += pair.nbytes
+        loads[least] += pair.cost_bytes
     return shares

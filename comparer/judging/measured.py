@@ -11,7 +11,7 @@ from padiff.dumpfile import numpy_dtype
 from padiff.pairing import rows_of
 
 from .absent import arrays_of
-from .blocks import Room, is_floating
+from .blocks import RELEASE_BYTES, Room, is_floating
 from .dtypebounds import EXACT
 from .largepairs import LargePair, LargePairs
 from .metrics import measure
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["Measurements", "Request", "is_small_form"]
+__all__ = ["Measurements", "Request", "is_small_form", "plan_reading"]
 
-RELEASE_BYTES = 64 * 1024 * 1024
 BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""
-LARGE_FROM = 1 << 18
-"""Elements of a pair that another process may measure."""
+LARGE_FROM = 1 << 14
+"""Elements of a pair that another process may measure; smaller ones go in batches."""
 
 
 @runtime_checkable
@@ -42,6 +41,26 @@ class _InFile(Protocol):
 
     def extent(self, value: ValueInfo) -> Extent | None:
         """Tell where a value's elements lie; None where they have to be made first."""
+
+
+@runtime_checkable
+class _Fetching(Protocol):
+    """A side whose elements may have to be fetched from a store."""
+
+    def fetch(self, values: Iterable[ValueInfo], *, is_plan: bool = False) -> None:
+        """See that the elements of values are at hand."""
+
+
+def plan_reading(side: Side, records: Iterable[RecordInfo]) -> None:
+    """Fetch what will be read of a side, all at once, if it lies in a store.
+
+    Raises:
+        DumpError: It cannot be had.
+    """
+    if isinstance(side, _Fetching):
+        values = side.index.values
+        wanted = {record.value for record in records if record.value is not None}
+        side.fetch((values[value] for value in wanted), is_plan=True)
 
 
 @dataclass(slots=True)
@@ -219,6 +238,8 @@ class Measurements:
     def _all(self, requests: Sequence[Request], jobs: int) -> list[Metrics]:
         """Measure small pairs in batches, the others one by one, many large ones side by side."""
         done: dict[int, Metrics] = {}
+        plan_reading(self._reference, (one for request in requests for one in request.known))
+        plan_reading(self._candidate, (request.record for request in requests))
         with LargePairs(self._large(requests) if jobs > 1 else (), jobs=jobs) as large:
             here = [place for place in range(len(requests)) if place not in large.others]
             self._here(requests, here, done)

@@ -21,7 +21,7 @@ from .metrics import measure
 
 if TYPE_CHECKING:
     from padiff.comparer.result import JudgedPair
-    from padiff.dumpfile import Index, ModuleInfo, RecordInfo, StepFile
+    from padiff.dumpfile import Index, ModuleInfo, RecordInfo, StepReader
     from padiff.pairing import RecordPair
 
     from .blocks import Array
@@ -40,8 +40,8 @@ MOST_STEPS = 100_000
 class Sides(Protocol):
     """One step of both sides."""
 
-    reference: StepFile
-    candidate: StepFile
+    reference: StepReader
+    candidate: StepReader
 
     def expected(self, pair: RecordPair) -> Array:
         """Give what the candidate should hold."""

@@ -60,6 +60,9 @@ CANCELLED = 0.1
 """Below this part of its terms a sum is taken anew, as their rounding would show in it."""
 SMALL_SUM, LARGE_SUM = 1e-30, 1e37
 """Outside of these, a float32 sum of squares may have lost terms to under- or overflow."""
+SMALLEST = 2.0**-126 / SLACK
+"""Largest difference below which float32 has too few digits left for the screen's margin: its
+products lie near the smallest normal number, where rounding is absolute."""
 UNSEEN = 2.0**-38
 """A square of the difference below this part of the reference's: their product is then below
 2**-19 of the latter (Cauchy, Schwarz), which its own rounding hides."""
@@ -145,7 +148,7 @@ class Sweep:
         )
 
     def _block(self, start: int, reference: Array, candidate: Array) -> bool:
-        """Take in one block; False, with nothing done, if it holds nan or inf."""
+        """Take in one block; False, with nothing done, if it holds nan, inf or next to nothing."""
         if reference.size != self._scratch.size:
             self._scratch = self._cut(reference.size)
         distance, magnitude = self._scratch.distance, self._scratch.magnitude
@@ -156,7 +159,7 @@ class Sweep:
         np.abs(distance, out=distance)
         tops = np.maximum.reduce(self._scratch.parts[0], axis=1)
         largest = float(tops.max())
-        if not math.isfinite(largest):
+        if not math.isfinite(largest) or 0 < largest < SMALLEST:
             return False
         self._tally.finite += reference.size
         if largest or self._mean:

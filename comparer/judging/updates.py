@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.comparer.settings import CompareSettings
-    from padiff.dumpfile import Address, Index, StepFile
+    from padiff.dumpfile import Address, Index, StepReader
     from padiff.pairing import Pairing, RecordPair
 
     from .blocks import Array
@@ -90,7 +90,7 @@ class TrainingJudge:
     _variances: RunningVariance = field(default_factory=RunningVariance)
 
     def settle(
-        self, judgement: Judgement, pairing: Pairing, reference: StepFile, candidate: StepFile
+        self, judgement: Judgement, pairing: Pairing, reference: StepReader, candidate: StepReader
     ) -> Judgement:
         """Give the judgement with updates judged by what they are.
 

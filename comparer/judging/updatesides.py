@@ -18,7 +18,7 @@ from .metrics import measure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.dumpfile import StepFile
+    from padiff.dumpfile import StepReader
     from padiff.pairing import Pairing, RecordPair
 
     from .blocks import Array
@@ -29,7 +29,7 @@ __all__ = ["UpdateSides"]
 class UpdateSides:
     """Both sides of a step, with what updates are judged by."""
 
-    def __init__(self, reference: StepFile, candidate: StepFile, pairing: Pairing) -> None:
+    def __init__(self, reference: StepReader, candidate: StepReader, pairing: Pairing) -> None:
         """Look up what weights were before, their gradients, and what the optimizer keeps.
 
         Args:

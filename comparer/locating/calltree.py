@@ -273,9 +273,7 @@ class CallTree:
 
     def order(self, place: int) -> int:
         """Give the execution order of a pair on the reference, or the candidate's if alone."""
-        pair = self.pairs[place]
-        known = pair.reference or pair.candidate
-        return 0 if known is None else known.order
+        return self.pairs[place].end.order
 
     def ancestors(self, call: int) -> Iterator[int]:
         """Yield the calls around a call, innermost first."""
@@ -325,8 +323,7 @@ class CallTree:
                 self._bad_values |= set(self.values(place)) - judged
 
     def _hang(self, found: _Places, place: int, pair: JudgedPair) -> None:
-        known = pair.reference or pair.candidate
-        if known is not None and known.address.phase is Phase.UPDATE:
+        if pair.end.address.phase is Phase.UPDATE:
             found.updates.append(place)
             return
         if pair.reference is not None:

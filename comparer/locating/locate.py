@@ -120,9 +120,9 @@ def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:
     A weight's gradient goes by when its layer's own gradient came: it is recorded when the whole
     pass is over, whatever made it. A weight goes by when its module first ran.
     """
-    known = divergence.pair.reference or divergence.pair.candidate
-    orders = [0 if known is None else known.order]
-    if divergence.pair.reference is not None and known is not None:
+    known = divergence.pair.end
+    orders = [known.order]
+    if divergence.pair.reference is not None:
         is_late = (known.address.role, divergence.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD)
         for call in tree.calls_of.get(known.module, ()) if is_late else ():
             orders += [tree.order(place) for place, _ in tree.of_call(call, Role.GRAD_OUTPUT)]
@@ -304,8 +304,7 @@ class _Writer:
         if not inside:
             return own[:1], ()
         first = tree.pairs[inside[0]]
-        known = first.reference or first.candidate
-        where = "" if known is None else f"shows first at {known.address}: {_difference(first)}"
+        where = f"shows first at {first.end.address}: {_difference(first)}"
         return own[:1] or inside, (where,)
 
     def _covered(self, call: int, roles: tuple[Role, Role], places: Sequence[int]) -> Shown | None:
@@ -370,11 +369,10 @@ class _Writer:
             lines = [*given, *map(str, differences), *classes, *map(str, known_ones), *lines]
         roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
         for _, pair in tree.of_module(module, *roles):
-            known = pair.reference or pair.candidate
-            if is_bad(pair) and known is not None:
-                words = str(known.address.role).replace("_", " ")
-                how = pair.reason or "differs"
-                lines.append(f"{words} {known.address.slot.lstrip('.')!r}: {how}")
+            if is_bad(pair):
+                address = pair.end.address
+                words = str(address.role).replace("_", " ")
+                lines.append(f"{words} {address.slot.lstrip('.')!r}: {pair.reason or 'differs'}")
         return tuple(lines)
 
     def _entering(self, call: int, entry: Role) -> Entering | None:

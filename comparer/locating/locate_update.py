@@ -37,17 +37,17 @@ def find_updates(tree: CallTree, *, is_explained: bool) -> dict[int, Divergence]
     """
     places = sorted(
         (place for place in tree.updates if is_bad(tree.pairs[place])),
-        key=lambda place: (_ORDER.index(_role(tree.pairs[place])), place),
+        key=lambda place: (_ORDER.index(tree.pairs[place].end.address.role), place),
     )
     found: dict[int, Divergence] = {}
     told: set[int] = set()
     for place in places:
         pair = tree.pairs[place]
-        is_own = _role(pair) is Role.LR or _began_here(tree, pair, told)
+        is_own = pair.end.address.role is Role.LR or _began_here(tree, pair, told)
         kind = Kind.ORIGIN if is_own or not is_explained else Kind.INHERITED
         if pair.reference is not None and kind is Kind.ORIGIN:
             told.add(pair.reference.module)
-        is_optimized = kind is Kind.ORIGIN and _role(pair) is not Role.BUFFER
+        is_optimized = kind is Kind.ORIGIN and pair.end.address.role is not Role.BUFFER
         evidence = _evidence(tree, places) if is_optimized else ()
         is_explained = True
         found[place] = Divergence(
@@ -84,7 +84,11 @@ def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
         _states(tree),
         _count(tree, Role.WEIGHT, "weight", "after the update"),
     ]
-    names = [_name(tree.pairs[place]) for place in bad if _role(tree.pairs[place]) is Role.WEIGHT]
+    names = [
+        _name(tree.pairs[place])
+        for place in bad
+        if tree.pairs[place].end.address.role is Role.WEIGHT
+    ]
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines.append(f"these weights differ: {', '.join(names[:MOST_NAMES])}{more}")
@@ -93,7 +97,9 @@ def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
 
 
 def _count(tree: CallTree, role: Role, noun: str, where: str = "") -> str:
-    every = [tree.pairs[place] for place in tree.updates if _role(tree.pairs[place]) is role]
+    every = [
+        tree.pairs[place] for place in tree.updates if tree.pairs[place].end.address.role is role
+    ]
     pairs = [pair for pair in every if None not in (pair.reference, pair.candidate)]
     if not pairs:
         side = "candidate" if every and every[0].candidate is None else "reference"
@@ -109,7 +115,7 @@ def _states(tree: CallTree) -> str:
     names: dict[str, bool] = {}
     for place in tree.updates:
         pair = tree.pairs[place]
-        if _role(pair) is Role.OPTIMIZER_STATE and pair.reference is not None:
+        if pair.end.address.role is Role.OPTIMIZER_STATE and pair.reference is not None:
             name = pair.reference.address.slot.rpartition("[")[2].strip("']\"")
             if pair.verdict != Verdict.SKIPPED and pair.candidate is not None:
                 names[name] = names.get(name, True) and not is_bad(pair)
@@ -122,7 +128,7 @@ def _group(tree: CallTree) -> str:
     axes: dict[bool, list[bool]] = {True: [], False: []}
     for place in tree.updates:
         pair = tree.pairs[place]
-        if _role(pair) is Role.WEIGHT and pair.reference is not None:
+        if pair.end.address.role is Role.WEIGHT and pair.reference is not None:
             axes[is_bad(pair)].append(len(pair.reference.shape) >= MATRIX)
     kinds = set(axes[True])
     # A weight that is zero agrees in either group: decay does nothing to it.
@@ -132,11 +138,6 @@ def _group(tree: CallTree) -> str:
     return f"only weights with {which} differ: are the parameter groups the same?"
 
 
-def _role(pair: JudgedPair) -> Role:
-    end = pair.reference or pair.candidate
-    return Role.NAMED if end is None else end.address.role
-
-
 def _name(pair: JudgedPair) -> str:
-    end = pair.reference or pair.candidate
-    return "" if end is None else f"{end.address.module}{end.address.slot}".lstrip(".")
+    address = pair.end.address
+    return f"{address.module}{address.slot}".lstrip(".")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.comparer.overview import spots
-from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
-from padiff.comparer.treerows import Look, TreeColumns
+from padiff.comparer.result import Divergence, JudgedPair, Kind, NodeRow, Verdict
+from padiff.dumpfile.bulk import build_all
 
 from .calltree import is_bad
 
@@ -56,7 +56,7 @@ def merge_trees(
     candidate: Index,
     pairs: Sequence[JudgedPair],
     divergences: tuple[Divergence, ...],
-) -> TreeColumns:
+) -> list[NodeRow]:
     """Merge the two module trees and annotate every row with what its records showed.
 
     Rows come in the order of first execution on the reference; a module that only the candidate
@@ -67,14 +67,22 @@ def merge_trees(
     own = [nodes.own[node] for node in order]
     known = [None if one is None else reference.modules[one] for one, _ in own]
     found = [None if other is None else candidate.modules[other] for _, other in own]
-    return TreeColumns(
-        parents=parents,
-        references=[None if module is None else module.path for module in known],
-        candidates=[None if module is None else module.path for module in found],
-        reference_classes=[None if module is None else module.class_name for module in known],
-        candidate_classes=[None if module is None else module.class_name for module in found],
+    shown = _Annotations(pairing, pairs).of(own)
+    origins, inherited = _origins(divergences), _only_inherited(divergences)
+    return build_all(
+        NodeRow,
+        len(order),
+        id=range(len(order)),
+        parent=parents,
+        reference=[None if module is None else module.path for module in known],
+        candidate=[None if module is None else module.path for module in found],
+        reference_class=[None if module is None else module.class_name for module in known],
+        candidate_class=[None if module is None else module.class_name for module in found],
         paired_by=[nodes.paired_by[node] for node in order],
-        looks=_Annotations(pairing, pairs).looks(own, divergences),
+        worst=[one.worst for one in shown],
+        covered=[one.covered for one in shown],
+        origin=[one in origins for one, _ in own],
+        inherited=[one in inherited for one, _ in own],
     )
 
 
@@ -122,6 +130,7 @@ class _Shown:
     """What the records of a module showed."""
 
     worst: Mapping[Phase, Verdict]
+    covered: frozenset[Phase]
     uncovered: frozenset[Phase]
 
     def and_spot(self, spot: Spot, *, is_aside: bool) -> _Shown:
@@ -130,10 +139,10 @@ class _Shown:
         verdict = max(known or Verdict.SKIPPED, spot.verdict, key=SEVERITY.index)
         worst = {**self.worst, spot.phase: known if is_aside and known else verdict}
         uncovered = self.uncovered if spot.is_covered else self.uncovered | {spot.phase}
-        return _Shown(worst, uncovered)
+        return _Shown(worst, frozenset(worst) - uncovered, uncovered)
 
 
-_NOTHING = _Shown({}, frozenset())
+_NOTHING = _Shown({}, frozenset(), frozenset())
 
 
 class _Annotations:
@@ -159,28 +168,9 @@ class _Annotations:
         for own, spot in aside:
             self._add(own, spot, is_aside=True)
 
-    def looks(self, nodes: Sequence[_Own], divergences: tuple[Divergence, ...]) -> list[Look]:
-        """Give what each node looks like."""
-        origins = {
-            found.pair.reference.module
-            for found in divergences
-            if found.kind is Kind.ORIGIN and found.pair.reference is not None
-        }
-        inherited = _only_inherited(divergences)
-        made: dict[tuple[int, bool, bool], Look] = {}
-        looks: list[Look] = []
-        for own in nodes:
-            shown = self._shown.get(own, _NOTHING)
-            key = id(shown), own[0] in origins, own[0] in inherited
-            if key not in made:
-                made[key] = Look(
-                    worst=shown.worst,
-                    covered=frozenset(shown.worst) - shown.uncovered,
-                    origin=key[1],
-                    inherited=key[2],
-                )
-            looks.append(made[key])
-        return looks
+    def of(self, nodes: Sequence[_Own]) -> list[_Shown]:
+        """Return what the records of each node showed."""
+        return [self._shown.get(own, _NOTHING) for own in nodes]
 
     def _own(self, spot: Spot) -> _Own:
         """Give the modules that a record belongs to."""
@@ -195,6 +185,14 @@ class _Annotations:
         if shown is None:
             shown = self._known[key] = before.and_spot(spot, is_aside=is_aside)
         self._shown[own] = shown
+
+
+def _origins(divergences: tuple[Divergence, ...]) -> set[int | None]:
+    return {
+        found.pair.reference.module
+        for found in divergences
+        if found.kind is Kind.ORIGIN and found.pair.reference is not None
+    }
 
 
 def _only_inherited(divergences: tuple[Divergence, ...]) -> set[int]:

@@ -64,12 +64,12 @@ def find_cause(
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         start = partial(Repair, sides, given, numbering, alignment, differing)
         repair = start(Start(sides[1].lowered))
-        made = repair.in_one() if repair.run(agree, likeness) else []
+        made = repair.in_one(agree) if repair.run(agree, likeness) else []
         below = sum(one.exchange.size for one in made) if made else None
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
         if reshaped is not None:
-            smaller = reshaped.in_one()
+            smaller = reshaped.in_one(agree)
             # One part that is taken earlier or later is a form, not a fault beside another one.
             if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
                 repair, made = reshaped, smaller

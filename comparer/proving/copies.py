@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 
-from padiff.dumpfile import LeafKind
+from padiff.dumpfile import LeafKind, numpy_dtype
 from padiff.pairing.steps import PICKING
 from padiff.program import UNIT_ROUNDOFF
 
+from .computed import DERIVED_ROUNDINGS
 from .construction import prove_construction
 from .result import Answer, LeafDifference
 
@@ -30,8 +32,6 @@ __all__ = ["find_changed_gradients", "find_differences", "find_lost_gradients", 
 _COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT, LeafKind.STATE})
 _UPDATED = _COPIED - {LeafKind.INPUT}
 """What the update of the step before may have made."""
-_DERIVED_ROUNDINGS = 4
-"""Of a buffer's size: frameworks compute sines, powers and logarithms to a unit or two."""
 
 
 def find_differences(
@@ -232,6 +232,8 @@ def _difference(
     parts = [reference.recorded_leaf(value)() for value in pair.reference]
     known = pair.rule.apply(parts, end.shape)
     found = candidate.recorded_leaf(pair.candidate)()
+    if known.dtype == found.dtype and np.array_equal(known, found):
+        return None
     kinds = {reference.program.values[value].dtype for value in pair.reference} | {end.dtype}
     one, two = _wide(known), _wide(found)
     with np.errstate(all="ignore"):
@@ -283,7 +285,7 @@ def _differs_surely(pair: LeafPair, end: Value, reference: Side, candidate: Side
         return end.kind is not LeafKind.BUFFER
     off = abs(one.statistics.l2 - two.statistics.l2)
     unit = UNIT_ROUNDOFF.get(one.dtype, 0.0)
-    return off > _DERIVED_ROUNDINGS * unit * max(one.statistics.l2, two.statistics.l2)
+    return off > DERIVED_ROUNDINGS * unit * max(one.statistics.l2, two.statistics.l2)
 
 
 def _wide(array: Array) -> Array:
@@ -295,7 +297,15 @@ def _allowed(end: Value, dtypes: set[str], known: Array) -> Array | float:
     unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
     if end.kind is LeafKind.BUFFER:
         size = float(np.sqrt(np.mean(np.square(np.abs(known))))) if known.size else 0.0
-        return _DERIVED_ROUNDINGS * unit * size
+        return DERIVED_ROUNDINGS * unit * size
     if len(dtypes) == 1:
         return 0.0
-    return unit * np.abs(known)
+    coarsest = max(dtypes, key=lambda dtype: UNIT_ROUNDOFF.get(dtype, 0.0))
+    return np.maximum(unit * np.abs(known), _smallest(coarsest) / 2)
+
+
+def _smallest(dtype: str) -> float:
+    """Return the distance of the smallest numbers of a dtype, which are rounded to it."""
+    if dtype not in UNIT_ROUNDOFF or "complex" in dtype:
+        return 0.0
+    return float(ml_dtypes.finfo(numpy_dtype(dtype)).smallest_subnormal)  # type: ignore[no-untyped-call]

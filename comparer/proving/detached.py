@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from padiff.program import Value
+    from padiff.program.primitives import Array
 
     from .side import Side
 
-__all__ = ["find_detached"]
+__all__ = ["find_detached", "find_held"]
 
 _CUTTING = frozenset({"detach", "detach_"})
 _ROUNDINGS = 8
@@ -60,6 +63,55 @@ def find_detached(
                 elements=count, of=count, largest=None,
                 place=place_of(sides[which], cut[which][number], 1),
             )  # fmt: skip
+
+
+def find_held(
+    sides: tuple[Side, Side], numbers: tuple[Sequence[int], Sequence[int]]
+) -> Iterator[LeafDifference]:
+    """Yield the weights of which one side gives a row no gradient, and the other does.
+
+    Args:
+        sides: The reference and the candidate.
+        numbers: Of their terms; equal ones are the same expression.
+
+    Raises:
+        DumpFormatError: Elements are damaged.
+    """
+    held = [_held(side, each) for side, each in zip(sides, numbers, strict=True)]
+    for key in sorted(held[0].keys() ^ held[1].keys()):
+        ends = [_values(side, each, key[0]) for side, each in zip(sides, numbers, strict=True)]
+        if not all(ends):
+            continue
+        known, found = (those[0] for those in ends)
+        rows = [_row(side, those, key[1]) for side, those in zip(sides, ends, strict=True)]
+        if rows[0] is None or rows[1] is None:
+            continue  # one of them gives no gradient at all: that is found elsewhere
+        off, size = (float(np.linalg.norm(one)) for one in (rows[0] - rows[1], rows[0]))
+        largest = max(size, float(np.linalg.norm(rows[1])))
+        if off > _LEAST * largest:
+            which = int(key in held[1])
+            yield LeafDifference(
+                reference=_name(sides[0], known), candidate=_name(sides[1], found),
+                kind="gradient", elements=rows[0].size, of=math.prod(found.shape),
+                largest=off / largest, place=place_of(sides[which], held[which][key], 1),
+            )  # fmt: skip
+
+
+def _held(side: Side, numbers: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Return the operators that give a row no gradient, by the weight's number and the row."""
+    found: dict[tuple[int, int], int] = {}
+    for node in side.lowered.nodes:
+        row = dict(node.attributes).get("held")
+        if isinstance(row, int):
+            found[numbers[node.operands[0]], row] = node.operator
+    return found
+
+
+def _row(side: Side, values: Sequence[Value], row: int) -> Array | None:
+    """Return a row of the gradient of the first value that has one in the dump."""
+    gradients = (side.recorded.gradient(one.id) for one in values)
+    found = next((one for one in gradients if one is not None), None)
+    return None if found is None else found[row].astype(np.float64)
 
 
 def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> dict[int, int]:

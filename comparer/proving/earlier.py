@@ -13,7 +13,7 @@ from .result import Answer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.dumpfile import StepFile
+    from padiff.dumpfile import StepReader
 
     from .result import Execution
     from .side import Side
@@ -59,7 +59,9 @@ def _goes_on(side: Side, value: int, left: Mapping[str, str]) -> bool:
     return info is not None and left.get(side.program.values[value].name) == info.digest
 
 
-def read_earlier(files: tuple[StepFile, StepFile] | None, execution: Execution | None) -> Earlier:
+def read_earlier(
+    files: tuple[StepReader, StepReader] | None, execution: Execution | None
+) -> Earlier:
     """Read what the step before left.
 
     Args:
@@ -76,7 +78,7 @@ def read_earlier(files: tuple[StepFile, StepFile] | None, execution: Execution |
     return Earlier(answers=answers, left=(_left(files[0]), _left(files[1])))
 
 
-def _left(file: StepFile) -> dict[str, str]:
+def _left(file: StepReader) -> dict[str, str]:
     index = file.index
     return {
         f"{index.modules[record.module].path}{record.slot}".lstrip("."): index.values[

@@ -41,7 +41,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     readers = [
         [side_nodes[place].operator for place in places]
         for side_nodes, places in (
-            (sides[0].lowered.nodes, [two for _, two in exchange.readers]),
+            (sides[0].lowered.nodes, [two for _, two in exchange.readers if two is not None]),
             (made.lowered.nodes, [one for one, _ in exchange.readers]),
         )
     ]
@@ -70,11 +70,13 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
 def _of_operators(known: _End, found: _End, kind: EditKind) -> Edit:
     """Return an edit of operators that one side alone has, or of what they read."""
     others = _other_operands(known, found) if kind is EditKind.OTHER else None
+    names, terms = (known.name, found.name), (known.term, found.term)
+    change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
     return others or Edit(
         kind=kind,
         reference=known.place,
         candidate=found.place,
-        changes=(Change("", known.name, found.name),) if kind is EditKind.OPERAND else (),
+        changes=() if change is None else (change,),
         operators=(known.used, found.used),
     )
 
@@ -157,7 +159,8 @@ class _End:
 
     @property
     def used(self) -> tuple[UsedOperator, ...]:
-        """The operators between, with their arguments that are no values."""
+        """The operators between, or that read a number, with their arguments that are no values."""
+        those = self.around if self.number is not None else self.own
         return tuple(
             UsedOperator(
                 one.name,
@@ -168,7 +171,7 @@ class _End:
                 ),
                 self.side.recorded.module_of(one)[0],
             )
-            for one in self.own
+            for one in those
         )
 
     @property
@@ -182,16 +185,37 @@ class _End:
 
     @property
     def name(self) -> str:
-        """What the term is called: the name of a leaf, or what made it first and where."""
-        term = self.term
+        """What the term is called."""
+        return self.named(self.term)
+
+    def named(self, term: int) -> str:
+        """Return what a term is called: the name of a leaf, or what made it first and where."""
         while (place := self.lowered.producers.get(term)) is not None:
             node = self.lowered.nodes[place]
             same = (one for one in node.operands if self.numbers[one] == self.numbers[term])
             before = next(same, None)
             if before is None:
-                return self._made_by(node.operator)
+                return self._made_by(node.operator, term)
             term = before  # what only hands on, as a copy does
         return self.name_of(self.lowered.leaves[term])
+
+    def part(self, number: int) -> str:
+        """Return which of several outputs of a module a value is; empty if it is none."""
+        terms = self.lowered.terms
+        parts = (
+            f"{part} of {path}"
+            for (value, path), part in self.side.parts.items()
+            if value in terms and self.numbers[terms[value]] == number
+        )
+        return next(parts, "")
+
+    def laid_out(self, term: int) -> tuple[tuple[str, str], int] | None:
+        """Return how a term was made if only its layout is another, and of which term."""
+        place = self.lowered.producers.get(term)
+        node = None if place is None else self.lowered.nodes[place]
+        if node is None or node.primitive not in LAYOUT or len(node.operands) != 1:
+            return None
+        return (node.primitive, repr(node.attributes)), node.operands[0]
 
     def name_of(self, value: int) -> str:
         """Return what a value is called."""
@@ -207,21 +231,38 @@ class _End:
             return f"the gradient of {one.name}"
         if one.name or one.producer is None:
             return one.name or (one.kind.value if one.kind else "a value")
-        return self._made_by(one.producer)
+        return self._made_by(one.producer, self.lowered.terms[value])
 
-    def _made_by(self, operator: int) -> str:
-        one = self.side.program.operators[operator]
+    def origin(self, term: int) -> str:
+        """Return the operator that made a term."""
+        place = self.lowered.producers.get(term)
+        if place is None:
+            return self.named(term)
+        one = self.side.program.operators[self.lowered.nodes[place].operator]
         return f"{one.name} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
-    def values_of(self, operator: Operator) -> dict[str, int]:
+    def _made_by(self, operator: int, term: int) -> str:
+        one = self.side.program.operators[operator]
+        path = self.side.recorded.module_of(one)[0]
+        parts = (
+            self.side.parts.get((value, path))
+            for value in one.outputs
+            if self.lowered.terms.get(value) == term
+        )
+        return f"{next(filter(None, parts), one.name)} of {path or '(root)'}"
+
+    def numbers_of(self, operator: Operator) -> dict[str, int]:
         """Return the arguments of an operator that are values by name, as numbers of terms."""
+        return {
+            name: self.numbers[self.lowered.terms[value]]
+            for name, value in self.values_of(operator).items()
+        }
+
+    def values_of(self, operator: Operator) -> dict[str, int]:
+        """Return the arguments of an operator that are values by name, as their ids."""
         table = self.side.table
         named = table.named(operator.name, operator.positional, operator.keywords)
-        return {
-            name: self.numbers[self.lowered.terms[value.id]]
-            for name, value in named
-            if isinstance(value, ValueRef)
-        }
+        return {name: value.id for name, value in named if isinstance(value, ValueRef)}
 
     def arguments(self, operator: Operator) -> dict[str, Argument]:
         """Return the arguments of an operator by name; a value by its name."""
@@ -237,10 +278,10 @@ class _End:
 def _argument(known: _End, found: _End) -> Edit | None:
     """Return an edit of arguments or of a number, if that is what differs."""
     if max(len(known.own), len(found.own)) > 1:
-        return None
+        return _attribute(known, found)
     pairs = [(one, two) for one in known.around for two in found.around if one.name == two.name]
     for one, two in pairs:
-        changes = _differences(known, found, one, two)
+        changes = _which_differ(_differences(known, found, one, two), known, found)
         if changes:
             edit = _edit(EditKind.ARGUMENT, changes, known, found, (one, two))
             return edit if found.number is None else replace(edit, times=len(set(found.readers)))
@@ -257,14 +298,33 @@ def _argument(known: _End, found: _End) -> Edit | None:
         changes = (Change(names[0] if names else "", *numbers),)
         edit = _edit(kind, changes, known, found, (known.around[0], found.around[0]))
         return replace(edit, times=len(set(found.readers)) or 1)
+    return _attribute(known, found)
+
+
+def _attribute(known: _End, found: _End) -> Edit | None:
+    """Return an edit of an argument, if all is the same but for one attribute of one primitive.
+
+    One framework adds a bias in the convolution, another one in an operator of its own. Of several
+    primitives the attribute has to be an argument by name: others are of no use to the reader.
+    """
     forms = [[node for node in end.nodes if node.primitive not in LAYOUT] for end in (known, found)]
-    if len(forms[0]) == len(forms[1]) == 1 and forms[0][0].primitive == forms[1][0].primitive:
-        attributes = [dict(nodes[0].attributes) for nodes in forms]
-        changes = _changes(attributes[0], attributes[1])
-        if changes:
-            ends = known.around[0], found.around[0]
-            return _edit(EditKind.ARGUMENT, changes, known, found, ends)
-    return None
+    names = [[node.primitive for node in nodes] for nodes in forms]
+    reads = [sorted(end.numbers[term] for term in end.inputs) for end in (known, found)]
+    if names[0] != names[1] or (len(names[0]) > 1 and reads[0] != reads[1]):
+        return None
+    changed = [
+        (one, two, changes)
+        for one, two in zip(*forms, strict=True)
+        if (changes := _changes(dict(one.attributes), dict(two.attributes)))
+    ]
+    if len(changed) != 1:
+        return None
+    one, two, changes = changed[0]
+    ends = known.side.program.operators[one.operator], found.side.program.operators[two.operator]
+    arguments = known.arguments(ends[0]).keys() | found.arguments(ends[1]).keys()
+    if len(names[0]) > 1 and not arguments.issuperset(change.name for change in changes):
+        return None
+    return _edit(EditKind.ARGUMENT, changes, known, found, ends)
 
 
 def _other_operand(known: _End, found: _End) -> Edit | None:
@@ -278,13 +338,16 @@ def _other_operand(known: _End, found: _End) -> Edit | None:
         return None
     for one in (known.side.program.operators[id_] for id_ in known.readers):
         for two in (found.side.program.operators[id_] for id_ in found.readers):
-            values = known.values_of(one), found.values_of(two)
+            values = known.numbers_of(one), found.numbers_of(two)
             if one.name != two.name or values[0].keys() != values[1].keys():
                 continue
             names = [name for name in values[0] if values[0][name] != values[1][name]]
             if len(names) == 1:
-                ends = known.arguments(one)[names[0]], found.arguments(two)[names[0]]
-                return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
+                ids = known.values_of(one)[names[0]], found.values_of(two)[names[0]]
+                terms = known.lowered.terms[ids[0]], found.lowered.terms[ids[1]]
+                ends = known.name_of(ids[0]), found.name_of(ids[1])
+                change = _read_instead(known, found, terms, ends)
+                return _edit(EditKind.OPERAND, (change,), known, found, (one, two))
     return None
 
 
@@ -295,6 +358,26 @@ def _other_operands(known: _End, found: _End) -> Edit | None:
     one, two = known.own[0], found.own[0]
     ends = (tuple(map(end.name_of, own.taken)) for end, own in ((known, one), (found, two)))
     return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
+
+
+def _read_instead(
+    known: _End, found: _End, terms: tuple[int, int], names: tuple[str, str]
+) -> Change:
+    """Return what is read and what should be, by names that tell them apart.
+
+    Where both were only laid out otherwise, in the same way, what they were made of is meant.
+    """
+    one, two = terms
+    while (ahead := known.laid_out(one)) and (behind := found.laid_out(two)):
+        if ahead[0] != behind[0]:
+            break
+        one, two = ahead[1], behind[1]
+    if (one, two) != terms:
+        names = known.named(one), found.named(two)
+    if names[0] == names[1]:  # one place of a module's outputs holds what belongs elsewhere
+        other = known.part(found.numbers[two])
+        names = (names[0], other) if other else (known.origin(one), found.origin(two))
+    return Change("", *names)
 
 
 def _edit(
@@ -320,7 +403,7 @@ def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tupl
     """
     if known.side.file.framework != found.side.file.framework:
         return ()
-    values = known.values_of(one), found.values_of(two)
+    values = known.numbers_of(one), found.numbers_of(two)
     both = values[0].keys() & values[1].keys()
     if any(values[0][name] != values[1][name] for name in both):
         return ()
@@ -334,6 +417,19 @@ def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tupl
         for each in changes
     )
     return () if is_other else tuple(changes)
+
+
+def _which_differ(changes: tuple[Change, ...], known: _End, found: _End) -> tuple[Change, ...]:
+    """Return the changes that are of the number that differs; all of them where none is.
+
+    A momentum that no operator of a model in eval mode reads differs without any effect.
+    """
+    of_number = tuple(
+        one
+        for one in changes
+        if _is_equal(one.known, known.number) and _is_equal(one.found, found.number)
+    )
+    return of_number or changes
 
 
 def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tuple[Change, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .numbering import Numbering
 
-__all__ = ["Exchange", "Region", "find_exchange", "find_whole_exchange"]
+__all__ = ["Exchange", "Region", "each_exchange", "find_exchange", "find_whole_exchange"]
 
 _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real
@@ -37,9 +37,9 @@ class Exchange:
 
     reference: int
     candidate: int
-    readers: tuple[tuple[int, int], ...]
+    readers: tuple[tuple[int, int | None], ...]
     """Positions of the candidate's nodes that read it instead, each with the position of the
-    reference's node that computes the same then."""
+    reference's node that computes the same then, or that reads it there in another form."""
     results: tuple[int, ...]
     """Places among the results that it becomes."""
     size: int
@@ -82,7 +82,7 @@ def find_whole_exchange(
     numbers: Sequence[int],
     results: Sequence[tuple[int, int]],
     *,
-    below: int,
+    most: int,
 ) -> Exchange | None:
     """Return the smallest exchange that alone makes all results equal.
 
@@ -91,15 +91,39 @@ def find_whole_exchange(
         numbering: Of both.
         numbers: Those of the candidate's terms.
         results: Terms of both that have to become equal.
-        below: The size that it has to stay below.
+        most: The largest size that it may have.
     """
     search = _Search(programs, numbering, numbers, results)
-    pairs = takewhile(lambda pair: pair[0] < below, search.pairs())
+    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
     for size, known, own in islice(pairs, _MOST_TRIALS):
         equal, exchange = search.tried(known, own, size, is_counted=False)
         if equal == len(results):
             return exchange
     return None
+
+
+def each_exchange(
+    programs: tuple[Lowered, Lowered],
+    numbering: Numbering,
+    numbers: Sequence[int],
+    results: Sequence[tuple[int, int]],
+    *,
+    most: int,
+) -> Iterator[Exchange]:
+    """Yield all exchanges, small ones first, whether or not what reads them is the reference's.
+
+    Args:
+        programs: The reference's and the candidate's.
+        numbering: Of both.
+        numbers: Those of the candidate's terms.
+        results: Terms of both that have to become equal.
+        most: The largest size that one may have.
+    """
+    search = _Search(programs, numbering, numbers, results)
+    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
+    for size, known, own in islice(pairs, _MOST_TRIALS):
+        gain, exchange = search.tried(known, own, size)
+        yield exchange if gain else search.everywhere(exchange)
 
 
 class Region:
@@ -181,7 +205,7 @@ class _Search:
         """
         number = self.numbers[0][known]
         changed: dict[int, int] = {}
-        readers: list[tuple[int, int]] = []
+        readers: list[tuple[int, int | None]] = []
         gain = 0
         open_ = list(self.candidate.readers.get(own, ()))
         heapq.heapify(open_)
@@ -220,6 +244,16 @@ class _Search:
             size=size,
         )
         return (gain if readers or results else 0), exchange
+
+    def everywhere(self, exchange: Exchange) -> Exchange:
+        """Return an exchange for all that reads the candidate's term."""
+        own = exchange.candidate
+        partner = next(iter(self.reference.readers.get(exchange.reference, ())), None)
+        return replace(
+            exchange,
+            readers=tuple((place, partner) for place in self.candidate.readers.get(own, ())),
+            results=tuple(place for place, (_, two) in enumerate(self.results) if two == own),
+        )
 
     def _partner(self, place: int, changed: Mapping[int, int]) -> tuple[int | None, dict[int, int]]:
         """Return the reference's node that computes what a node would, and its outputs' numbers.

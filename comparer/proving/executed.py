@@ -38,6 +38,7 @@ _MOST = 1e-3
 """Of the root mean square of a result: what random errors move by more shows nothing."""
 ROUNDINGS = 256
 """Behind recorded values: roundings of their dtype, of the root mean square of the result."""
+_DISTURBANCE = UNIT_ROUNDOFF["float64"]
 _SEEDS = (1, 2)
 
 
@@ -84,7 +85,7 @@ class Runs:
         if found is None:
             return float("inf")
         off, known = found
-        return float(np.max(off, initial=0.0)) / (_size(known) or 1.0)
+        return float(np.max(off, initial=0.0)) / self._scale(sink, off, known)
 
     def agree(self, sink: Sink) -> bool:
         """Return whether all elements agree as far as float64 can tell."""
@@ -109,7 +110,18 @@ class Runs:
         if found is None:
             return False
         off, known = found
-        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * (_size(known) or 1.0)))
+        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * self._scale(sink, off, known)))
+
+    def _scale(self, sink: Sink, off: Array, known: Array) -> float:
+        """Return the root mean square of a result, or of what went into one that is zero.
+
+        The mean of what a norm gives is zero but for the rounding of float64 itself.
+        """
+        size = _size(known)
+        if not np.max(off, initial=0.0) > size > 0:
+            return size or 1.0
+        went_in = _size(self._moved(sink)) / _DISTURBANCE
+        return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
 
     def execute(
         self, which: int, rounding: Rounding | None = None, sinks: Sequence[Sink] | None = None
@@ -177,7 +189,7 @@ class Runs:
 
     def _disturb(self, which: int, seed: int) -> dict[int, Array]:
         operators = range(len(self._sides[which].program.operators))
-        units = dict.fromkeys(operators, UNIT_ROUNDOFF["float64"])
+        units = dict.fromkeys(operators, _DISTURBANCE)
         return self.execute(which, Rounding(units, seed=seed))
 
     def _moved(self, sink: Sink) -> Array:

@@ -16,7 +16,7 @@ from .copies import (
     find_lost_gradients,
     find_ties,
 )
-from .detached import find_detached
+from .detached import find_detached, find_held
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
@@ -31,11 +31,11 @@ from .side import read_side
 from .updates import compare_updates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
-    from padiff.program import Operator
+    from padiff.program import Leaf, Operator
 
     from .earlier import Earlier
     from .leaves import Leaves
@@ -93,6 +93,7 @@ class _Comparison:
     def run(self) -> FunctionComparison:
         """Answer both questions."""
         found = self._functions()
+        alike = self.numbers[0], self.alike
         unjudged: list[str] = []
         try:
             differences = (
@@ -106,12 +107,13 @@ class _Comparison:
                 *find_changed_gradients(self.leaves, *self.sides, unjudged),
                 *find_detached(
                     self.sides,
-                    self.numbers,
+                    alike,
                     (
                         [sink.reference for sink in self.results],
                         [sink.candidate for sink in self.results],
                     ),
                 ),
+                *find_held(self.sides, alike),
                 *find_lost_gradients(self.leaves, *self.sides, unjudged),
                 *find_ties(self.leaves, *self.sides),
                 *self.given.differences(*self.sides),
@@ -127,7 +129,10 @@ class _Comparison:
             lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
             coarser=find_coarser(
-                self.sides, self.numbers, self.leaves, [sink.candidate for sink in self.results]
+                self.sides,
+                (self.numbers[0], self.alike),
+                self.leaves,
+                [sink.candidate for sink in self.results],
             ),
             update=compare_updates(self.sides, self.leaves, self.pairing, self.numbering),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
@@ -190,7 +195,9 @@ class _Comparison:
         left = [sink for sink in sinks if not self.numbering.is_same(self.sides, sink)]
         joining = joined(self.sides, self.leaves, self.pairing, self.numbering) if left else None
         self.alike = self.numbering.candidate if joining is None else joining.numbers
+        given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
         if joining is not None and all(map(joining.is_same, left)):
+            self.repaired = Repaired(self.sides, given, self.numbering)
             return FunctionComparison(
                 answer=self._answer(None, is_different=False, is_refuted=False),
                 constructed=len(sinks) - len(left),
@@ -199,14 +206,18 @@ class _Comparison:
                 largest=max(joining.errors, default=None),
             )
         try:
-            return self._execute(sinks, left)
+            return self._execute(sinks, left, given)
         except (ProgramError, DumpFormatError) as error:
             found = _unknown(Unknown.FAILED, str(error))
             return replace(found, constructed=len(sinks) - len(left))
 
-    def _execute(self, sinks: list[Sink], left: list[Sink]) -> FunctionComparison:
+    def _execute(
+        self,
+        sinks: list[Sink],
+        left: list[Sink],
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+    ) -> FunctionComparison:
         """Execute what is not equal by construction, and see where it parts."""
-        given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
         runs = Runs(self.sides, given, left)
         coarse = self._coarse_terms()
         units = {sink: self._unit(sink, coarse) for sink in left}

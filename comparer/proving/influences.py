@@ -41,13 +41,18 @@ _MOST = 5
 """Edits, and leaves, that are executed for: as many as a terminal shows."""
 _EXECUTED = frozenset({LeafKind.PARAMETER.value, LeafKind.BUFFER.value, LeafKind.INPUT.value})
 """Kinds of leaf differences that a forward pass takes."""
+_FORM = 1e-12
+"""What moves a result by less of its size is another form of the same, and no fault: float64 rounds
+by some 1e-16 in each operator, and functions that differ do so by 1e-9 at least."""
 _UNMEASURED = Influence(relative_l2=None, max_abs=None)
 
 
 def influences_of_edits(
     sides: tuple[Side, Side], cause: Cause, runs: Runs, results: Sequence[Sink]
 ) -> tuple[Edit, ...]:
-    """Return the edits of a proof with their influence on results.
+    """Return the edits of a proof with their influence on results; without those that have none.
+
+    A repair may turn one form into another before it mends what is wrong.
 
     Args:
         sides: The reference and the candidate.
@@ -64,7 +69,13 @@ def influences_of_edits(
         if results and place < _MOST:
             found = _tried(partial(_influence_of, sides, repaired, group, runs, results))
         measured.append(replace(edit, influence=found))
-    return tuple(measured)
+    needed = [one for one in measured if not _is_form(one.influence)]
+    return tuple(needed or measured)
+
+
+def _is_form(influence: Influence | None) -> bool:
+    moved = None if influence is None else influence.relative_l2
+    return moved is not None and moved <= _FORM
 
 
 def _influence_of(

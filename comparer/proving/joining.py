@@ -1,11 +1,11 @@
-"""Prove two functions the same piece by piece, from one pair of module outputs to the next.
+"""Prove two functions the same piece by piece, from one border of modules to the next.
 
 Where two programs compute the same in two ways, everything behind that is another expression.
 But if the two ways agree when both take the same elements, the expressions behind them are the
-same again. So each pair of module outputs that is not the same expression is executed alone, from
-the nearest values that are: from what the reference recorded there, and once more from a second
-set. What agrees in both counts as one expression from there on. Matrix products that both
-programs write alike are never executed.
+same again. So each pair of inputs or outputs of modules that is not the same expression is
+executed alone, from the nearest values that are: from what the reference recorded there, and once
+more from a second set. What agrees in both counts as one expression from there on. Matrix products
+that both programs write alike are never executed.
 
 Nothing rests on this alone: where a piece does not agree, or not all of a piece is finite, the
 programs are executed as wholes.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joining", "joined"]
 
+_BORDERS = frozenset({Role.INPUT, Role.OUTPUT})
 _FACTORS = (-2.0, 2.0)
 """What values are multiplied by in the second set, beside random signs, as powers of two: a ReLU
 that meets no negative element, or a limit that nothing reaches, shows there."""
@@ -194,14 +195,14 @@ def _recorded(side: Side, numbers: Sequence[int]) -> dict[int, int]:
 
 
 def _borders(sides: tuple[Side, Side], pairing: Pairing) -> dict[int, tuple[int, int]]:
-    """Return the outputs of paired calls that lie alike, by the candidate's term."""
+    """Return what paired calls take and make that lies alike, by the candidate's term."""
     known, found = sides
     found_terms = found.lowered.terms
     borders: dict[int, tuple[int, int]] = {}
     for pair in pairing.records:
         record = found.file.index.records[pair.candidate]
-        is_output = record.role is Role.OUTPUT and record.phase is Phase.FORWARD
-        if not is_output or pair.rule.steps or pair.candidate_rule.steps:
+        is_border = record.role in _BORDERS and record.phase is Phase.FORWARD
+        if not is_border or pair.rule.steps or pair.candidate_rule.steps:
             continue
         one = known.recorded.borders.get(pair.reference[0])
         two = found.recorded.borders.get(pair.candidate)

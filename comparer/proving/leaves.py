@@ -11,7 +11,9 @@ import numpy as np
 
 from padiff.dumpfile import LeafKind, Phase, Role
 from padiff.pairing import IDENTITY
+from padiff.program import execute
 
+from .computed import computed_values, exact_constants, is_unrounded
 from .settings import exact_settings
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ class Leaves:
     lone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Value ids of floating-point leaves that only one side has: only their dtype's precision can
     be asked of what lies behind."""
+    computed: dict[int, int] = field(default_factory=dict)
+    """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
+    what a value of the reference holds: which one, by value id."""
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
@@ -76,8 +81,14 @@ class Leaves:
         """Return what each leaf of the candidate holds: the reference's where it has a partner."""
         lent = self._lent(reference, candidate)
         found: dict[int, Leaf] = {}
+        if self.computed:
+            given = self.of_reference(reference, candidate, other)
+            for value, made in self.computed.items():
+                found[value] = partial(_executed, reference, made, given)
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
+            if value in self.computed:
+                continue
             if pair is None:
                 found[value] = self._own(candidate, value, 1)
                 continue
@@ -120,6 +131,11 @@ class Leaves:
         return lambda: np.full(shape, exact)
 
 
+def _executed(side: Side, value: int, leaves: Mapping[int, Leaf]) -> Array:
+    """Compute a value of a side from its leaves."""
+    return execute(side.lowered, leaves, [value])[value]
+
+
 def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
     """Load leaves, and join them as a rule says."""
     return rule.apply([part() for part in parts], shape)
@@ -142,20 +158,31 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
         leaves.exact[which].update(exact_settings(side))
     _pair_constants(leaves, own, reference, candidate)
     _pair_cuts(leaves, own, reference, candidate)
-    for side, values, known in (
-        (reference, own[0], {one for pair in leaves.pairs.values() for one in pair.reference}),
-        (candidate, own[1], set(leaves.pairs)),
-    ):
-        which = side is candidate
-        leaves.lone[which].update(
+    _settle_constants(leaves, own, reference, candidate)
+    return leaves
+
+
+def _settle_constants(
+    leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
+) -> None:
+    """Find the leaves that the other side has as a number or computes; the others are lone."""
+    sides = reference, candidate
+    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+    alone = own[0] - taken, own[1] - leaves.pairs.keys()
+    leaves.exact[0].update(exact_constants(reference, sorted(alone[0]), candidate))
+    leaves.exact[1].update(exact_constants(candidate, sorted(alone[1]), reference))
+    alone = alone[0] - leaves.exact[0].keys(), alone[1] - leaves.exact[1].keys()
+    given = leaves.of_reference(*sides), leaves.of_candidate(*sides)
+    computed = computed_values(sides, alone, given)
+    leaves.computed.update(computed.values)
+    for lone, side, values in zip(leaves.lone, sides, computed.open, strict=True):
+        lone.update(
             value
-            for value in values - known
+            for value in values
             if "float" in side.program.values[value].dtype
             and side.lowered.terms[value] in side.read
-            and value not in leaves.exact[which]
-            and not _is_zero(side, value)
+            and not is_unrounded(side, value)
         )
-    return leaves
 
 
 def _of_records(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[LeafPair]:
@@ -199,12 +226,6 @@ def _of_names(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[Le
 def _by_name(side: Side) -> dict[tuple[LeafKind | None, str], int]:
     """Return the leaves that have a name; of several the last, which the optimizer took."""
     return {(one.kind, one.name): one.id for one in side.program.values if one.name}
-
-
-def _is_zero(side: Side, value: int) -> bool:
-    """Return whether all elements are zero: a dtype rounds none of them."""
-    info = side.recorded.info(value)
-    return info is not None and info.statistics.l2 == 0
 
 
 def _fits(

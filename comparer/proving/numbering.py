@@ -36,19 +36,24 @@ class Numbering:
         known = {
             term: self._new(("leaf", value)) for term, value in reference.lowered.leaves.items()
         }
+        self.reference: Sequence[int] = self._all(reference.lowered, known)
+        """By term."""
+        self._expressions = frozenset(self.reference)
         self._leaves: dict[int, int] = {}
-        """The numbers of the candidate's leaves, by value id."""
+        """The numbers of the candidate's leaves, and of what holds the same as a value of the
+        reference, by value id."""
+        for value, made in leaves.computed.items():
+            self._leaves[value] = self.reference[reference.lowered.terms[made]]
         for value in candidate.lowered.leaves.values():
             pair = leaves.pairs.get(value)
+            if value in leaves.computed:
+                continue
             if pair is None:
                 self._leaves[value] = self._new(("own", value))
             else:
                 parts = tuple(known[reference.lowered.terms[one]] for one in pair.reference)
                 shape = candidate.program.values[value].shape
                 self._leaves[value] = self._turned(parts, pair.rule, shape)
-        self.reference: Sequence[int] = self._all(reference.lowered, known)
-        """By term."""
-        self._expressions = frozenset(self.reference)
         self.candidate: Sequence[int] = self.of_candidate(candidate.lowered, {})
         """By term."""
 
@@ -79,9 +84,9 @@ class Numbering:
                 Nothing is asked without it.
         """
         known = {
-            term: self._leaves[value]
-            for term, value in lowered.leaves.items()
-            if value in self._leaves
+            lowered.terms[value]: number
+            for value, number in self._leaves.items()
+            if value in lowered.terms
         }
         return self._all(lowered, {**known, **given}, join)
 
@@ -122,6 +127,8 @@ class Numbering:
         for node in lowered.nodes:
             operands = tuple(found[term] for term in node.operands)
             for place, term in enumerate(node.outputs):
+                if term in given:
+                    continue
                 key = self._key(lowered, node, operands, term, place)
                 found[term] = key if isinstance(key, int) else self._new(key)
                 if join is not None and found[term] not in self._expressions:
@@ -150,12 +157,16 @@ class Numbering:
 
 
 def _attributes(lowered: Lowered, node: Node) -> str:
-    """Return the attributes of a node as text, axes counted from the front."""
+    """Return the attributes of a node as text, axes counted from the front.
+
+    Which row gets no gradient does not change what is computed.
+    """
     count = lowered.specs[node.operands[0]].ndim if node.operands else 0
     return repr(
         [
             (name, _from_front(value, count) if name in {"axis", "axes"} else value)
             for name, value in node.attributes
+            if name != "held"
         ]
     )
 

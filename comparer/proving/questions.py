@@ -45,7 +45,7 @@ def ask_all(
     audits = [_audited(file, answers) for file in (known, found)]
     return Execution(
         function=compare_functions(known, found, pairing, earlier),
-        soundness=(_soundness(audits[0]), _soundness(audits[1])),
+        soundness=(_soundness(known, audits[0]), _soundness(found, audits[1])),
         unsound=(_first_unsound(audits[0]), _first_unsound(audits[1])),
         sound=(_sound(audits[0]), _sound(audits[1])),
         is_recomputed=is_recomputed,
@@ -59,7 +59,9 @@ def _audited(file: StepFile, answers: Answers[Measured]) -> Audit | None:
         return None
 
 
-def _soundness(found: Audit | None) -> Soundness:
+def _soundness(file: StepFile, found: Audit | None) -> Soundness:
+    if not file.did_run:
+        return Soundness.NOT_RUN
     return Soundness.NOT_AUDITED if found is None else found.soundness
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from .exchanges import find_exchange, find_whole_exchange
+from padiff.dumpfile import ProgramError
+
+from .exchanges import each_exchange, find_exchange, find_whole_exchange
 from .executed import Runs
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Made", "Repair", "Start"]
 
 _MOST_EXCHANGES = 32
+_MOST_ELEMENTS = 1 << 27
+"""That are computed to see whether one exchange does what several do: some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +142,14 @@ class Repair:
         """The primitives of all exchanges together."""
         return sum(one.exchange.size for one in self.made)
 
-    def in_one(self) -> list[Made]:
-        """Return one exchange that does what several do, if it is smaller than they are together.
+    def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
+        """Return one exchange that does what several do, if it is no larger than all of them.
 
-        Where it is not, they are independent of each other.
+        Where it is larger, they are independent of each other. Where both programs write the same
+        in two ways, the others may only turn one into the other, up to a result.
+
+        Args:
+            agree: Whether a result of two executed programs agrees.
         """
         begun = len(self.start.made)
         made = self.made[begun:]
@@ -149,11 +158,43 @@ class Repair:
             programs = self._sides[0].lowered, first.lowered
             size = sum(one.exchange.size for one in made)
             whole = find_whole_exchange(
-                programs, self._numbering, first.numbers, self._open, below=size
+                programs, self._numbering, first.numbers, self._open, most=size
             )
+            if whole is None and any(one.exchange.results for one in made):
+                tried = each_exchange(
+                    programs, self._numbering, first.numbers, self._open, most=size
+                )
+                tried = islice(tried, _MOST_ELEMENTS // self._elements())
+                whole = next((one for one in tried if self._suffices(one, first, agree)), None)
             if whole is not None:
                 return [*self.start.made, Made(whole, first.lowered, first.numbers)]
         return self.made
+
+    def _elements(self) -> int:
+        """Count the elements of all that the results are made of, on both sides."""
+        ends = zip(*self._results(), strict=True)
+        programs = self._sides[0].lowered, self.lowered
+        return 1 + sum(
+            program.specs[term].count
+            for program, terms in zip(programs, ends, strict=True)
+            for place in program.behind(terms)
+            for term in program.nodes[place].outputs
+        )
+
+    def _suffices(
+        self, exchange: Exchange, first: Made, agree: Callable[[Runs, Sink], bool]
+    ) -> bool:
+        """Execute the candidate with one exchange, and return whether all results agree."""
+        again = Repair(
+            self._sides, self._given, self._numbering, self._alignment, self._sinks, self.start
+        )
+        again.lowered = first.lowered
+        again.made.append(Made(exchange, first.lowered, first.numbers))
+        again._make(exchange, [two for _, two in self._open])
+        try:
+            return again._agrees(agree)
+        except ProgramError:
+            return False  # what an operator takes now is nothing that it can take
 
     def _results(self) -> list[tuple[int, int]]:
         reference = self._sides[0].lowered

@@ -186,7 +186,7 @@ def _drafts(
     spent = sum(one.exchange.size for one in draft.made)
     reference = set(numbering.reference)
     exchanges = _exchanges(sides[0].lowered, draft.lowered, numbering, numbers, sinks)
-    trials = min(_MOST_TRIALS, _MOST_LOWERED // len(draft.program.operators))
+    trials = min(_MOST_TRIALS, _MOST_LOWERED // max(len(draft.program.operators), 1))
     for exchange, readers in exchanges[:trials]:
         if below is not None and spent + exchange.size >= below:
             return
@@ -218,6 +218,7 @@ def _exchanges(
 
     Returns:
         Exchanges, small ones first, each with the operators that read the reference's value then.
+        Those of two leaves come last: most are weights of layers that have nothing in common.
     """
     results = [(reference.terms[one.reference], candidate.terms[one.candidate]) for one in sinks]
     known = Region(reference, numbering.reference, set(numbers), [one for one, _ in results])
@@ -248,7 +249,13 @@ def _exchanges(
         some = {candidate.nodes[place].operator for place, _ in alike}
         every = {candidate.nodes[place].operator for place in own.readers[two]}
         found += [(exchange, those) for those in ([every, some] if some != every else [every])]
-    return sorted(found, key=lambda one: (one[0].size, one[0].candidate, one[0].reference))
+
+    def rank(item: tuple[Exchange, set[int]]) -> tuple[bool, int, int, int]:
+        one, two = item[0].reference, item[0].candidate
+        are_leaves = one in reference.leaves and two in candidate.leaves
+        return are_leaves, item[0].size, two, one
+
+    return sorted(found, key=rank)
 
 
 def _readings(region: Region, numbers: Sequence[int]) -> Iterator[tuple[Hashable, int, int]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from padiff.comparer.auditing.result import Check, Soundness
+from padiff.comparer.codec import UNWRITTEN, derived
 
 if TYPE_CHECKING:
     from padiff.comparer.auditing.result import AuditedValue
@@ -205,8 +206,9 @@ class Effect:
     """The largest difference of an element, in units of what rounding moves that element by."""
 
     @property
+    @derived
     def is_hidden(self) -> bool:
-        """Return whether rounding does more to each element than the difference."""
+        """Whether rounding does more to each element than the difference."""
         return self.share <= 1
 
 
@@ -259,9 +261,9 @@ class UpdateComparison:
     effect: Effect | None = None
     """Of the answers hidden and different: the one that rounding hides least, None where rounding
     could not be measured."""
-    proven: frozenset[str] = frozenset()
+    proven: frozenset[str] = field(default=frozenset(), metadata=UNWRITTEN)
     """Names of the candidate's weights, buffers and moments that both sides leave alike."""
-    gradients: frozenset[str] = frozenset()
+    gradients: frozenset[str] = field(default=frozenset(), metadata=UNWRITTEN)
     """Names of the candidate's weights whose recorded gradient is on either side what the update
     left, as clipping does, and not what arrived."""
 
@@ -300,7 +302,7 @@ class FunctionComparison:
     edits: tuple[Edit, ...] = ()
     """A proof of the cause: with these, executed, the candidate's results are the reference's.
     Empty where none was found."""
-    alike: frozenset[tuple[int, int]] = frozenset()
+    alike: frozenset[tuple[int, int]] = field(default=frozenset(), metadata=UNWRITTEN)
     """Pairs of records that are the same expression of the same leaves, or were proved to be,
     whatever differs behind them: ids of the reference's and the candidate's. None where a leaf
     is no copy."""
@@ -334,15 +336,18 @@ class Execution:
     """Sound execution, of the reference and of the candidate?"""
     unsound: tuple[AuditedValue | None, AuditedValue | None] = (None, None)
     """The first value of each side that its own program contradicts."""
-    sound: tuple[frozenset[Audited], frozenset[Audited]] = (frozenset(), frozenset())
+    sound: tuple[frozenset[Audited], frozenset[Audited]] = field(
+        default=(frozenset(), frozenset()), metadata=UNWRITTEN
+    )
     """What was audited on each side and is what its own program says."""
     is_recomputed: bool = False
     """Whether the reference keeps no elements of what its operators made: it is taken at its
     program's word, and only the candidate is audited."""
 
     @property
+    @derived
     def answer(self) -> Answer:
-        """Return whether all three questions are answered with yes, one with no, or neither.
+        """Whether all three questions are answered with yes, one with no, or neither.
 
         A difference that rounding hides leaves it at yes; ``is_hidden`` says that there is one.
         """
@@ -362,6 +367,14 @@ class Execution:
         is_same = answers <= {Answer.SAME, Answer.HIDDEN}
         return Answer.SAME if is_known and is_same else Answer.UNKNOWN
 
+    def is_trusted(self, which: int) -> bool:
+        """Return whether a side is taken at its program's word.
+
+        It keeps no elements of what its operators made, or no framework ran it.
+        """
+        is_run = self.soundness[which] is not Soundness.NOT_RUN
+        return not is_run or (self.is_recomputed and not which)
+
     @property
     def is_forward_same(self) -> bool:
         """Return whether the forward passes are the same, whatever differs in what comes after."""
@@ -378,8 +391,9 @@ class Execution:
         )
 
     @property
+    @derived
     def is_hidden(self) -> bool:
-        """Return whether a function or an update differs in what the inputs do not show.
+        """Whether a function or an update differs in what the inputs do not show.
 
         It differs by less than rounding, or with other weights and inputs alone: a finding.
         """

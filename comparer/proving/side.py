@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, ProgramError
+from padiff.dumpfile import Phase, ProgramError, Role
 from padiff.program import TABLES, lower, read_program
 
 if TYPE_CHECKING:
@@ -72,6 +72,16 @@ class Side:
         cuts = (one for one in self.cuts if one.id not in late)
         found.update(self.lowered.terms[value] for one in cuts for value in one.taken)
         return found
+
+    @cached_property
+    def parts(self) -> dict[tuple[int, str], str]:
+        """What modules give among other things, such as ``output[1]``, by value and module."""
+        index = self.file.index
+        return {
+            (value, index.modules[index.records[record].module].path): f"output{slot}"
+            for record, value in self.recorded.borders.items()
+            if index.records[record].role is Role.OUTPUT and (slot := index.records[record].slot)
+        }
 
     def name_of_record(self, record: int) -> str:
         """Return the full name of a weight, buffer or moment that a record holds."""

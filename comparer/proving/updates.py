@@ -8,13 +8,16 @@ update that was proven, and no copy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
-from padiff.program import UNIT_ROUNDOFF, LeafKind
+from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
 
 from .cause import find_cause
-from .executed import Runs, Sink
+from .executed import ROUNDINGS, Runs, Sink
 from .hidden import Rounded, largest_effect
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
 from .updateerrors import UpdateErrors
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing import Pairing, RecordPair
     from padiff.program import Leaf
+    from padiff.program.primitives import Array
 
     from .leaves import Leaves
     from .numbering import Numbering
@@ -36,6 +40,8 @@ _LEFT = frozenset({Role.WEIGHT, Role.OPTIMIZER_STATE, Role.BUFFER})
 _NORMS = frozenset({"torch.nn.functional.batch_norm", "paddle._C_ops.batch_norm"})
 """Operators whose running statistics differ by design: torch's takes the unbiased variance of a
 batch, Paddle's the biased one, and a momentum that is a float32."""
+_TORCH, _PADDLE = "running_var", "variance"
+"""What they call the running variance that they take."""
 _VARIANCE = 2
 """Where the running variance is among their outputs; or it is the last one."""
 
@@ -47,6 +53,20 @@ class _Left:
     reference: str
     candidate: str
     sink: Sink
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a running variance was made of, beside the variance of the batch."""
+
+    reference: Array
+    """What the reference held before."""
+    candidate: Array
+    share: float
+    """Of that what stays."""
+    factor: float
+    """From the variance that the reference takes in to that of the candidate: with n elements,
+    n / (n - 1) to torch's."""
 
 
 def compare_updates(
@@ -117,13 +137,14 @@ class _Updates:
             largest = max(map(runs.error, sinks), default=None)
             return UpdateComparison(answer=Answer.SAME, executed=len(asked), largest=largest)
         effects = self._effects(runs, given, differing)
-        # One stands for all: what is wrong is mostly wrong for each weight.
+        # One stands for all: what is wrong is mostly wrong for each weight. A weight that lies
+        # otherwise in the candidate has no value of the shape that one of the reference has.
         seen = [
             one
             for one, effect in zip(differing, effects, strict=True)
             if effect is None or not effect.is_hidden
         ]
-        first = [*seen, *differing][0].sink
+        first = min(seen or differing, key=lambda one: not one.sink.is_plain).sink
         cause = find_cause(self.sides, given, self.numbering, [first], self._agree)
         return UpdateComparison(
             answer=Answer.DIFFERENT if seen else Answer.HIDDEN,
@@ -167,7 +188,7 @@ class _Updates:
                 continue
             name = candidate.name_of_record(pair.candidate)
             sink = self._sink(pair)
-            if sink is not None and self._of_norms(sink) == _VARIANCE:
+            if sink is not None and self._is_variance(sink) and self._kept(sink) is None:
                 continue
             if sink is not None:
                 yield _Left(reference.name_of_record(pair.reference[0]), name, sink)
@@ -187,9 +208,57 @@ class _Updates:
                 yield candidate.name_of_record(pair.candidate)
 
     def _agree(self, runs: Runs, sink: Sink) -> bool:
+        kept = self._kept(sink) if self._is_variance(sink) else None
+        if kept is not None:
+            return self._is_same_variance(runs, sink, kept)
         if self._of_norms(sink) is not None:
             return runs.agree_within(sink, UNIT_ROUNDOFF["float32"])
         return runs.agree(sink)
+
+    def _is_variance(self, sink: Sink) -> bool:
+        return self._of_norms(sink) == _VARIANCE
+
+    def _is_same_variance(self, runs: Runs, sink: Sink, kept: _Kept) -> bool:
+        """Return whether two running variances took in the same, each in its framework's way."""
+        one, two = runs.pair(sink)
+        share = kept.share
+        wanted = share * kept.candidate + (one - share * kept.reference) * kept.factor
+        size = float(np.sqrt(np.mean(np.square(wanted))))
+        return bool(np.all(np.abs(two - wanted) <= ROUNDINGS * UNIT_ROUNDOFF["float32"] * size))
+
+    def _kept(self, sink: Sink) -> _Kept | None:
+        """Return what a running variance was before; None where that is no buffer in the dump."""
+        named = []
+        for side, value in zip(self.sides, (sink.reference, sink.candidate), strict=True):
+            operator = side.program.operators[side.program.values[value].producer or 0]
+            arguments = side.table.named(operator.name, operator.positional, operator.keywords)
+            named.append(dict(arguments))
+        which = int("running_var" not in named[0])
+        given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
+        before = [
+            None if not isinstance(value, ValueRef) else leaves.get(value.id)
+            for value, leaves in zip(
+                (one.get(_TORCH if place == which else _PADDLE) for place, one in enumerate(named)),
+                given,
+                strict=True,
+            )
+        ]
+        taken, momentum = named[which].get("input"), named[which].get("momentum")
+        if None in before or not isinstance(taken, ValueRef) or not isinstance(momentum, float):
+            return None
+        shape = self.sides[which].program.values[taken.id].shape
+        count = prod(shape) // shape[1]
+        known, found = (
+            np.asarray(one() if callable(one) else one, np.float64)
+            for one in before
+            if one is not None
+        )
+        return _Kept(
+            reference=known,
+            candidate=found,
+            share=1.0 - momentum,
+            factor=count / (count - 1) if which else (count - 1) / count,
+        )
 
     def _of_norms(self, sink: Sink) -> int | None:
         """Return which output of both frameworks' batch norms is meant; None for all else."""

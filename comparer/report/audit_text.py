@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING
 from padiff.comparer.auditing import AuditedValue, Check, Soundness
 from padiff.comparer.auditing.result import Reason
 
+from .fault_words import shown
 from .numbers import factor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from padiff.comparer.auditing import Audit
 
     from .style import Canvas
 
-__all__ = ["draw_audit"]
+__all__ = ["draw_audit", "draw_audits_brief", "unsound_line"]
+
+_GLANCE = 9
+"""Steps and ranks that are drawn in a glance, up to two lines each."""
 
 _STYLES = {
     Soundness.SOUND: "bold green",
     Soundness.UNSOUND: "bold red",
     Soundness.NOT_AUDITED: "bold yellow",
+    Soundness.NOT_RUN: "bold yellow",
 }
 
 
@@ -38,10 +43,46 @@ def draw_audit(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
             f"{one.soundness.upper()}: {canvas.safe(name)}: {_looked_at(one)}",
             _STYLES[one.soundness],
         )
+        if one.between_ranks:
+            _draw_between_ranks(canvas, one.between_ranks)
+        if one.apart:
+            canvas.line(f"  the ranks were not looked at together: {canvas.safe(one.apart)}")
         if one.unsound:
             _draw_first(canvas, one)
         _draw_kinds(canvas, one)
         _draw_rest(canvas, one)
+
+
+def _draw_between_ranks(canvas: Canvas, faults: Sequence[str]) -> None:
+    """List what the ranks of a step show together."""
+    canvas.heading("BETWEEN RANKS", f"{len(faults)} found")
+    limit = canvas.max_rows or len(faults)
+    for line in faults[:limit]:
+        canvas.line(f"  {canvas.safe(line)}")
+    if len(faults) > limit:
+        canvas.line(f"  ... {len(faults) - limit} more", "dim")
+
+
+def draw_audits_brief(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
+    """Draw a line for each step and rank with its first unsound value: at most 20 lines.
+
+    Args:
+        canvas: Where.
+        audits: By the name of step and rank.
+    """
+    for name, one in list(audits.items())[:_GLANCE]:
+        line = f"{one.soundness.upper()}: {canvas.safe(name)}: {_looked_at(one)}"
+        canvas.line(line, _STYLES[one.soundness])
+        for value in one.unsound[:1]:
+            canvas.line(f"  first: {unsound_line(canvas, value)}")
+    if len(audits) > _GLANCE:
+        canvas.line(f"  ... {len(audits) - _GLANCE} more steps and ranks", "dim")
+
+
+def unsound_line(canvas: Canvas, value: AuditedValue) -> str:
+    """Return where a value is unsound and what that looks like, on one line."""
+    place = canvas.safe(f"{value.operator} of {value.module or '(root)'}")
+    return f"{value.check} of {place}: {_reason(value)}"
 
 
 def _looked_at(one: Audit) -> str:
@@ -64,7 +105,9 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
         ("module", canvas.safe(f"{first.module or '(root)'}  {first.class_name}")),
     ]
     if site is not None:
-        facts.append(("called at", canvas.safe(f"{site.file}:{site.line} in {site.function}")))
+        facts.append(
+            ("called at", canvas.safe(f"{shown(site.file)}:{site.line} in {site.function}"))
+        )
     facts += [
         ("tensor", f"{first.dtype} {first.shape}"),
         ("error", _error(first)),

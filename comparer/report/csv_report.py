@@ -6,12 +6,14 @@ import csv
 import io
 import re
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from .escape import printable
+from .wording import verdict_of
 
 if TYPE_CHECKING:
-    from .reading import Line, Place, Report
+    from padiff.comparer.result import Comparison, Endpoint, JudgedPair
 
 __all__ = ["to_csv"]
 
@@ -31,10 +33,11 @@ _METRICS = (
     "needed_atol",
     "needed_rtol",
 )
+_metrics = attrgetter(*_METRICS)
 
 
-def to_csv(report: Report) -> str:
-    """Give the table, RFC 4180, with a header row.
+def to_csv(comparison: Comparison) -> str:
+    """Return the table, RFC 4180, with a header row.
 
     No cell can start a formula: text that looks like one is preceded by an apostrophe.
     """
@@ -48,39 +51,40 @@ def to_csv(report: Report) -> str:
             *("layout", *_METRICS, "atol", "rtol", "reason"),
         ]
     )
-    for line in report.lines:
-        writer.writerow(_row(line))
+    for step in comparison.steps:
+        writer.writerows(map(_row, step.pairs))
     return out.getvalue()
 
 
-def _row(line: Line) -> list[str]:
-    place = line.place
-    verdict = "covered" if line.covered else line.verdict
-    texts = (place.phase, str(place.order), verdict, line.kind, line.rests_on, line.paired_by)
+def _row(pair: JudgedPair) -> list[str]:
+    end, limits = pair.end, pair.tolerance
+    at = end.address
+    texts = (at.phase, str(end.order), verdict_of(pair), pair.kind, pair.rests_on, pair.paired_by)
     return [
-        str(place.step),
-        str(place.rank),
+        str(at.step),
+        str(at.rank),
         *map(_safe, texts),
-        *_side(line.reference),
-        *_side(line.candidate),
-        _safe(line.layout),
-        *(_number(line.metrics.get(name)) for name in _METRICS),
-        *(_number(line.tolerance.get(name)) for name in ("atol", "rtol")),
-        _safe(line.reason),
+        *_side(pair.reference),
+        *_side(pair.candidate),
+        _safe(pair.layout),
+        *([""] * len(_METRICS) if pair.metrics is None else map(_number, _metrics(pair.metrics))),
+        *(["", ""] if limits is None else map(_number, (limits.atol, limits.rtol))),
+        _safe(pair.reason),
     ]
 
 
-def _side(place: Place | None) -> list[str]:
-    if place is None:
+def _side(end: Endpoint | None) -> list[str]:
+    if end is None:
         return [""] * len(_PLACE)
+    at = end.address
     return [
-        _safe(place.module or "(root)"),
-        _safe(place.class_name),
-        "" if place.call is None else str(place.call),
-        _safe(place.role),
-        _safe(place.slot),
-        _safe(place.dtype),
-        "x".join(map(str, place.shape)),
+        _safe(at.module or "(root)"),
+        _safe(at.class_name),
+        "" if at.call is None else str(at.call),
+        _safe(at.role),
+        _safe(at.slot),
+        _safe(end.dtype),
+        "x".join(map(str, end.shape)),
     ]
 
 

@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING
 from padiff.comparer.auditing import Soundness
 from padiff.comparer.proving import Answer, FunctionComparison
 
-from .edit_words import worded_edit
+from .equal_ranks import fold_ranks
 from .fault_words import (
     worded_construction,
+    worded_edit,
     worded_ends,
     worded_influence,
     worded_leaf,
     worded_place,
     worded_unsound,
 )
+from .headline import folded
 from .numbers import count, number, plural
 from .style import DIM
+from .wording import place, step_of_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from padiff.comparer.proving import Edit, Effect, Execution, UpdateComparison
-    from padiff.comparer.result import Comparison
+    from padiff.comparer.result import Comparison, StepComparison
 
     from .style import Canvas
 
@@ -38,19 +41,35 @@ def draw_executed(canvas: Canvas, comparison: Comparison) -> None:
     steps = [step for step in comparison.steps if step.executed is not None]
     if not steps:
         return
-    step = min(steps, key=lambda one: _rank(one.executed))  # the first of those that rank alike
+    least = min(_rank(step.executed) for step in steps)
+    step = step_of_first(comparison, [one for one in steps if _rank(one.executed) == least])
     if step.executed is None:
         return
-    where = (
-        "" if len(steps) == 1 else f", step {step.step}" + f" rank {step.rank}" * bool(step.rank)
-    )
+    alike = fold_ranks(steps, _answers, lambda one: one.rank)
+    ranks = next(told.ranks for told in alike if _answers(told.first) == _answers(step))
+    where = "" if len(steps) == 1 else f", {place(step.step, (step.rank,))}"
+    where += f", as on {folded(ranks)}" if len(ranks) > 1 else ""
     canvas.heading("BY EXECUTION", f"both programs in float64{where}")
     is_told = any(found.faults for found in step.divergences)
     for line in _lines(step.executed, is_told=is_told):
-        canvas.line(f"  {canvas.safe(line)}")
-    others = sum(_answer(one.executed) is Answer.DIFFERENT for one in steps if one is not step)
+        canvas.hanging(f"  {canvas.safe(line)}")
+    others = sum(
+        _answer(told.first.executed) is Answer.DIFFERENT and _answers(told.first) != _answers(step)
+        for told in alike
+    )
     if others:
-        canvas.line(f"  and {plural(others, 'more step')} that differ", DIM)
+        canvas.line(f"  and {plural(others, 'more step')} that differ{'s' * (others == 1)}", DIM)
+
+
+def _answers(step: StepComparison) -> tuple[Hashable, ...]:
+    """Return the step and what its questions are answered with, whatever the rank."""
+    executed = step.executed
+    if executed is None:
+        return (step.step,)
+    function, update = executed.function, executed.function.update
+    leaves = bool(function.differences), bool(function.unjudged), bool(function.coarser)
+    update_answer = None if update is None else update.answer
+    return (step.step, function.answer, *leaves, update_answer, executed.soundness)
 
 
 def _answer(executed: Execution | None) -> Answer:
@@ -174,7 +193,12 @@ def _update(found: UpdateComparison) -> Iterator[str]:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 
 
-_SAID = {Soundness.SOUND: "yes", Soundness.UNSOUND: "no", Soundness.NOT_AUDITED: "not audited"}
+_SAID = {
+    Soundness.SOUND: "yes",
+    Soundness.UNSOUND: "no",
+    Soundness.NOT_AUDITED: "not audited",
+    Soundness.NOT_RUN: "not run",
+}
 
 
 def _soundness(executed: Execution) -> Iterator[str]:

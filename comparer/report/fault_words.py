@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from padiff.comparer.auditing.result import Reason
 from padiff.comparer.proving import (
     CoarserValue,
     Edit,
+    EditKind,
     LeafDifference,
     Parting,
     UnsoundValue,
     UpdateDifference,
 )
+from padiff.program import Opaque, Slice, argument_to_json
 
-from .edit_words import worded_edit
 from .numbers import count, factor, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from padiff.comparer.auditing.result import AuditedValue
-    from padiff.comparer.proving import Influence, Place
+    from padiff.comparer.proving import Change, Influence, Listed, Place, UsedOperator
     from padiff.comparer.result import Divergence
+    from padiff.program import Argument
 
 __all__ = [
     "evidence_of",
+    "shown",
+    "worded_call",
     "worded_construction",
+    "worded_edit",
     "worded_ends",
     "worded_influence",
     "worded_leaf",
     "worded_place",
     "worded_unsound",
 ]
+
+_T = TypeVar("_T")
+_ENVIRONMENT = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
+"""Of a file's path: where its environment keeps libraries."""
 
 
 def evidence_of(found: Divergence) -> tuple[str, ...]:
@@ -108,10 +118,19 @@ def worded_ends(reference: Place | None, candidate: Place | None) -> Iterator[st
             yield f"{side} at {worded_place(place)}"
 
 
+def shown(file: str) -> str:
+    """Return a file as readers know it: one of an installed library below its package.
+
+    >>> shown("env/lib/python3.11/site-packages/torch/nn/functional.py")
+    'torch/nn/functional.py'
+    """
+    return _ENVIRONMENT.sub("", file)
+
+
 def worded_place(place: Place) -> str:
     """Return the operator, module and line of a place."""
     module = f"{place.module or '(root)'} ({place.class_name})" if place.class_name else "no module"
-    site = "" if place.site is None else f", {place.site.file}:{place.site.line}"
+    site = "" if place.site is None else f", {shown(place.site.file)}:{place.site.line}"
     return f"{place.operator} of {module}{site}"
 
 
@@ -140,3 +159,103 @@ def worded_unsound(one: AuditedValue) -> str:
     if one.reason is Reason.SCALED and one.factor is not None:
         reason = f"it is {factor(one.factor)} times what it should be"
     return f"{what} of {one.module or '(root)'}: {reason}"
+
+
+_DIGITS, _MOST_DIGITS = 7, 17
+"""Digits of a number in words: enough for float32, and all that float64 has."""
+_WORDS = {
+    EditKind.ARGUMENT: "{changes}",
+    EditKind.CONSTANT: "{operator}: {changes}",
+    EditKind.OPERAND: "{operator} reads {changes}",
+    EditKind.EXCHANGED: "{operator} reads its operands in another order",
+    EditKind.MISSING: "left out: {lacking}",
+    EditKind.EXTRA: "too much: {own}",
+    EditKind.OTHER: "{own} where the reference has {lacking}",
+}
+_NUMBERS = {
+    "mul": "times {}",
+    "mul_": "times {}",
+    "add": "plus {}",
+    "add_": "plus {}",
+    "sub": "minus {}",
+    "div": "divided by {}",
+    "neg": "the sign",
+}
+"""What operators do with a number."""
+
+
+def worded_edit(edit: Edit) -> str:
+    """Return what the candidate does otherwise."""
+    lacking, own = _apart(
+        lambda those, digits: ", ".join(_used(one, digits) for one in those) or "nothing",
+        edit.operators,
+    )
+    place = edit.candidate or edit.reference
+    operator = "the result" if place is None else _short(place.operator)
+    return _WORDS[edit.kind].format(
+        changes=_changes(edit.changes, operator), operator=operator, lacking=lacking, own=own
+    )
+
+
+def worded_call(operator: Listed) -> str:
+    """Return an operator as a call: ``mul(%12, other=0.25)``."""
+    arguments = (
+        f"{name}={_value(value)}" if place and name else _value(value)
+        for place, (name, value) in enumerate(operator.arguments)
+    )
+    return f"{_short(operator.name)}({', '.join(arguments)})"
+
+
+def _changes(changes: Sequence[Change], operator: str) -> str:
+    return ", ".join(_change(one, operator) for one in changes)
+
+
+def _change(change: Change, operator: str) -> str:
+    known, found = _apart(_value, (change.known, change.found))
+    of = f"{change.name} of {operator}"
+    if change.name and change.found is None:
+        return f"{of} left out: the reference has {known}"
+    if change.name and change.known is None:
+        return f"{of} added: {found}"
+    end = f"{found} where the reference has {known}"
+    return f"{of}: {end}" if change.name else end
+
+
+def _apart(word: Callable[[_T, int], str], both: tuple[_T, _T]) -> tuple[str, str]:
+    """Word two things that differ with as few digits as show the difference."""
+    for digits in (_DIGITS, *range(_DIGITS + 1, _MOST_DIGITS)):
+        known, found = (word(one, digits) for one in both)
+        if known != found:
+            return known, found
+    return word(both[0], _MOST_DIGITS), word(both[1], _MOST_DIGITS)
+
+
+def _used(operator: UsedOperator, digits: int) -> str:
+    """Return an operator with its numbers: ``mul, times 0.5``; ``clamp(-1, 1)``."""
+    name = _short(operator.name)
+    arguments = ", ".join(_value(one, digits) for one in operator.arguments)
+    if name in _NUMBERS and (arguments or name == "neg"):
+        return f"{name}, {_NUMBERS[name].format(arguments)}"
+    return f"{name}({arguments})" if arguments else name
+
+
+def _short(name: str) -> str:
+    """Return the last word of an operator's name."""
+    return name.rpartition(".")[2]
+
+
+def _value(argument: Argument, digits: int = _DIGITS) -> str:
+    """Return an argument as it is written in Python."""
+    if isinstance(argument, tuple):
+        return f"[{', '.join(_value(one, digits) for one in argument)}]"
+    if isinstance(argument, Slice):
+        ends = (argument.start, argument.stop)
+        text = ":".join("" if one is None else _value(one) for one in ends)
+        return text if argument.step is None else f"{text}:{_value(argument.step)}"
+    if isinstance(argument, float):
+        return f"{argument:.{digits}g}"
+    if isinstance(argument, str | Opaque):
+        return argument if isinstance(argument, str) else argument.text
+    if argument is ...:
+        return "..."
+    return "none" if argument is None else str(argument_to_json(argument))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from padiff.comparer.result import Verdict
+
+from .equal_ranks import fold_origins, fold_reasons
 from .escape import printable
 from .headline import match_words
-from .wording import headline, source_of
+from .wording import headline, line_of, owners
 
 if TYPE_CHECKING:
-    from .reading import Finding, Report
+    from padiff.comparer.result import Comparison
+    from padiff.dumpfile import SourceLine
 
 __all__ = ["to_github"]
 
@@ -18,27 +22,30 @@ _MOST = 10
 _LIMIT = 2000
 
 
-def to_github(report: Report) -> str:
-    """Give one command on each line; a notice where all agrees."""
-    if report.verdict == "match":
-        counted = f"{report.judged} of {report.total} values judged"
-        text = f"padiff: {match_words(report.scope)}, {counted}"
+def to_github(comparison: Comparison) -> str:
+    """Return one command on each line; a notice where all agrees."""
+    if comparison.verdict is Verdict.MATCH:
+        coverage = comparison.coverage
+        counted = f"{coverage.judged} of {coverage.total} values judged"
+        text = f"padiff: {match_words(comparison.scope)}, {counted}"
         return f"::notice title=padiff::{_data(text)}\n"
-    found = list(report.origins)
-    if not found and report.first is not None:
-        found = [report.first]
-    lines = [_annotation(finding) for finding in found[:_MOST]]
+    lines = [
+        _error(
+            line_of(comparison, told.first),
+            f"padiff: {owners(told.first.pair)} diverged",
+            headline(told.first),
+        )
+        for told in fold_origins(comparison)[:_MOST]
+    ]
     if not lines:
-        lines = [f"::error title=padiff::{_data(reason)}" for reason in report.reasons[:_MOST]]
-    return "\n".join(lines or [f"::error title=padiff::{_data(report.verdict)}"]) + "\n"
+        said = fold_reasons(comparison)[:_MOST] or [comparison.verdict]
+        lines = [_error(line_of(comparison), "padiff", reason) for reason in said]
+    return "\n".join(lines) + "\n"
 
 
-def _annotation(finding: Finding) -> str:
-    source = source_of(finding)
-    properties = ["title=" + _property(f"padiff: {finding.line.owners} diverged")]
-    if source is not None:
-        properties = [f"file={_property(source.file)}", f"line={source.line}", *properties]
-    return f"::error {','.join(properties)}::{_data(headline(finding))}"
+def _error(source: SourceLine, title: str, text: str) -> str:
+    at = f"file={_property(source.file)},line={max(1, source.line)}"
+    return f"::error {at},title={_property(title)}::{_data(text)}"
 
 
 def _data(text: str) -> str:

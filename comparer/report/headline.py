@@ -9,9 +9,11 @@ from padiff.comparer.result import Looked, Verdict
 from .numbers import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer.result import Scope
 
-__all__ = ["match_words", "verdict_line"]
+__all__ = ["folded", "match_words", "runs", "verdict_line"]
 
 INCONCLUSIVE = "INCONCLUSIVE: nothing of what the model gives was judged"
 
@@ -25,7 +27,9 @@ def verdict_line(verdict: str, scope: Scope) -> str:
 
 def match_words(scope: Scope) -> str:
     """Return what matches, and no more than was looked at."""
-    return f"MATCH{_extent(scope)}: {_counted(scope)}{_proven(scope)}{_left(scope)}"
+    return (
+        f"MATCH{_extent(scope)}: {_counted(scope)}{_proven(scope)}{_together(scope)}{_left(scope)}"
+    )
 
 
 def _extent(scope: Scope) -> str:
@@ -72,8 +76,48 @@ def _proven(scope: Scope) -> str:
     if scope.proven:
         steps = _steps(scope.proven, scope)
         whose = " of the candidate, the reference computed again" if scope.recomputed else ""
-        return f"; same function, same leaves, sound execution{whose}{steps}"
+        function = f"same function{_tolerated(scope)}, same leaves"
+        if scope.not_run:
+            return f"; {function}{steps}; {_not_run(scope)}"
+        return f"; {function}, sound execution{whose}{steps}"
     return ""
+
+
+def _tolerated(scope: Scope) -> str:
+    """Return how many results executing alone does not decide."""
+    if not scope.tolerated:
+        return ""
+    return f" ({plural(scope.tolerated, 'result')} by tolerance)"
+
+
+def _not_run(scope: Scope) -> str:
+    return f"{' and '.join(f'the {side}' for side in scope.not_run)} did not run"
+
+
+def _together(scope: Scope) -> str:
+    """Return which ranks were taken together, and so judged by tolerance."""
+    sides = [f"{folded(one.ranks)} of the {one.side}" for one in scope.logical]
+    return f"; {' and '.join(sides)} as one, by tolerance" if sides else ""
+
+
+def folded(ranks: Sequence[int]) -> str:
+    """Name ranks, runs of them by their ends.
+
+    >>> folded((0, 1, 2, 3, 6)), folded((2,))
+    ('ranks 0-3,6', 'rank 2')
+    """
+    return f"{'ranks' if len(ranks) > 1 else 'rank'} {runs(ranks)}"
+
+
+def runs(ranks: Sequence[int]) -> str:
+    """Write ranks, runs of them by their ends."""
+    found: list[list[int]] = []
+    for rank in sorted(ranks):
+        if found and rank == found[-1][-1] + 1:
+            found[-1].append(rank)
+        else:
+            found.append([rank])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in found)
 
 
 def _steps(count: int, scope: Scope) -> str:

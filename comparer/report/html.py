@@ -2,107 +2,99 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from importlib import resources
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from padiff.comparer.proving import Edit
 from padiff.comparer.result import Entering
-from padiff.dumpfile import ConfigError
 from padiff.dumpfile.bulk import collector_paused
 
-from .escape import printable
-from .fields import Fields
+from .fault_words import evidence_of, worded_call, worded_edit
 from .headline import verdict_line
-from .numbers import count, number, share
-from .page_data import MANY, page_data
-from .page_faults import page_faults
-from .reading import read_report
-from .wording import evidence, has_steps, measured, step_of, when
+from .numbers import count, number
+from .page_data import executed_differences, numbers_of, page_data
+from .selfcontained import render_page, shown
+from .wording import (
+    BAD,
+    evidence,
+    has_steps,
+    measured,
+    origins_or_first,
+    owner,
+    owners,
+    step_of,
+    what,
+    when,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from padiff.comparer.proving import Listed, Listing, Output, Place
+    from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair
 
-    from jinja2 import Environment
+    from .page_data import Difference
 
-    from padiff.dumpfile import JSON
+__all__ = ["head_of", "to_html"]
 
-    from .reading import Finding, Line, Place
-
-__all__ = ["to_html"]
-
-_SCRIPTS = ("uPlot.iife.min.js", "data.js", "tree.js", "panel.js", "plot.js", "main.js")
+_SCRIPTS = (
+    "uPlot.iife.min.js",
+    "basics.js",
+    "data.js",
+    "tree.js",
+    "panel.js",
+    "plot.js",
+    "main.js",
+)
 _STYLES = ("uPlot.min.css", "page.css")
 _ORIGINS = 50
 _PRINTED = 300
 """Diverged records that are printed."""
-_CELL = 300
-"""Characters of a name above the tree."""
-_BAD = ("diverged", "incomparable", "missing")
+_OPERATORS = 30
+"""Of a slice that are shown."""
+_FAULTS = 50
 
 
 @collector_paused()
-def to_html(data: Mapping[str, JSON | Iterator[JSON]]) -> str:
-    """Give the page for a report.
-
-    It loads nothing, and its policy lets it run only its own script. All text of the dumps is
-    escaped by the template, or set as text by the script.
-
-    Args:
-        data: The result as JSON, as ``to_json`` gives it or a file holds it, or its parts, of
-            which one record is there at a time.
+def to_html(comparison: Comparison) -> str:
+    """Return the page.
 
     Raises:
-        ConfigError: The data are no report, or Jinja2 is not installed.
+        ConfigError: Jinja2 is not installed.
     """
-    report = read_report(data, with_statistics=True, many=MANY)
-    top = Fields(data, "report")
-    steps = top.inners("steps")
-    origins = list(report.origins) or ([report.first] if report.first is not None else [])
-    bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
-    script = "\n".join(map(_resource, _SCRIPTS))
-    style = "\n".join(map(_resource, _STYLES))
-    environment = _environment()
-    from markupsafe import Markup  # noqa: PLC0415 -- comes with jinja2
-
-    return environment.from_string(_resource("page.html.j2")).render(
-        report=report,
-        headline=verdict_line(report.verdict, report.scope).partition(": ")[::2],
-        origins=origins[:_ORIGINS],
-        faults=page_faults(steps, top.maybe("details")),
-        evidence=evidence(report),
-        has_steps=has_steps(report),
+    origins = origins_or_first(comparison)[:_ORIGINS]
+    pairs = (pair for step in comparison.steps for pair in step.pairs)
+    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    return render_page(
+        "page.html.j2",
+        scripts=_SCRIPTS,
+        styles=_STYLES,
+        data=page_data(comparison, origins),
+        filters={
+            "measured": _measured,
+            "evidence": evidence_of,
+            "owners": owners,
+            "what": _what,
+            "both_sides": _both_sides,
+            "inputs": _inputs,
+        },
+        **head_of(comparison),
+        origins=origins,
+        faults=_faults(comparison)[:_FAULTS],
+        has_steps=has_steps(comparison),
         bad=bad[:_PRINTED],
         bad_left=max(0, len(bad) - _PRINTED),
-        policy=_policy(script, style),
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(_embedded(page_data(report, top, steps, origins[:_ORIGINS]))),
+        when=when,
+        step_of=step_of,
     )
 
 
-def _environment() -> Environment:
-    """Set the template engine up; escaping is always on."""
-    try:
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 -- an optional dependency
-    except ImportError as error:
-        raise ConfigError(
-            "an HTML report needs Jinja2, which is not installed",
-            hint="pip install 'padiff[html]'",
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["shown"] = _shown
-    environment.filters["measured"] = _measured
-    environment.filters["measured_line"] = _measured_line
-    environment.filters["both_sides"] = _both_sides
-    environment.filters["inputs"] = _inputs
-    environment.filters["grouped"] = count
-    environment.filters["number"] = number
-    environment.globals["share"] = share
-    environment.globals["when"] = when
-    environment.globals["step_of"] = step_of
-    return environment
+def head_of(comparison: Comparison) -> dict[str, object]:
+    """Return what ``head.html.j2`` tells: the verdict, both sides, and how much was judged."""
+    return {
+        "report": comparison,
+        "inherited": len(comparison.divergences) - len(comparison.origins),
+        "headline": verdict_line(comparison.verdict, comparison.scope).partition(": ")[::2],
+        "evidence": evidence(comparison),
+    }
 
 
 class _Cell(NamedTuple):
@@ -112,80 +104,159 @@ class _Cell(NamedTuple):
     is_code: bool = False
 
 
-def _inputs(found: Finding) -> str:
+def _what(pair: JudgedPair) -> str:
+    return what(pair.end)
+
+
+def _inputs(found: Divergence) -> str:
     """Say whether what went into an origin agrees."""
     if found.inputs_agree is None:
         return "no inputs were recorded"
     if not found.inputs_agree:
         return "inputs disagree: the fault may lie before"
-    if found.entering == Entering.ARGUMENT:
+    if found.entering is Entering.ARGUMENT:
         return "all tensors agree, another argument does not"
     return "all inputs agree: the fault is here"
 
 
-def _both_sides(finding: Finding) -> list[tuple[str, tuple[_Cell, _Cell]]]:
+def _both_sides(found: Divergence) -> list[tuple[str, tuple[_Cell, _Cell]]]:
     """Describe both sides of a divergence, a row for each thing there is to say."""
-    ends = (finding.line.reference, finding.line.candidate)
+    ends = (found.pair.reference, found.pair.candidate)
     rows = [
-        ("module", [None if end is None else end.owner for end in ends]),
-        ("class", [None if end is None else end.class_name for end in ends]),
+        ("module", [None if end is None else owner(end) for end in ends]),
+        ("class", [None if end is None else end.address.class_name for end in ends]),
         ("tensor", [None if end is None else _form(end) for end in ends]),
     ]
-    found = [
+    cells = [
         (title, (_Cell(one or "nothing here"), _Cell(other or "nothing here")))
         for title, (one, other) in rows
     ]
-    for title, what in (("called at", "call"), ("class at", "module")):
-        places = [finding.sources[f"{side} {what}"] for side in ("reference", "candidate")]
+    lines = (
+        ("called at", [None if end is None else end.call_site for end in ends]),
+        ("class at", [None if end is None else end.module_source for end in ends]),
+    )
+    for title, places in lines:
         if any(places):
-            texts = ["-" if one is None else f"{one.file}:{one.line}" for one in places]
-            found.append((title, (_Cell(texts[0], is_code=True), _Cell(texts[1], is_code=True))))
-    return found
+            one, other = (
+                _Cell("-" if place is None else str(place), is_code=True) for place in places
+            )
+            cells.append((title, (one, other)))
+    return cells
 
 
-def _form(end: Place) -> str:
+def _form(end: Endpoint) -> str:
     return f"{end.dtype} ({', '.join(map(str, end.shape))})"
 
 
-def _measured(finding: Finding) -> str:
-    return _shown(measured(finding.line) or finding.line.verdict)
+def _measured(pair: JudgedPair) -> str:
+    return shown(measured(pair) or pair.verdict)
 
 
-def _measured_line(line: Line) -> str:
-    return _shown(measured(line))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """An operator of a slice."""
+
+    text: str
+    """The call."""
+    where: str
+    """Its module and line."""
+    made: tuple[str, ...]
+    """What it made, a line for each value."""
 
 
-def _shown(text: str) -> str:
-    shown = printable(text, ascii_only=False)
-    return shown if len(shown) <= _CELL else f"{shown[:_CELL]}... ({len(shown)} characters)"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """One side of a fault."""
+
+    side: str
+    module: str | None
+    """Where the fault is in the module tree; None where the side has no part in it."""
+    rows: tuple[_Row, ...]
+    left_out: int
 
 
-def _embedded(data: dict[str, JSON]) -> str:
-    """Give the data as JSON that can stand inside a script element."""
-    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    """A proved edit, or where the programs part if none was found."""
+
+    text: str
+    influence: float | None
+    """By how much of its size it alone moves the result; None where that was not measured."""
+    is_asked: bool
+    """Whether a result was asked for."""
+    step: int
+    """Position among the steps, of the first where it is."""
+    ends: tuple[_End, _End]
+    steps: int = 1
+    """In how many steps it is."""
 
 
-def _policy(script: str, style: str) -> str:
-    """Forbid everything but the one script and the one style sheet of the page."""
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src '{_digest(script)}'",
-            f"style-src '{_digest(style)}'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
+def _faults(comparison: Comparison) -> list[_Fault]:
+    """Return where the programs differ, with the operators of both sides beside each other.
+
+    What is the same in a later step is counted, not listed again.
+    """
+    programs = () if comparison.details is None else comparison.details.programs
+    listed = {one.step: (_rows(one.reference), _rows(one.candidate)) for one in programs}
+    found: dict[object, _Fault] = {}
+    for position, step in enumerate(comparison.steps):
+        for difference in executed_differences(step):
+            fault = _fault(difference, position, *listed.get(position, ({}, {})))
+            places = (difference.reference, difference.candidate)
+            key = (
+                fault.text,
+                *((one.module, one.operator, one.site) if one else None for one in places),
+            )
+            held = found.get(key)
+            found[key] = fault if held is None else replace(held, steps=held.steps + 1)
+    return list(found.values())
+
+
+def _fault(
+    difference: Difference, step: int, reference: dict[int, _Row], candidate: dict[int, _Row]
+) -> _Fault:
+    text, influence = "the programs part here; no edit was found that proves why", None
+    if isinstance(difference, Edit):
+        several = f" ({count(difference.times)} times)" if difference.times > 1 else ""
+        text = f"proved: {worded_edit(difference)}{several}"
+        influence = difference.influence
+    return _Fault(
+        text=text,
+        influence=None if influence is None else influence.relative_l2,
+        is_asked=influence is not None,
+        step=step,
+        ends=(
+            _end("reference", difference.reference, reference),
+            _end("candidate", difference.candidate, candidate),
+        ),
     )
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _end(side: str, place: Place | None, listed: dict[int, _Row]) -> _End:
+    ids = () if place is None else place.slice
+    rows = [listed[one] for one in ids if one in listed]
+    return _End(
+        side=side,
+        module=None if place is None else place.module,
+        rows=tuple(rows[:_OPERATORS]),
+        left_out=len(ids) - min(len(rows), _OPERATORS),
+    )
 
 
-def _resource(name: str) -> str:
-    place = resources.files("padiff.comparer.report").joinpath("page", name)
-    return place.read_text(encoding="utf-8")
+def _rows(listing: Listing) -> dict[int, _Row]:
+    return {one.operator: _operator(one) for one in listing.operators}
+
+
+def _operator(one: Listed) -> _Row:
+    where = "outside modules" if one.module is None else one.module or "(root)"
+    return _Row(
+        text=f"%{one.operator} = {worded_call(one)}",
+        where=where if one.site is None else f"{where}, {one.site.file}:{one.site.line}",
+        made=tuple(map(_made, one.outputs)),
+    )
+
+
+def _made(output: Output) -> str:
+    shape = ", ".join(map(str, output.shape))
+    words = [f"{name} {number(value)}" for name, value in numbers_of(output.statistics).items()]
+    return "  ".join([f"{output.dtype} ({shape})", *words])

@@ -5,42 +5,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from padiff.comparer.result import Kind, ReasonKind, Verdict
+
 from .escape import printable
+from .fault_words import evidence_of
 from .headline import match_words
-from .wording import headline, measured
+from .wording import BAD, measured, owners, what
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .reading import Finding, Line, Place, Report
+    from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair
+    from padiff.dumpfile import Phase
 
 __all__ = ["to_junit"]
 
 _NAME_LIMIT = 500
 _SHOWN = 20
 """Records that a failure names."""
-_BAD = ("diverged", "incomparable", "missing")
 _Owner = tuple[object, ...]
-"""Step, rank, phase, module and call of a record of the reference."""
+"""Step, rank, phase, module and call of a record."""
+_TOLD = frozenset({ReasonKind.DIVERGED, ReasonKind.INCOMPARABLE, ReasonKind.MISSING})
+"""Reasons that cases of calls tell, too."""
+_UNJUDGED = frozenset({Verdict.SKIPPED, Verdict.MISSING})
 
 
-def to_junit(report: Report) -> str:
-    """Give the XML document.
+def to_junit(comparison: Comparison) -> str:
+    """Return the XML document.
 
-    The suite ``comparison`` has one case, which fails iff the whole diverged: also for reasons
-    that belong to no module, such as coverage.
+    A call that holds an origin fails; one that merely inherits is skipped, and names the origin
+    that comes first. The suite ``comparison`` has one case, which fails where the whole is no
+    match and no call says so: for reasons that belong to no module, such as coverage.
     """
-    suites = [_whole(report)]
-    phases = dict.fromkeys(line.place.phase for line in report.lines)
-    elsewhere = {
-        _owner(found.line.reference): found
-        for found in report.origins
-        if found.judged_at is not None and found.line.reference is not None
-    }
-    suites += [
-        _suite(phase, [line for line in report.lines if line.place.phase == phase], elsewhere)
-        for phase in phases
-    ]
+    first = comparison.first
+    blamed = "" if first is None else owners(first.pair)
+    origins = {_owner(found.pair.end): found for found in reversed(comparison.origins)}
+    by_phase: dict[Phase, list[JudgedPair]] = {}
+    for step in comparison.steps:
+        for pair in step.pairs:
+            by_phase.setdefault(pair.end.address.phase, []).append(pair)
+    suites = [_suite(phase, pairs, origins, blamed) for phase, pairs in by_phase.items()]
+    failures = sum(int(suite.get("failures", "0")) for suite in suites)
+    is_told = failures >= max(1, len(origins))
+    suites.insert(0, _whole(comparison, is_told=is_told))
     root = ET.Element("testsuites", name="padiff")
     for name in ("tests", "failures", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
@@ -50,73 +57,97 @@ def to_junit(report: Report) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _whole(report: Report) -> ET.Element:
+def _whole(comparison: Comparison, *, is_told: bool) -> ET.Element:
+    """Return the suite of the verdict.
+
+    Args:
+        comparison: What was found.
+        is_told: Whether calls fail, and so tell of the records that diverged.
+    """
     case = _case("verdict", "padiff.comparison")
-    if report.verdict != "match":
-        text = "\n".join(map(_text, report.reasons))
-        _add(case, "failure", report.verdict, text, kind=report.verdict)
+    verdict = comparison.verdict
+    told = _TOLD if is_told else frozenset()
+    reasons = [str(one) for one in comparison.reasons if one.kind not in told]
+    if verdict is not Verdict.MATCH and (reasons or not is_told):
+        _add(case, "failure", verdict, "\n".join(map(_text, reasons)), verdict)
     else:
-        ET.SubElement(case, "system-out").text = _text(match_words(report.scope))
+        is_match = verdict is Verdict.MATCH
+        said = match_words(comparison.scope) if is_match else f"{verdict}: see the calls that fail"
+        ET.SubElement(case, "system-out").text = _text(said)
     return _closed("comparison", [case])
 
 
-def _suite(phase: str, lines: Sequence[Line], elsewhere: Mapping[_Owner, Finding]) -> ET.Element:
+def _suite(
+    phase: Phase,
+    pairs: Sequence[JudgedPair],
+    origins: Mapping[_Owner, Divergence],
+    blamed: str,
+) -> ET.Element:
     """Group the records of a phase by module call.
 
     Args:
-        phase: Of all lines.
-        lines: Judged records.
-        elsewhere: Origins that were judged by records of other calls.
+        phase: Of all pairs.
+        pairs: Judged records.
+        origins: By the call that they are in, which may not be where they were judged.
+        blamed: The module of the first origin.
     """
-    calls: dict[tuple[object, ...], list[Line]] = {}
-    for line in lines:
+    calls: dict[tuple[object, ...], list[JudgedPair]] = {}
+    for pair in pairs:
         ends = [
-            None if end is None else (end.module, end.call)
-            for end in (line.reference, line.candidate)
+            None if end is None else (end.address.module, end.address.call)
+            for end in (pair.reference, pair.candidate)
         ]
-        calls.setdefault((line.place.step, line.place.rank, *ends), []).append(line)
-    several = len({(line.place.step, line.place.rank) for line in lines}) > 1
+        calls.setdefault((*_step(pair), *ends), []).append(pair)
+    several = len(set(map(_step, pairs))) > 1
     cases = []
     for found in calls.values():
-        end = found[0].reference
-        origin = None if end is None else elsewhere.get(_owner(end))
-        cases.append(_call(phase, found, origin, with_step=several))
+        origin = origins.get(_owner(found[0].end))
+        name = owners(found[0] if origin is None else origin.pair)
+        name += " (parameters)" if found[0].end.address.call is None else ""
+        if several:
+            name += " [step {} rank {}]".format(*_step(found[0]))
+        case = _case(name, f"padiff.{phase}")
+        _judge(case, found, origin, blamed)
+        cases.append(case)
     return _closed(phase, cases)
 
 
-def _owner(end: Place) -> _Owner:
-    return end.step, end.rank, end.phase, end.module, end.call
+def _step(pair: JudgedPair) -> tuple[int, int]:
+    return pair.end.address.step, pair.end.address.rank
 
 
-def _call(
-    phase: str, lines: Sequence[Line], origin: Finding | None, *, with_step: bool
-) -> ET.Element:
-    first = lines[0]
-    owners = first.owners if origin is None else origin.line.owners
-    name = owners + (" (parameters)" if first.place.call is None else "")
-    if with_step:
-        name += f" [step {first.place.step} rank {first.place.rank}]"
-    case = _case(name, f"padiff.{phase}")
-    bad = [line for line in lines if line.verdict in _BAD and line.fatal]
-    if bad:
-        kinds = {line.kind for line in bad}
-        kind = "origin" if "origin" in kinds else "inherited" if "inherited" in kinds else "missing"
-        message = f"{kind}: {len(bad)} of {len(lines)} records {bad[0].verdict}"
-        shown = [_describe(line) for line in bad[:_SHOWN]]
-        if len(bad) > _SHOWN:
-            shown.append(f"and {len(bad) - _SHOWN} more")
-        _add(case, "failure", message, "\n".join(shown), kind=kind)
-    elif origin is not None:
+def _owner(end: Endpoint) -> _Owner:
+    at = end.address
+    return at.step, at.rank, at.phase, at.module, at.call
+
+
+def _judge(
+    case: ET.Element, pairs: Sequence[JudgedPair], origin: Divergence | None, blamed: str
+) -> None:
+    """Let a case fail that holds an origin, and skip one that inherits or was not judged."""
+    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    counted = f"{len(bad)} of {len(pairs)} records {bad[0].verdict}" if bad else ""
+    shown = [_describe(pair) for pair in bad[:_SHOWN]]
+    if len(bad) > _SHOWN:
+        shown.append(f"and {len(bad) - _SHOWN} more")
+    own = next((pair for pair in bad if pair.kind is not Kind.INHERITED), None)
+    if origin is not None:
+        said = evidence_of(origin)
+        message = next(iter(said), counted or origin.pair.reason)
         _add(
-            case, "failure", f"origin: {origin.line.reason}", _text(headline(origin)), kind="origin"
+            case, "failure", f"origin: {message}", "\n".join([*map(_text, said), *shown]), "origin"
         )
-    elif all(line.verdict in ("skipped", "missing") and not line.covered for line in lines):
-        _add(case, "skipped", lines[0].reason or lines[0].verdict, "")
-    return case
+    elif own is not None:
+        kind = own.kind or own.verdict
+        _add(case, "failure", f"{kind}: {counted}", "\n".join(shown), kind)
+    elif bad:
+        _add(case, "skipped", f"inherited from {blamed}: {counted}")
+    elif all(pair.verdict in _UNJUDGED and not pair.covered for pair in pairs):
+        _add(case, "skipped", pairs[0].reason or pairs[0].verdict)
 
 
-def _describe(line: Line) -> str:
-    return _text(f"{line.place.what}: {line.verdict}  {measured(line)}".rstrip())
+def _describe(pair: JudgedPair) -> str:
+    return _text(f"{what(pair.end)}: {pair.verdict}  {measured(pair)}".rstrip())
 
 
 def _case(name: str, class_name: str) -> ET.Element:
@@ -126,7 +157,7 @@ def _case(name: str, class_name: str) -> ET.Element:
     return ET.Element("testcase", name=text, classname=_text(class_name), time="0")
 
 
-def _add(case: ET.Element, tag: str, message: str, text: str, *, kind: str = "") -> None:
+def _add(case: ET.Element, tag: str, message: str, text: str = "", kind: str = "") -> None:
     child = ET.SubElement(case, tag, message=_text(message))
     if kind:
         child.set("type", kind)

@@ -5,15 +5,32 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from padiff.comparer.result import Kind, Verdict
+
+from .equal_ranks import fold_origins, fold_pairs, fold_reasons
 from .escape import printable
+from .fault_words import evidence_of
 from .headline import verdict_line
 from .numbers import count, number, plural, share
-from .wording import evidence, has_steps, measured, source_of, step_of, when
+from .wording import (
+    BAD,
+    describe_dump,
+    evidence,
+    has_steps,
+    measured,
+    owners,
+    source_of,
+    step_of,
+    what,
+    when,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .reading import Finding, Line, Report
+    from padiff.comparer.result import Comparison, Divergence, JudgedPair
+
+    from .equal_ranks import Told
 
 __all__ = ["LIMIT", "to_markdown"]
 
@@ -24,84 +41,107 @@ _CELL = 200
 _ORIGINS = 10
 _OPEN = 20
 """Diverged records up to which their table is open from the start."""
-_BAD = ("diverged", "incomparable", "missing")
 _LINKING = re.compile(f"(&#(?:{ord('@')}|{ord('#')});)")
 """What begins a mention, or the number of an issue."""
+_SPAN = re.compile(r"(?!\s|.*://)[\w .,:;()\[\]'\"=%/+*~^!?{}#-]+(?<!\s)")
+"""Names that stand between backticks as they are."""
+_HARMLESS = re.compile(
+    r"""
+    [^\W_]                                # letters and digits
+    | [ ,()'"%=;]
+    | (?<! www) (?<! WWW) \.
+    | : (?= \s | \d | $ )                 # else a scheme, or a picture's name
+    | (?<! [:/] ) / (?! / )
+    | (?<= [^\W_] ) [-+]
+    | (?<= [^\W_] ) _ (?= [^\W_] )
+    | (?<= \S\ ) [-+*] (?= \  )           # at the start of a line it would be a list
+    | (?<= [^\W_] ) \[ \d+ \] (?! [(:\[] )
+    """,
+    re.VERBOSE,
+)
+"""Characters that are no markup where they stand."""
 
 
-def to_markdown(report: Report) -> str:
-    """Give the text; what does not fit is counted, not listed."""
-    several = has_steps(report)
+def to_markdown(comparison: Comparison) -> str:
+    """Return the text; what does not fit is counted, not listed."""
+    several = has_steps(comparison)
     parts = [
-        *_head(report),
-        *_origins(report.origins or (() if not report.first else (report.first,)), several=several),
+        *_head(comparison),
+        *_origins(fold_origins(comparison), several=several),
+        *_counts(comparison),
     ]
-    parts += _counts(report)
     text = "\n".join(parts) + "\n"
-    bad = [line for line in report.lines if line.verdict in _BAD and line.fatal]
+    pairs = (pair for step in comparison.steps for pair in step.pairs)
+    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
     if bad:
         text += _table(bad, LIMIT - len(text.encode()) - 2000, several=several)
-    if report.notes:
-        text += _notes(report.notes, LIMIT - len(text.encode()) - 100)
+    notes = dict.fromkeys(comparison.all_notes)
+    if notes:
+        text += _notes(notes, LIMIT - len(text.encode()) - 100)
     return text
 
 
-def _head(report: Report) -> list[str]:
-    is_bad = report.verdict == "diverged"
-    head, _, rest = verdict_line(report.verdict, report.scope).partition(": ")
+def _head(comparison: Comparison) -> list[str]:
+    verdict = comparison.verdict
+    is_bad = verdict is Verdict.DIVERGED
+    head, _, rest = verdict_line(verdict, comparison.scope).partition(": ")
+    sides = (describe_dump(one) for one in (comparison.reference, comparison.candidate))
+    reference, candidate = map(_code, sides)
     return [
-        f"## padiff: {_plain(head if is_bad else report.verdict)}",
+        f"## padiff: {_plain(head if is_bad else verdict)}",
         "",
         *([] if is_bad else [f"**{_plain(head)}**: {_plain(rest)}", ""]),
-        f"reference {_code(report.reference)}, candidate {_code(report.candidate)}",
+        f"reference {reference}, candidate {candidate}",
         "",
-        *(f"- {_plain(reason)}" for reason in report.reasons[:_ORIGINS]),
+        *(f"- {_plain(reason)}" for reason in fold_reasons(comparison)[:_ORIGINS]),
         "",
     ]
 
 
-def _origins(found: Sequence[Finding], *, several: bool) -> list[str]:
+def _origins(found: Sequence[Told[Divergence]], *, several: bool) -> list[str]:
     lines: list[str] = []
-    for place, finding in enumerate(found[:_ORIGINS], start=1):
-        end = finding.line.candidate or finding.line.place
+    for place, told in enumerate(found[:_ORIGINS], start=1):
+        one = told.first
+        end = one.pair.candidate or one.pair.end
         lines += [
             (
-                f"### {'Origin' if finding.line.kind == 'origin' else 'Divergence'} {place}: "
-                f"{_code(finding.line.owners)} ({when(finding, has_steps=several)})"
+                f"### {'Origin' if one.kind is Kind.ORIGIN else 'Divergence'} {place}: "
+                f"{_code(owners(one.pair))} ({when(one, told.ranks, has_steps=several)})"
             ),
             "",
             (
-                f"- {_code(end.class_name)} {_code(end.what)}: "
-                f"{_plain(measured(finding.line) or finding.line.verdict)}"
+                f"- {_code(end.address.class_name)} {_code(what(end))}: "
+                f"{_plain(measured(one.pair) or one.pair.verdict)}"
             ),
-            *(f"- {_plain(evidence)}" for evidence in finding.evidence[:_ORIGINS]),
+            *(f"- {_plain(line)}" for line in evidence_of(one)[:_ORIGINS]),
         ]
-        if finding.suspects:
-            names = ", ".join(_code(path or "(root)") for path in finding.suspects[:_ORIGINS])
+        if one.suspects:
+            names = ", ".join(_code(path or "(root)") for path in one.suspects[:_ORIGINS])
             lines.append(f"- one of: {names}")
-        source = source_of(finding)
+        source = source_of(one)
         if source is not None:
-            lines.append(f"- candidate source: {_code(f'{source.file}:{source.line}')}")
+            lines.append(f"- source: {_code(str(source))}")
         lines.append("")
     if len(found) > _ORIGINS:
         lines += [f"{len(found) - _ORIGINS} more origins.", ""]
     return lines
 
 
-def _counts(report: Report) -> list[str]:
-    words = [f"{count(number_)} {name}" for name, number_ in report.counts.items() if number_]
-    covered = share(report.judged, report.total)
+def _counts(comparison: Comparison) -> list[str]:
+    words = [f"{count(number_)} {name}" for name, number_ in comparison.counts.items() if number_]
+    found, coverage = evidence(comparison), comparison.coverage
+    covered = share(coverage.judged, coverage.total)
     return [
         "### Compared",
         "",
         f"- records: {', '.join(words) or 'none'}",
-        *([f"- rests on: {_plain(found)}"] if (found := evidence(report)) else []),
-        f"- coverage: {count(report.judged)} of {count(report.total)} values ({covered})",
+        *([f"- rests on: {_plain(found)}"] if found else []),
+        f"- coverage: {count(coverage.judged)} of {count(coverage.total)} values ({covered})",
         "",
     ]
 
 
-def _table(bad: Sequence[Line], room: int, *, several: bool) -> str:
+def _table(bad: Sequence[JudgedPair], room: int, *, several: bool) -> str:
     """List records while there is room; a long list opens at a click."""
     header = ["module", "record", "verdict", "kind", "max abs", "relative L2"]
     text = "### Diverged records\n\n"
@@ -112,26 +152,29 @@ def _table(bad: Sequence[Line], room: int, *, several: bool) -> str:
     text += "|---" * (len(header) - 2 + several) + "|---:|---:|\n"
     used = len(text.encode())
     rows: list[str] = []
-    for line in bad:
-        row = _row(line, several=several)
+    left = len(bad)
+    for told in fold_pairs(bad):
+        row = _row(told, several=several)
         used += len(row.encode())
         if used > room:
             break
         rows.append(row)
-    left = len(bad) - len(rows)
+        left -= len(told.ranks)
     text += "".join(rows) + (f"\n{plural(left, 'more record')} diverged.\n" if left else "") + "\n"
     return text + ("</details>\n\n" if is_long else "")
 
 
-def _row(line: Line, *, several: bool) -> str:
+def _row(told: Told[JudgedPair], *, several: bool) -> str:
+    pair = told.first
+    metrics = pair.metrics
     cells = [
-        *([step_of(line).removeprefix("step ")] if several else []),
-        _code(line.owners),
-        _code(line.place.what),
-        line.verdict,
-        line.kind or "",
-        number(line.metrics.get("max_abs")),
-        number(line.metrics.get("relative_l2")),
+        *([step_of(pair, told.ranks).removeprefix("step ")] if several else []),
+        _code(owners(pair)),
+        _code(what(pair.end)),
+        str(pair.verdict),
+        pair.kind or "",
+        number(None if metrics is None else metrics.max_abs),
+        number(None if metrics is None else metrics.relative_l2),
     ]
     return f"| {' | '.join(cells)} |\n"
 
@@ -148,7 +191,8 @@ def _notes(notes: Iterable[str], room: int) -> str:
 
 def _code(text: str) -> str:
     """Set a name in code, in which nothing is markup, a mention or a link."""
-    return f"<code>{_references(text)}</code>"
+    shown = _short(text)
+    return f"`{shown}`" if _SPAN.fullmatch(shown) else f"<code>{_references(shown)}</code>"
 
 
 def _plain(text: str) -> str:
@@ -157,22 +201,24 @@ def _plain(text: str) -> str:
     GitHub looks for ``@name`` and ``#1`` in what a reader sees, so that character references alone
     are not enough: a comment stands in between.
     """
-    return _LINKING.sub(r"\1<!-- -->", _references(text))
+    return _LINKING.sub(r"\1<!-- -->", _references(_short(text)))
+
+
+def _short(text: str) -> str:
+    shown = printable(text, ascii_only=False)
+    return shown if len(shown) <= _CELL else f"{shown[:_CELL]}... ({len(shown)} characters)"
 
 
 def _references(text: str) -> str:
-    """Write all but letters, digits, blanks and points as character references."""
-    shown = printable(text, ascii_only=False)
-    if len(shown) > _CELL:
-        shown = f"{shown[:_CELL]}... ({len(shown)} characters)"
-    return "".join(
-        char
-        if char.isalnum() or char in " ,()" or _is_inner_point(shown, place)
-        else f"&#{ord(char)};"
-        for place, char in enumerate(shown)
-    )
+    """Write as references what could be markup where it stands; a bar gets a backslash."""
+    parts: list[str] = []
+    end = 0
+    for found in _HARMLESS.finditer(text):
+        parts += [_reference(char) for char in text[end : found.start()]]
+        parts.append(found.group())
+        end = found.end()
+    return "".join([*parts, *(_reference(char) for char in text[end:])])
 
 
-def _is_inner_point(text: str, place: int) -> bool:
-    """Tell whether a point or minus stands before a digit, where it can be no markup."""
-    return text[place] in ".-" and text[place + 1 : place + 2].isdigit() and place > 0
+def _reference(char: str) -> str:
+    return "\\|" if char == "|" else f"&#{ord(char)};"

@@ -18,16 +18,21 @@ from padiff.comparer.result import (
 )
 from padiff.dumpfile import Phase
 
-from .fault_words import evidence_of
+from .equal_ranks import fold_origins
+from .fault_words import evidence_of, shown
+from .headline import folded
 from .numbers import allowed, at_least, count, index, number, plural, share
 from .style import DIM, HERE, Canvas, verdict_word
+from .wording import owners, step_of, what
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from padiff.dumpfile import Statistics
 
-__all__ = ["draw_measured", "draw_origins", "names"]
+    from .equal_ranks import Told
+
+__all__ = ["draw_measured", "draw_origins", "in_short"]
 
 Facts = list[tuple[str, str | Text]]
 
@@ -39,23 +44,17 @@ _MARGIN = 16
 """Columns left of a fact."""
 
 
-def place(endpoint: Endpoint) -> str:
-    """Give module path and call; ``(root)`` for the root, no call where it is the first."""
-    address = endpoint.address
-    return (address.module or "(root)") + ("" if not address.call else f"#{address.call}")
-
-
 def draw_origins(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the first origin, what else was found, and how much merely follows from it."""
-    origins = comparison.origins
-    first = origins[0] if origins else comparison.first_divergence
-    if first is None:
+    told = fold_origins(comparison)
+    if not told:
         return
+    first, ranks = told[0].first, told[0].ranks
     title = "FIRST ORIGIN" if first.kind is Kind.ORIGIN else "FIRST DIVERGENCE"
-    canvas.heading(title, _when(first, comparison))
+    canvas.heading(title, _when(first, ranks, comparison))
     canvas.facts(_first(canvas, first, by_mean=comparison.settings.get("mode") == "mean"))
-    if len(origins) > 1:
-        _further(canvas, origins[1:])
+    if len(told) > 1:
+        _further(canvas, told[1:], comparison)
 
 
 def draw_measured(
@@ -65,19 +64,17 @@ def draw_measured(
     canvas.facts([*_told(canvas, pair, evidence), *_measured(canvas, pair, by_mean=by_mean)])
 
 
-def _further(canvas: Canvas, origins: Sequence[Divergence]) -> None:
+def _further(canvas: Canvas, origins: Sequence[Told[Divergence]], comparison: Comparison) -> None:
     """Give each further origin its place and what tells most, on two or three lines."""
     canvas.heading("FURTHER ORIGINS", "what goes into them agrees too")
     limit = len(origins) if canvas.verbose else _FURTHER
-    for position, found in enumerate(origins[:limit], start=2):
+    for position, told in enumerate(origins[:limit], start=2):
+        found = told.first
         label = f"#{position} {found.phase}"
-        rows: Facts = [
-            (
-                label,
-                Text(canvas.broken(canvas.safe(names(found.pair)), margin=_MARGIN), style="bold"),
-            )
-        ]
-        rows.append(("", _short(canvas, found.pair)))
+        name = canvas.broken(canvas.safe(owners(found.pair)), margin=_MARGIN)
+        where = f"  {step_of(found.pair, told.ranks)}" if len(comparison.steps) > 1 else ""
+        rows: Facts = [(label, Text.assemble((name, "bold"), where))]
+        rows.append(("", in_short(canvas, found.pair)))
         for line in evidence_of(found)[:1]:
             rows.append(("", Text(canvas.safe(line), style=DIM)))
         canvas.facts(rows)
@@ -85,22 +82,22 @@ def _further(canvas: Canvas, origins: Sequence[Divergence]) -> None:
         canvas.line(f"  ... {len(origins) - limit} more (--verbose lists all)", DIM)
 
 
-def _short(canvas: Canvas, pair: JudgedPair) -> str:
-    """Give what was measured on one line."""
-    end = pair.reference or pair.candidate
-    what = "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
+def in_short(canvas: Canvas, pair: JudgedPair) -> str:
+    """Return what was measured on one line."""
+    shown = canvas.safe(what(pair.end))
     if pair.metrics is None:
-        return f"{what}  {verdict_word(pair.verdict)}  {canvas.safe(pair.reason)}".rstrip()
+        return f"{shown}  {verdict_word(pair.verdict)}  {canvas.safe(pair.reason)}".rstrip()
     limit = allowed(pair.tolerance, short=True)
-    return f"{what}  max abs {number(pair.metrics.max_abs)}  allowed {limit}"
+    return f"{shown}  max abs {number(pair.metrics.max_abs)}  allowed {limit}"
 
 
-def _when(found: Divergence, comparison: Comparison) -> str:
-    """Say in which phase, step and rank."""
+def _when(found: Divergence, ranks: Sequence[int], comparison: Comparison) -> str:
+    """Say in which phase and step, on which ranks, and whose numbers follow."""
     words: list[str] = [str(found.phase)]
-    end = found.pair.reference or found.pair.candidate
-    if end is not None and len(comparison.steps) > 1:
-        words.append(f"step {end.address.step}, rank {end.address.rank}")
+    if len(comparison.steps) > 1:
+        address = found.pair.end.address
+        words.append(f"step {address.step}, {folded(ranks)}")
+        words += [f"shown as on rank {address.rank}"] if len(ranks) > 1 else []
     if found.kind is Kind.INHERITED:
         words.append("inherited: its origin is not in this report")
     return ", ".join(words)
@@ -152,9 +149,9 @@ def _side(canvas: Canvas, end: Endpoint | None) -> Text:
     where = []
     if end.call_site is not None:
         function = f" in {end.call_site.function}" if end.call_site.function else ""
-        where.append(f"called at {end.call_site}{function}")
+        where.append(f"called at {shown(str(end.call_site))}{function}")
     if end.module_source is not None:
-        where.append(f"class at {end.module_source}")
+        where.append(f"class at {shown(str(end.module_source))}")
     if where:
         line = canvas.safe("   ".join(where))
         if len(line) > canvas.width - _MARGIN:
@@ -289,9 +286,3 @@ def _would_pass(metrics: Metrics) -> str:
         if value is not None
     ]
     return f"with {' or '.join(ways)}" if ways else "at no tolerance"
-
-
-def names(pair: JudgedPair) -> str:
-    """Give the place of a pair, on both sides where they differ, on one where it is alone."""
-    sides = [place(end) for end in (pair.reference, pair.candidate) if end is not None]
-    return " = ".join(dict.fromkeys(sides))

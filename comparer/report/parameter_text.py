@@ -12,8 +12,10 @@ from padiff.comparer.overview import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
+from .equal_ranks import Told, fold_pairs
 from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas, verdict_style, verdict_word
+from .wording import BAD, step_of
 
 if TYPE_CHECKING:
     from padiff.comparer.overview import Saying
@@ -26,7 +28,6 @@ _NUMBERS_WIDTH = 72
 _WIDE = 100
 _FEW = 5
 """Parameters that are listed unless ``verbose``, as long as the others are inherited."""
-_BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
 
 
 def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) -> None:
@@ -37,36 +38,37 @@ def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying
     bad = [
         pair
         for pair in remarkable_pairs(comparison.steps)
-        if pair.verdict in _BAD and _role(pair) in _ROLES
+        if pair.verdict in BAD and pair.end.address.role in _ROLES
     ]
     canvas.heading("WEIGHTS AND GRADIENTS", summary)
     if not bad:
         return
-    bad, left = _worst_first(bad, canvas)
+    rows_, left = _worst_first(bad, canvas)
     has_steps = len(comparison.steps) > 1
-    longest = max(len(canvas.safe(_name(pair, has_steps=has_steps))) for pair in bad)
+    longest = max(len(canvas.safe(_name(told, has_steps=has_steps))) for told in rows_)
     header = ["parameter", "role", "verdict", "max abs", "allowed", "mismatched"]
     if longest + _NUMBERS_WIDTH <= canvas.width:
-        rows = [_row(canvas, pair, has_steps=has_steps) for pair in bad]
+        rows = [_row(canvas, told, has_steps=has_steps) for told in rows_]
         canvas.table(header, rows, wrapping=("parameter",))
     else:
-        _draw_stacked(canvas, bad, has_steps=has_steps)
+        _draw_stacked(canvas, rows_, has_steps=has_steps)
     if left:
         canvas.line(f"  ... {left} more, all inherited (--verbose lists all)", DIM)
 
 
-def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[JudgedPair], int]:
+def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[Told[JudgedPair]], int]:
     """Give those that are no consequence, then the ones that are farthest off; and what is left.
 
     What follows from an origin elsewhere tells little: a few show how far it reaches.
     """
-    own = [pair for pair in bad if pair.kind is not Kind.INHERITED]
-    rest = [pair for pair in bad if pair.kind is Kind.INHERITED]
     if canvas.verbose:
-        return bad, 0
-    rest.sort(key=_distance, reverse=True)
+        return [Told(pair, ()) for pair in bad], 0
+    told = fold_pairs(bad)
+    own = [one for one in told if one.first.kind is not Kind.INHERITED]
+    rest = [one for one in told if one.first.kind is Kind.INHERITED]
+    rest.sort(key=lambda one: _distance(one.first), reverse=True)
     shown = [*own, *rest[: max(0, _FEW - len(own))]]
-    return (shown, len(bad) - len(shown)) if shown else (bad, 0)
+    return shown, len(bad) - sum(len(one.ranks) for one in shown)
 
 
 def _distance(pair: JudgedPair) -> float:
@@ -75,12 +77,13 @@ def _distance(pair: JudgedPair) -> float:
     return math.inf if found is None or math.isnan(found) else found
 
 
-def _draw_stacked(canvas: Canvas, bad: list[JudgedPair], *, has_steps: bool) -> None:
+def _draw_stacked(canvas: Canvas, bad: list[Told[JudgedPair]], *, has_steps: bool) -> None:
     """Give each parameter a line for its long name and one for its numbers."""
     limit = canvas.max_rows or len(bad)
-    for pair in bad[:limit]:
-        _, role, verdict, largest, limits, mismatched = _row(canvas, pair, has_steps=has_steps)
-        name = canvas.safe(_name(pair, has_steps=has_steps))
+    for told in bad[:limit]:
+        pair = told.first
+        _, role, verdict, largest, limits, mismatched = _row(canvas, told, has_steps=has_steps)
+        name = canvas.safe(_name(told, has_steps=has_steps))
         canvas.line("  " + canvas.broken(name).replace("\n", "\n    "))
         numbers = Text(f"      {role} ")
         numbers.append_text(verdict if isinstance(verdict, Text) else Text(verdict))
@@ -105,7 +108,7 @@ def _summary(said: Counter[Saying]) -> str:
         total = by_verdict.total()
         if not total:
             continue
-        bad = sum(by_verdict[verdict] for verdict in _BAD)
+        bad = sum(by_verdict[verdict] for verdict in BAD)
         noun = {Role.WEIGHT: "weight", Role.BUFFER: "buffer"}.get(role, "gradient")
         differ = f"{count(bad)} of {count(total)} {noun}s differ"
         parts.append(differ if bad else _agree(total, by_verdict[Verdict.SKIPPED], noun))
@@ -120,14 +123,9 @@ def _agree(total: int, skipped: int, noun: str) -> str:
     return f"{plural(total - skipped, noun)} match{rest}"
 
 
-def _role(pair: JudgedPair) -> Role | None:
-    """Give the role of a pair."""
-    end = pair.reference or pair.candidate
-    return None if end is None else end.address.role
-
-
-def _name(pair: JudgedPair, *, has_steps: bool) -> str:
+def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
     """Give the full parameter name, both where they differ, and the step where there are some."""
+    pair = told.first
     names = [
         None if end is None else (end.address.module + end.address.slot).removeprefix(".")
         for end in (pair.reference, pair.candidate)
@@ -137,21 +135,19 @@ def _name(pair: JudgedPair, *, has_steps: bool) -> str:
         text = f"{names[1]} (candidate only)"
     elif names[1] is None:
         text = f"{names[0]} (reference only)"
-    end = pair.reference or pair.candidate
-    if has_steps and end is not None:
-        text += f"  step {end.address.step}" + f" rank {end.address.rank}" * (end.address.rank > 0)
-    return text
+    return f"{text}  {step_of(pair, told.ranks)}" if has_steps else text
 
 
-def _row(canvas: Canvas, pair: JudgedPair, *, has_steps: bool) -> list[str | Text]:
+def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str | Text]:
     """Give one parameter."""
+    pair = told.first
     inherited = pair.kind is Kind.INHERITED
     verdict = Text(
         verdict_word(pair.verdict, inherited=inherited),
         style=verdict_style(pair.verdict, inherited=inherited),
     )
-    name = Text(canvas.safe(_name(pair, has_steps=has_steps)))
-    role = str(_role(pair) or "")
+    name = Text(canvas.safe(_name(told, has_steps=has_steps)))
+    role = str(pair.end.address.role)
     if pair.metrics is None:
         name.append(f"\n{canvas.safe(_why(pair))}", style="dim")
         return [name, role, verdict, "-", "-", "-"]

@@ -1,18 +1,26 @@
-"""The report as SARIF 2.1.0: a result for each origin, at its line in the candidate's source."""
+"""The report as SARIF 2.1.0: a result for each origin, at its line in the source."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from padiff.comparer.result import Kind, Verdict
+
 from .escape import printable
 from .headline import verdict_line
-from .wording import headline, source_of
+from .wording import (
+    describe_dump,
+    headline,
+    line_of,
+    origins_or_first,
+    owner,
+    what,
+)
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import JSON
-
-    from .reading import Finding, Report
+    from padiff.comparer.result import Comparison, Divergence
+    from padiff.dumpfile import JSON, SourceLine
 
 __all__ = ["to_sarif"]
 
@@ -27,21 +35,23 @@ _RULES = {
 }
 
 
-def to_sarif(report: Report) -> dict[str, JSON]:
-    """Give the log as JSON values."""
-    found = list(report.origins)
-    if not found and report.first is not None:
-        found = [report.first]
-    results: list[JSON] = [_result(finding) for finding in found[:_RESULTS]]
-    if not found and report.verdict != "match":
+def to_sarif(comparison: Comparison) -> dict[str, JSON]:
+    """Return the log as JSON values."""
+    verdict = comparison.verdict
+    origins = origins_or_first(comparison)
+    results: list[JSON] = [
+        _result(found, line_of(comparison, found)) for found in origins[:_RESULTS]
+    ]
+    if not origins and verdict is not Verdict.MATCH:
         results += [
             {
                 "ruleId": "padiff/verdict",
                 "ruleIndex": list(_RULES).index("padiff/verdict"),
                 "level": "error",
-                "message": {"text": _message(reason)},
+                "message": {"text": _message(str(reason))},
+                "locations": [{"physicalLocation": _physical(line_of(comparison))}],
             }
-            for reason in report.reasons or (report.verdict,)
+            for reason in comparison.reasons or (verdict,)
         ]
     return {
         "$schema": _SCHEMA,
@@ -51,7 +61,7 @@ def to_sarif(report: Report) -> dict[str, JSON]:
                 "tool": {
                     "driver": {
                         "name": "padiff",
-                        "version": _text(report.padiff_version),
+                        "version": _text(comparison.reference.padiff_version),
                         "rules": [
                             {"id": rule, "shortDescription": {"text": text}}
                             for rule, text in _RULES.items()
@@ -61,41 +71,43 @@ def to_sarif(report: Report) -> dict[str, JSON]:
                 "columnKind": "unicodeCodePoints",
                 "results": results,
                 "properties": {
-                    "reference": _text(report.reference),
-                    "candidate": _text(report.candidate),
-                    "verdict": report.verdict,
-                    "headline": _text(verdict_line(report.verdict, report.scope)),
+                    "reference": _text(describe_dump(comparison.reference)),
+                    "candidate": _text(describe_dump(comparison.candidate)),
+                    "verdict": str(verdict),
+                    "headline": _text(verdict_line(verdict, comparison.scope)),
                 },
             }
         ],
     }
 
 
-def _result(finding: Finding) -> dict[str, JSON]:
-    rule = "padiff/origin" if finding.line.kind == "origin" else "padiff/divergence"
-    end = finding.line.candidate or finding.line.place
+def _result(found: Divergence, source: SourceLine) -> dict[str, JSON]:
+    rule = "padiff/origin" if found.kind is Kind.ORIGIN else "padiff/divergence"
+    end = found.pair.candidate or found.pair.end
     location: dict[str, JSON] = {
         "logicalLocations": [
             {
-                "name": _text(end.module.rpartition(".")[2] or "(root)"),
-                "fullyQualifiedName": _text(end.owner),
+                "name": _text(end.address.module.rpartition(".")[2] or "(root)"),
+                "fullyQualifiedName": _text(owner(end)),
                 "kind": "module",
             }
-        ]
+        ],
+        "physicalLocation": _physical(source),
     }
-    source = source_of(finding)
-    if source is not None:
-        location["physicalLocation"] = {
-            "artifactLocation": {"uri": _uri(source.file)},
-            "region": {"startLine": max(1, source.line)},
-        }
     return {
         "ruleId": rule,
         "ruleIndex": list(_RULES).index(rule),
         "level": "error",
-        "message": {"text": _message(headline(finding))},
+        "message": {"text": _message(headline(found))},
         "locations": [location],
-        "partialFingerprints": {"padiffAddress/v1": _text(f"{end.owner} {end.what}")},
+        "partialFingerprints": {"padiffAddress/v1": _text(f"{owner(end)} {what(end)}")},
+    }
+
+
+def _physical(source: SourceLine) -> dict[str, JSON]:
+    return {
+        "artifactLocation": {"uri": _uri(source.file)},
+        "region": {"startLine": max(1, source.line)},
     }
 
 

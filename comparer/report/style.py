@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ __all__ = ["DIM", "HERE", "Canvas", "verdict_style", "verdict_word"]
 
 DIM = "dim"
 HERE = "bold red"
+
+_HEAD = re.compile(r" *(?:\S+(?: \S+)* {2,})?")
+"""The indentation of a line, and its label."""
 
 _STYLES = {
     Verdict.MATCH: "green",
@@ -101,6 +105,19 @@ class Canvas:
             table.add_row(
                 "", Text(label, style=DIM), Text(value) if isinstance(value, str) else value
             )
+        self.console.print(table)
+
+    def hanging(self, line: str) -> None:
+        """Print a line whose rest, where it is broken, stands below what follows its label.
+
+        A label ends with two spaces; a line without one is indented as it begins.
+        """
+        head = _HEAD.match(line)
+        label = head.group() if head else ""
+        table = Table.grid(padding=0, pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_row(Text(label), Text(line[len(label) :]))
         self.console.print(table)
 
     def table(

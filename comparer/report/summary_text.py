@@ -8,40 +8,49 @@ from typing import TYPE_CHECKING
 from padiff.comparer.overview import nearest, remarkable_pairs, sayings
 from padiff.comparer.result import (
     Comparison,
-    Coverage,
     Evidence,
     JudgedPair,
-    StepComparison,
     Verdict,
 )
+from padiff.dumpfile.manifestcodec import RUN
 
-from .headline import verdict_line
+from .equal_ranks import fold_origins, fold_ranks, fold_reasons, fold_steps
+from .headline import folded, verdict_line
 from .numbers import allowed, count, number, plural, share
-from .origin_text import names
 from .style import DIM, Canvas
+from .wording import each_of, owners, what
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from padiff.comparer.overview import Saying
+    from padiff.comparer.result import LogicalSide
     from padiff.dumpfile import JSON, Manifest
 
-__all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_summary"]
+__all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]
 
 _JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, why, and what was compared with what."""
-    origins = len(comparison.origins)
-    inherited = len(comparison.divergences) - origins
+    every = len(comparison.origins)
+    inherited = len(comparison.divergences) - every
     line = verdict_line(comparison.verdict, comparison.scope)
     if comparison.verdict is Verdict.MATCH:
         canvas.line(canvas.safe(line), "bold green")
     else:
-        found = f": {plural(origins, 'origin')}, {count(inherited)} inherited" if origins else ""
+        origins = len(fold_origins(comparison))
+        more = f" ({count(every)} over all ranks)" if origins < every else ""
+        found = f": {plural(origins, 'origin')}{more}, {count(inherited)} inherited"
+        found = found if every else ""
         canvas.line(f"{line}{found}", "bold red")
         draw_reasons(canvas, comparison)
+    draw_sides(canvas, comparison)
+
+
+def draw_sides(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw what was compared with what."""
     canvas.facts(
         [
             ("reference", canvas.safe(_manifest(comparison.reference))),
@@ -52,22 +61,25 @@ def draw_header(canvas: Canvas, comparison: Comparison) -> None:
 
 def draw_reasons(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the first reasons of a verdict, or all of them."""
-    limit = 3 if not canvas.verbose else len(comparison.reasons)
-    for reason in comparison.reasons[:limit]:
+    reasons = fold_reasons(comparison)
+    limit = 3 if not canvas.verbose else len(reasons)
+    for reason in reasons[:limit]:
         canvas.line(f"  {canvas.safe(reason)}")
-    if len(comparison.reasons) > limit:
-        canvas.line(f"  and {plural(len(comparison.reasons) - limit, 'more reason')}", DIM)
+    if len(reasons) > limit:
+        canvas.line(f"  and {plural(len(reasons) - limit, 'more reason')}", DIM)
 
 
 def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) -> None:
     """Draw counts, coverage, what was not compared, notes and settings."""
     canvas.heading("COMPARED")
-    facts = [("pairs", _counts(said)), ("coverage", _coverage(comparison.steps))]
+    facts = [("pairs", _counts(said)), ("coverage", _coverage(comparison))]
     if any(saying.is_partial for saying in said):
         facts.insert(1, ("evidence", "\n".join(_evidence(said, comparison))))
+    if comparison.scope.logical:
+        facts.insert(0, ("sharded", "\n".join(map(_together, comparison.scope.logical))))
     worst = nearest(comparison.steps) if comparison.verdict is Verdict.MATCH else None
     if worst is not None and worst.metrics is not None:
-        where = f"{canvas.safe(names(worst))} {_what(canvas, worst)}"
+        where = f"{canvas.safe(owners(worst))} {canvas.safe(what(worst.end))}"
         facts.append(
             (
                 "largest",
@@ -82,10 +94,9 @@ def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) 
     facts.append(("settings", canvas.safe(_settings(comparison))))
     canvas.facts([(label, value) for label, value in facts])
     _draw_left_out(canvas, comparison)
-    notes = [*comparison.notes, *(note for step in comparison.steps for note in step.notes)]
-    if notes:
+    if comparison.all_notes:
         canvas.heading("NOTES")
-        _list(canvas, [canvas.safe(note) for note in dict.fromkeys(notes)])
+        _list(canvas, [canvas.safe(note) for note in dict.fromkeys(comparison.all_notes)])
 
 
 def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
@@ -110,6 +121,13 @@ def _manifest(manifest: Manifest) -> str:
     return "  ".join(word for word in words if word)
 
 
+def _together(side: LogicalSide) -> str:
+    """Say which ranks were taken as one side, and how it is known how their tensors lie."""
+    grids = f": {', '.join(side.meshes)}" if side.meshes else ""
+    told = ", ".join(f"{count(number_)} {how}" for how, number_ in side.layouts.items())
+    return f"{folded(side.ranks)} of the {side.side} as one{grids}\n  layouts: {told}"
+
+
 def _counts(said: Counter[Saying]) -> str:
     """Count the pairs by verdict."""
     by_verdict: Counter[Verdict] = Counter()
@@ -122,7 +140,7 @@ def _counts(said: Counter[Saying]) -> str:
     text = ", ".join(words) or "none"
     covered = sum(number_ for one, number_ in said.items() if one.is_covered)
     if covered:
-        text += f"; {plural(covered, 'record')} covered (value judged at another address)"
+        text += f"; {plural(covered, 'record')} judged elsewhere, as the value of another module"
     return text
 
 
@@ -153,43 +171,36 @@ def _sampled(comparison: Comparison) -> str:
     return f"{count(compared)} of {count(total)} elements, and statistics of all"
 
 
-def _coverage(steps: tuple[StepComparison, ...]) -> str:
-    """Give coverage per side, over all steps."""
+def _coverage(comparison: Comparison) -> str:
+    """Return coverage per side, over all steps."""
     sides = (
-        ("reference", [step.coverage_reference for step in steps]),
-        ("candidate", [step.coverage_candidate for step in steps]),
+        ("reference", comparison.coverage_reference),
+        ("candidate", comparison.coverage_candidate),
     )
-    return "\n".join(f"{side}  {_covered(parts)}" for side, parts in sides)
-
-
-def _covered(parts: list[Coverage]) -> str:
-    """Give one side's coverage."""
-    judged, total = sum(part.judged for part in parts), sum(part.total for part in parts)
-    return f"{count(judged)} of {count(total)} values ({share(judged, total)})"
-
-
-def _what(canvas: Canvas, pair: JudgedPair) -> str:
-    """Give role and slot."""
-    end = pair.reference or pair.candidate
-    return "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
+    return "\n".join(
+        f"{side}  {count(found.judged)} of {count(found.total)} values "
+        f"({share(found.judged, found.total)})"
+        for side, found in sides
+    )
 
 
 def _steps(comparison: Comparison, *, limit: int) -> Iterator[str]:
-    """Count the steps that match, and sum up each of the others."""
-    bad = [step for step in comparison.steps if step.divergences]
-    fine = len(comparison.steps) - len(bad)
-    if fine:
-        yield f"{plural(fine, 'step')} of {count(len(comparison.steps))} match"
+    """Count the steps that match, and sum up each of the others; equal ranks share a line."""
+    every = Counter(step.rank for step in comparison.steps)
+    fine = Counter(step.rank for step in comparison.steps if not step.divergences)
+    for told in fold_ranks(fine, lambda rank: (fine[rank], every[rank]), lambda rank: rank):
+        where = f" on {'each of ' * (len(told.ranks) > 1)}{folded(told.ranks)}"
+        yield (
+            f"{plural(fine[told.first], 'step')} of {count(every[told.first])} match"
+            + where * (len(every) > 1)
+        )
+    bad = fold_steps(step for step in comparison.steps if step.divergences)
     shown = bad[: limit or len(bad)]
-    for step in shown:
-        rank = f" rank {step.rank}" if _has_ranks(comparison) else ""
-        yield f"step {step.step}{rank}: {plural(len(step.divergences), 'divergence')}"
+    for one in shown:
+        where = each_of(one.first.step, one.ranks)
+        yield f"{where}: {plural(len(one.first.divergences), 'divergence')}"
     if len(bad) > len(shown):
         yield f"and {len(bad) - len(shown)} more that diverge"
-
-
-def _has_ranks(comparison: Comparison) -> bool:
-    return any(step.rank for step in comparison.steps)
 
 
 _USUAL = {"execute": True, "strict": False}
@@ -240,13 +251,13 @@ def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
         return
     groups: dict[tuple[str, str, str], list[JudgedPair]] = {}
     for pair in missing:
-        groups.setdefault((_only(pair), _what(canvas, pair), _alike(pair)), []).append(pair)
+        groups.setdefault((_only(pair), canvas.safe(what(pair.end)), _alike(pair)), []).append(pair)
     canvas.table(
         ["only on", "what", "reason"],
         [
             [
                 only,
-                f"{canvas.safe(names(found[0]))} {what}"
+                f"{canvas.safe(owners(found[0]))} {what}"
                 + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
                 canvas.safe(reason if len(found) > 1 else found[0].reason),
             ]
@@ -258,8 +269,7 @@ def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
 
 def _alike(pair: JudgedPair) -> str:
     """Give the reason for something alone without the name of the module that it is of."""
-    end = pair.reference or pair.candidate
-    path = None if end is None else end.address.module
+    path = pair.end.address.module
     return pair.reason.replace(f"no call of {path!r}", "no such call")
 
 
@@ -267,7 +277,11 @@ def _draw_alone(canvas: Canvas, side: str, pairs: list[JudgedPair]) -> None:
     canvas.table(
         [side, "what", "reason"],
         [
-            [_only(p), f"{canvas.safe(names(p))} {_what(canvas, p)}", canvas.safe(p.reason)]
+            [
+                _only(p),
+                f"{canvas.safe(owners(p))} {canvas.safe(what(p.end))}",
+                canvas.safe(p.reason),
+            ]
             for p in pairs
         ],
         wrapping=("what", "reason"),
@@ -296,7 +310,7 @@ def _phases(comparison: Comparison) -> Iterator[str]:
         ("reference", comparison.reference),
         ("candidate", comparison.candidate),
     ):
-        if manifest.phase == "forward" and manifest.settings.get("run") is not False:
+        if manifest.phase == "forward" and manifest.settings.get(RUN) is not False:
             yield f"backward: the {side} was recorded forward only"
 
 

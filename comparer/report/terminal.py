@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from padiff.comparer.facts.callerrors import call_errors
 from padiff.comparer.locating.flow import DRIFT
 from padiff.comparer.overview import sayings
 from padiff.comparer.result import Comparison, JudgedPair, Verdict
+from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 
-from .arrays_text import draw_arrays, is_arrays
 from .executed_text import draw_executed
-from .numbers import number
-from .origin_text import draw_origins, names
+from .numbers import allowed, number, plural, share
+from .origin_text import draw_measured, draw_origins
 from .parameter_text import draw_parameters
-from .style import Canvas, verdict_word
-from .summary_text import draw_header, draw_summary
+from .style import Canvas, verdict_style, verdict_word
+from .summary_text import draw_header, draw_reasons, draw_settings, draw_summary
 from .tree_text import draw_trees
+from .wording import owners, what
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from padiff.comparer.facts.callerrors import CallError
     from padiff.comparer.result import StepComparison
+    from padiff.dumpfile import Manifest
 
-__all__ = ["render"]
+__all__ = ["array_name", "is_arrays", "render"]
 
 
 @collector_paused()
@@ -56,7 +60,7 @@ def render(
     """
     canvas = Canvas(console=console, max_rows=max_rows, verbose=verbose)
     if is_arrays(comparison):
-        draw_arrays(canvas, comparison)
+        _draw_arrays(canvas, comparison)
         return
     said = sayings(comparison.steps)
     draw_header(canvas, comparison)
@@ -76,8 +80,8 @@ def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
     """List every diverged tensor in execution order."""
     rows = [
         [
-            canvas.safe(names(pair)),
-            _what(canvas, pair),
+            canvas.safe(owners(pair)),
+            canvas.safe(what(pair.end)),
             verdict_word(pair.verdict),
             "" if pair.kind is None else str(pair.kind),
             "-" if pair.metrics is None else number(pair.metrics.max_abs),
@@ -134,8 +138,8 @@ def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
             ["tensor", "what", "by", "layout"],
             [
                 [
-                    canvas.safe(names(pair)),
-                    _what(canvas, pair),
+                    canvas.safe(owners(pair)),
+                    canvas.safe(what(pair.end)),
                     str(pair.paired_by),
                     canvas.safe(pair.layout) or "identity",
                 ]
@@ -197,7 +201,93 @@ def _draw_calls(canvas: Canvas, step: StepComparison) -> None:
         )
 
 
-def _what(canvas: Canvas, pair: JudgedPair) -> str:
-    """Give role and slot."""
-    end = pair.reference or pair.candidate
-    return "" if end is None else canvas.safe(f"{end.address.role}{end.address.slot}")
+_ARRAYS = "numpy"
+"""What stands for the framework of arrays that were saved without a model."""
+_FIRST = re.compile(r"^\['([^']*)'\]")
+
+
+def is_arrays(comparison: Comparison) -> bool:
+    """Return whether nothing but arrays was compared."""
+    return comparison.reference.framework == comparison.candidate.framework == _ARRAYS
+
+
+def array_name(pair: JudgedPair, *, has_steps: bool = False) -> str:
+    """Return the name of an array, with the number of its batch where there are several."""
+    address = pair.end.address
+    name = _FIRST.sub(r"\1", address.slot) or "(the array)"
+    return f"{name}  batch {address.step}" if has_steps else name
+
+
+def _draw_arrays(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the verdict, the first divergence, a table of the arrays, and what was compared."""
+    pairs = [
+        pair
+        for step in comparison.steps
+        for pair in step.pairs
+        if pair.end.address.role is Role.NAMED
+    ]
+    bad = [pair for pair in pairs if pair.verdict is not Verdict.MATCH]
+    if comparison.verdict is Verdict.MATCH:
+        canvas.line("MATCH: the arrays agree", "bold green")
+    elif bad:
+        canvas.line(f"DIVERGED: {len(bad)} of {plural(len(pairs), 'array')}", "bold red")
+    else:
+        said = f"no difference in {plural(len(pairs), 'array')}, but not all is on both sides"
+        canvas.line(f"DIVERGED: {said}", "bold red")
+    draw_reasons(canvas, comparison)
+    sides = ("reference", comparison.reference), ("candidate", comparison.candidate)
+    canvas.facts([(label, canvas.safe(_manifest(side))) for label, side in sides])
+    has_steps = len(comparison.steps) > 1
+    if bad:
+        canvas.heading("FIRST DIVERGENCE", canvas.safe(array_name(bad[0], has_steps=has_steps)))
+        by_mean = comparison.settings.get("mode") == "mean"
+        draw_measured(canvas, bad[0], _evidence(comparison, bad[0]), by_mean=by_mean)
+    _draw_table(canvas, bad or pairs, has_steps=has_steps, is_all=not bad)
+    draw_settings(canvas, comparison)
+
+
+def _manifest(manifest: Manifest) -> str:
+    return f"{manifest.name}  read {manifest.created[:10]}"
+
+
+def _evidence(comparison: Comparison, pair: JudgedPair) -> tuple[str, ...]:
+    """Give what was found about the array."""
+    ends = pair.reference, pair.candidate
+    for found in comparison.divergences:
+        if (found.pair.reference, found.pair.candidate) == ends:
+            return found.evidence
+    return ()
+
+
+def _draw_table(canvas: Canvas, pairs: list[JudgedPair], *, has_steps: bool, is_all: bool) -> None:
+    rows: list[list[str | Text]] = []
+    for pair in pairs:
+        metrics = pair.metrics
+        verdict = Text(verdict_word(pair.verdict), style=verdict_style(pair.verdict))
+        rows.append(
+            [
+                canvas.safe(array_name(pair, has_steps=has_steps)),
+                verdict,
+                *(
+                    [_why(canvas, pair), "", ""]
+                    if metrics is None
+                    else [
+                        number(metrics.max_abs),
+                        allowed(pair.tolerance, short=True),
+                        share(metrics.mismatched, metrics.size),
+                    ]
+                ),
+            ]
+        )
+    canvas.heading("ARRAYS", "" if is_all else "those that do not match")
+    header = ["name", "verdict", "max abs", "allowed", "mismatched"]
+    canvas.table(header, rows, wrapping=("name", "max abs"))
+
+
+def _why(canvas: Canvas, pair: JudgedPair) -> str:
+    """Say why nothing was measured."""
+    if pair.equal_digest:
+        return "equal"
+    if pair.reference is None or pair.candidate is None:
+        return f"only in the {'candidate' if pair.reference is None else 'reference'}"
+    return canvas.safe(pair.reason)

@@ -12,9 +12,11 @@ from padiff.comparer.result import Comparison, NodeRow, StepComparison, Verdict
 from padiff.dumpfile import Phase
 
 from .branches import branches
+from .equal_ranks import fold_origins
 from .numbers import count, plural
 from .style import DIM, HERE, Canvas, verdict_style, verdict_word
 from .tree_fold import Line, State, fold
+from .wording import step_of_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,12 +33,11 @@ Modules = tuple[str | None, str | None]
 
 
 def draw_trees(canvas: Canvas, comparison: Comparison) -> None:
-    """Draw the tree of the step that diverges first, with ``verbose`` of all steps."""
+    """Draw the tree of the step and rank with the first origin, with ``verbose`` of all steps."""
     steps = [step for step in comparison.steps if step.tree]
     if not steps:
         return
-    diverged = [step for step in steps if step.divergences]
-    chosen = steps if canvas.verbose else (diverged or steps)[:1]
+    chosen = steps if canvas.verbose else [step_of_first(comparison, steps)]
     origins = _origins(comparison)
     for step in chosen:
         where = f", step {step.step} rank {step.rank}" if len(comparison.steps) > 1 else ""
@@ -57,7 +58,8 @@ def _origins(comparison: Comparison) -> Mapping[Modules, _Origin]:
     """Find by module what the tree has to mark."""
     numbers: dict[Modules, int] = {}
     phases: dict[Modules, set[Phase]] = {}
-    for position, found in enumerate(comparison.origins, start=1):
+    folded = fold_origins(comparison) if comparison.origins else []
+    for position, found in enumerate((told.first for told in folded), start=1):
         ends = (found.pair.reference, found.pair.candidate)
         reference, candidate = (None if end is None else end.address.module for end in ends)
         numbers.setdefault((reference, candidate), position)
@@ -131,7 +133,7 @@ def _cell(line: Line, phase: Phase, origin: _Origin | None) -> Text:
     if verdict is None:
         return Text("-", style=DIM)
     if verdict is Verdict.SKIPPED and phase not in line.uncovered:
-        return Text("covered", style=DIM)
+        return Text("elsewhere", style=DIM)
     elsewhere = origin is not None and phase not in origin.phases
     inherited = (line.state is State.INHERITED or elsewhere) and verdict is not Verdict.MATCH
     return Text(

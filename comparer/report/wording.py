@@ -1,83 +1,205 @@
-"""Sentences about one record that several formats share."""
+"""Sentences about one record or one divergence that several formats share; not escaped."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from typing import TYPE_CHECKING
 
+from padiff.comparer.overview import sayings
+from padiff.comparer.proving import Edit, Parting, UnsoundValue
+from padiff.comparer.result import Evidence, Verdict
+from padiff.dumpfile import SourceLine
+
+from .fault_words import evidence_of
+from .headline import folded
 from .numbers import count, number
 
 if TYPE_CHECKING:
-    from .reading import Finding, Line, Report, SourcePlace
+    from collections.abc import Sequence
 
-__all__ = ["evidence", "has_steps", "headline", "measured", "source_of", "step_of", "when"]
+    from padiff.comparer.proving import Fault, Place
+    from padiff.comparer.result import (
+        Comparison,
+        Divergence,
+        Endpoint,
+        JudgedPair,
+        StepComparison,
+    )
+    from padiff.dumpfile import Manifest
+    from padiff.program import Site
+
+__all__ = [
+    "BAD",
+    "describe_dump",
+    "each_of",
+    "evidence",
+    "has_steps",
+    "headline",
+    "line_of",
+    "measured",
+    "origins_or_first",
+    "owner",
+    "owners",
+    "place",
+    "source_of",
+    "step_of",
+    "step_of_first",
+    "verdict_of",
+    "what",
+    "when",
+]
+
+BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
+"""Verdicts on a record that may make the whole diverge."""
 
 
-def measured(line: Line) -> str:
-    """Say what was measured and allowed, or why nothing was; not escaped."""
-    if not line.metrics:
-        return line.reason
-    parts = [f"max abs {number(line.metrics.get('max_abs'))}"]
-    if line.tolerance:
-        atol, rtol = line.tolerance.get("atol"), line.tolerance.get("rtol")
-        parts.append(f"allowed {number(atol)} + {number(rtol)} * |ref|")
-    mismatched, size = line.metrics.get("mismatched"), line.metrics.get("size")
-    of = "" if line.sampled_of is None else f", a sample of {count(line.sampled_of)},"
-    parts.append(f"{_counted(mismatched)} of {_counted(size)} elements{of} mismatched")
+def owner(end: Endpoint) -> str:
+    """Return module path and call; ``(root)`` for the root, no call where it is the first."""
+    address = end.address
+    return (address.module or "(root)") + (f"#{address.call}" if address.call else "")
+
+
+def owners(pair: JudgedPair) -> str:
+    """Return the module and call of both sides, once where they are called the same."""
+    sides = [owner(end) for end in (pair.reference, pair.candidate) if end is not None]
+    return " = ".join(dict.fromkeys(sides))
+
+
+def what(end: Endpoint) -> str:
+    """Return role and slot."""
+    return f"{end.address.role}{end.address.slot}"
+
+
+def verdict_of(pair: JudgedPair) -> str:
+    """Return the verdict, ``covered`` where the value is judged at another address."""
+    return "covered" if pair.covered else str(pair.verdict)
+
+
+def measured(pair: JudgedPair) -> str:
+    """Say what was measured and allowed, or why nothing was."""
+    metrics = pair.metrics
+    if metrics is None:
+        return pair.reason
+    parts = [f"max abs {number(metrics.max_abs)}"]
+    if pair.tolerance:
+        parts.append(
+            f"allowed {number(pair.tolerance.atol)} + {number(pair.tolerance.rtol)} * |ref|"
+        )
+    of = "" if pair.sampled_of is None else f", a sample of {count(pair.sampled_of)},"
+    parts.append(f"{count(metrics.mismatched)} of {count(metrics.size)} elements{of} mismatched")
     return ", ".join(parts)
 
 
-def when(finding: Finding, *, has_steps: bool) -> str:
-    """Say in which phase, and in which step and rank where there are several."""
-    if not has_steps:
-        return finding.phase
-    return f"{finding.phase}, {step_of(finding.line)}"
+def origins_or_first(comparison: Comparison) -> tuple[Divergence, ...]:
+    """Return the origins; the first divergence where there is none."""
+    first = comparison.first_divergence
+    return comparison.origins or (() if first is None else (first,))
 
 
-def step_of(line: Line) -> str:
-    """Name step and rank, the rank where it is not the first.
-
-    Args:
-        line: One judged record.
-    """
-    rank = f" rank {line.place.rank}" if line.place.rank else ""
-    return f"step {line.place.step}{rank}"
+def when(found: Divergence, ranks: Sequence[int] = (), *, has_steps: bool) -> str:
+    """Say in which phase, and in which step and on which ranks where there are several."""
+    return f"{found.phase}, {step_of(found.pair, ranks)}" if has_steps else str(found.phase)
 
 
-def has_steps(report: Report) -> bool:
-    """Tell whether records of several steps or ranks were judged."""
-    return len({(line.place.step, line.place.rank) for line in report.lines}) > 1
+def step_of(pair: JudgedPair, ranks: Sequence[int] = ()) -> str:
+    """Name the step of a record, and its rank or those that have it."""
+    address = pair.end.address
+    return place(address.step, ranks or (address.rank,))
 
 
-def _counted(value: float | None) -> str:
-    """Group the digits of a count by thousands."""
-    return "-" if value is None or not math.isfinite(value) else count(int(value))
+def step_of_first(comparison: Comparison, steps: Sequence[StepComparison]) -> StepComparison:
+    """Return of some steps and ranks the one that has the first origin, else the first."""
+    first = comparison.first
+    if first is None:
+        return steps[0]
+    at = first.pair.end.address
+    found = (step for step in steps if (step.step, step.rank) == (at.step, at.rank))
+    return next(found, steps[0])
 
 
-def evidence(report: Report) -> str:
+def place(step: int, ranks: Sequence[int]) -> str:
+    """Name a step, and ranks unless there is the first alone."""
+    return f"step {step}" + ("" if tuple(ranks) == (0,) else f" {folded(ranks)}")
+
+
+def each_of(step: int, ranks: Sequence[int]) -> str:
+    """Name a step, and ranks of which the same is true one by one."""
+    return f"step {step}, each of {folded(ranks)}" if len(ranks) > 1 else place(step, ranks)
+
+
+def has_steps(comparison: Comparison) -> bool:
+    """Return whether records of several steps or ranks were judged."""
+    return sum(bool(step.pairs) for step in comparison.steps) > 1
+
+
+def evidence(comparison: Comparison) -> str:
     """Say what the verdicts rest on; empty where all elements were compared or bit-equal."""
-    judged = [line for line in report.lines if line.verdict in ("match", "diverged")]
-    counts = Counter(line.rests_on for line in judged)
-    if not counts["sample"] and not counts["statistics"]:
+    said = sayings(comparison.steps)
+    counts = dict.fromkeys(Evidence, 0)
+    for one, times in said.items():
+        counts[one.rests_on] += times * (one.verdict in {Verdict.MATCH, Verdict.DIVERGED})
+    if not counts[Evidence.SAMPLE] and not counts[Evidence.STATISTICS]:
         return ""
     words = {
-        "digest": "digests",
-        "elements": "all elements",
-        "sample": "a sample of the elements with statistics of all",
-        "execution": "both programs, executed",
-        "statistics": "statistics only, which prove no match",
+        Evidence.DIGEST: "digests",
+        Evidence.ELEMENTS: "all elements",
+        Evidence.SAMPLE: "a sample of the elements with statistics of all",
+        Evidence.EXECUTION: "both programs, executed",
+        Evidence.STATISTICS: "statistics only, which prove no match",
     }
     return ", ".join(f"{counts[kind]} on {text}" for kind, text in words.items() if counts[kind])
 
 
-def headline(finding: Finding) -> str:
-    """Name an origin and what tells most; not escaped."""
-    line = finding.line
-    text = f"{line.owners} {line.place.what} ({finding.phase}): {measured(line) or line.verdict}"
-    return text + "".join(f"; {evidence}" for evidence in finding.evidence[:3])
+def headline(found: Divergence) -> str:
+    """Name an origin and what tells most."""
+    pair = found.pair
+    said = measured(pair) or pair.verdict
+    text = f"{owners(pair)} {what(pair.end)} ({found.phase}): {said}"
+    return text + "".join(f"; {line}" for line in evidence_of(found)[:3])
 
 
-def source_of(finding: Finding) -> SourcePlace | None:
-    """Give where to look in the candidate's source: the call's line, else the class."""
-    return finding.sources["candidate call"] or finding.sources["candidate module"]
+def source_of(found: Divergence) -> SourceLine | None:
+    """Return where to look in the source: the line that was proved wrong, else the call's.
+
+    The candidate's where it has one: its call, else its class; else the reference's.
+    """
+    sites = (_candidate_site(fault) for fault in found.faults)
+    proved = next((site for site in sites if site is not None), None)
+    if proved is not None:
+        return SourceLine(file=proved.file, line=proved.line, function=proved.function)
+    ends = (found.pair.candidate, found.pair.reference)
+    lines = (end.call_site or end.module_source for end in ends if end is not None)
+    return next((line for line in lines if line is not None), None)
+
+
+def _candidate_site(fault: Fault) -> Site | None:
+    """Return the line of the candidate's code that a fault is in."""
+    if isinstance(fault, UnsoundValue):
+        return fault.value.site if fault.is_candidate else None
+    name = "candidate" if isinstance(fault, Edit | Parting) else "place"
+    place: Place | None = getattr(fault, name, None)
+    return None if place is None else place.site
+
+
+def line_of(comparison: Comparison, found: Divergence | None = None) -> SourceLine:
+    """Return ``source_of``, for formats in which everything stands at a line of a file.
+
+    What has none, and the verdict itself, stand at the class of the candidate's model; what has no
+    source at all, such as arrays, at the candidate's name.
+    """
+    source = None if found is None else source_of(found)
+    if source is not None:
+        return source
+    pairs = (pair for step in comparison.steps for pair in step.pairs)
+    ends = (pair.candidate for pair in pairs if pair.candidate is not None)
+    lines = (end.module_source for end in ends if not end.address.module)
+    root = next((line for line in lines if line is not None), None)
+    return root or SourceLine(file=comparison.candidate.name, line=1)
+
+
+def describe_dump(manifest: Manifest) -> str:
+    """Describe a dump on one line."""
+    words = (
+        *(manifest.name, manifest.framework, manifest.framework_version),
+        *(manifest.device, manifest.dtype),
+    )
+    return " ".join(filter(None, words))

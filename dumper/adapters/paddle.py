@@ -50,6 +50,7 @@ from .paddle_layers import (
 )
 from .paddle_operators import PaddleOperators
 from .paddle_random import GeneratorProbe
+from .paddle_sharding import layout_of
 from .paddle_tensors import (
     FLOATING,
     device_name,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
+    from padiff.dumpfile import Layout
 
 __all__ = ["PaddleAdapter"]
 
@@ -159,6 +161,14 @@ class PaddleAdapter:
 
     # -- tensors
 
+    def local(self, tensor: Tensor) -> Tensor:
+        """Give the tensor itself: no operator on a distributed one is recorded."""
+        return tensor
+
+    def layout(self, tensor: Tensor) -> Layout | None:
+        """Read the mesh and the placements of a distributed tensor."""
+        return layout_of(tensor)
+
     def elements(self, tensor: Tensor) -> Array:
         """Give the elements, C-contiguous, in their own dtype and memory where possible."""
         return elements(tensor)
@@ -236,6 +246,16 @@ class PaddleAdapter:
             module.register_forward_pre_hook(CallHook(enter), with_kwargs=True),
             module.register_forward_post_hook(CallHook(leave), prepend=True),
         )
+
+    def hook_entry(self, module: Module, callback: Callable[[], None]) -> Handle:
+        """Call back first: sharded layers may gather their weights in a hook of their own."""
+
+        def entered(_layer: object, _args: object) -> None:
+            callback()
+
+        handle: Handle = module.register_forward_pre_hook(CallHook(entered))
+        module._forward_pre_hooks.move_to_end(handle._hook_id, last=False)  # type: ignore[attr-defined]
+        return handle
 
     def hook_gradient(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
         """Call back with the total gradient of the tensor as it is now."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from operator import is_
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import paddle
@@ -24,12 +23,11 @@ from paddle.base import core, framework
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .paddle_tensors import dtype_name
+from .patched import Listeners, PatchedOperators, class_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
-    from padiff.dumper.operators import RunOperator
 
 __all__ = ["PaddleOperators"]
 
@@ -87,26 +85,7 @@ def _may_draw(name: str) -> bool:
     return name.rpartition(".")[2].rstrip("_") in _DRAWING
 
 
-class _Thread(threading.local):
-    """Who hears of the operators of a thread."""
-
-    def __init__(self) -> None:
-        self.runs: list[RunOperator] = []
-        self.is_busy = False
-        """Whether an operator runs: what it calls to do its work does not count."""
-
-
-_thread = _Thread()
-
-
-class _Busy:
-    """The context in which nobody hears of a thread's operators."""
-
-    def __enter__(self) -> None:
-        self._before, _thread.is_busy = _thread.is_busy, True
-
-    def __exit__(self, *error: object) -> None:
-        _thread.is_busy = self._before
+_thread = Listeners()
 
 
 def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -274,45 +253,16 @@ class _Bindings:
 
 def _modules() -> Iterator[ModuleType]:
     modules: tuple[Any, ...] = tuple(sys.modules.values())  # whatever people put there
-    return (module for module in modules if isinstance(module, ModuleType))
+    # Libraries of cffi say that they are modules, and are none.
+    return (module for module in modules if issubclass(type(module), ModuleType))
 
 
-class PaddleOperators:
+class PaddleOperators(PatchedOperators):
     """The operators of ``paddle``."""
-
-    writes_surely = False
 
     def __init__(self) -> None:
         """Replace nothing yet."""
-        self._bindings = _Bindings()
-
-    @contextmanager
-    def watch(self, run: RunOperator) -> Iterator[None]:
-        """Replace the operators; their calls in this thread are handed over."""
-        self._bindings.install()
-        try:
-            with self.watch_thread(run):
-                yield
-        finally:
-            self._bindings.remove()
-
-    def watch_building(self, run: RunOperator) -> AbstractContextManager[object]:
-        """Watch as ever: what saves programs needs what compiles them."""
-        return self.watch(run)
-
-    @contextmanager
-    def watch_thread(self, run: RunOperator) -> Iterator[None]:
-        """Note who hears of this thread."""
-        runs = _thread.runs
-        runs.append(run)
-        try:
-            yield
-        finally:
-            runs.remove(run)
-
-    def unwatched(self) -> AbstractContextManager[object]:
-        """Return what makes this thread busy, so that operators are called directly."""
-        return _Busy()
+        super().__init__(_Bindings(), _thread)
 
     def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter and the shape."""
@@ -331,8 +281,9 @@ class PaddleOperators:
         return tuple(tensor.shape)
 
     def is_recordable(self, tensor: paddle.Tensor) -> bool:
-        """Refuse what has no dense elements of its own."""
-        return bool(tensor.is_dense() and tensor._is_initialized() and not tensor.is_dist())
+        """Refuse what has no dense elements of its own; no memory is needed for none."""
+        is_there = tensor._is_initialized() or 0 in tensor.shape
+        return bool(is_there and tensor.is_dense() and not tensor.is_dist())
 
     def argument(self, thing: object) -> Argument:
         """Return dtypes as such, and a name for everything else."""
@@ -340,9 +291,7 @@ class PaddleOperators:
             return Dtype(str(thing).removeprefix("paddle."))
         if isinstance(thing, core.Place | core.CPUPlace | core.CUDAPlace | core.CUDAPinnedPlace):
             return Opaque(str(thing))
-        is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
-        kind: Any = thing if is_named else type(thing)
-        return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+        return class_name(thing)
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -16,6 +16,8 @@ import paddle
 
 from padiff.dumpfile import ConfigError
 
+from .paddle_sharding import local_of
+
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array, Tensor
 
@@ -42,6 +44,7 @@ def elements(tensor: Tensor) -> Array:
     """Give the elements, C-contiguous, in their native dtype; large ones in their own memory."""
     if tensor.is_selected_rows():
         return _dense_rows(tensor)
+    tensor = local_of(tensor)
     if not tensor.is_dense():
         tensor = tensor.to_dense()
     bits = BITS.get(tensor.dtype)

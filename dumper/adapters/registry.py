@@ -7,26 +7,52 @@ import importlib
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from padiff.dumper.adapter import Adapter
+    from padiff.dumper.graphs.graph import Format, Runtime
 
 ADAPTER_GROUP = "padiff.adapters"
 """Entry-point group by which another package adds a framework.
 
 The entry point's name is the framework's importable name; it points to a class (or function)
-without parameters that gives an ``Adapter``.
+without parameters that gives an ``Adapter``. What lowers its operators is found by
+``padiff.program.lowering.tables.TABLE_GROUP``.
 """
 
-_BUILT_IN = {"torch": "TorchAdapter", "paddle": "PaddleAdapter"}
+_BUILT_IN = {
+    "torch": "TorchAdapter",
+    "paddle": "PaddleAdapter",
+    "jax": "JaxAdapter",
+    "mindspore": "MindSporeAdapter",
+}
+_PROGRAMS = {"torch": "torch_programs"}
+"""Module of what makes modules of exported programs."""
+_FORMATS = {"onnx": ("onnx", "OnnxFormat")}
+"""Module and class of what reads each kind of graph file."""
+_RUNTIMES = {"onnx": ("onnxruntime", "OnnxRuntime")}
+"""Module and class of what runs it."""
+
+_WAYS_OUT = {
+    "flax": "give a module of linen as nnx.bridge.ToNNX(module, nnx.Rngs(0)).lazy_init(x)",
+    "keras": "choose the backend of Keras that is recorded: KERAS_BACKEND=torch",
+}
+"""What to do about models of packages that no adapter knows, by the package's name."""
 
 
 def names() -> tuple[str, ...]:
-    """Name every framework that has an adapter, installed or not."""
-    return tuple(dict.fromkeys((*_BUILT_IN, *_third_party())))
+    """Name every framework that has an adapter, installed or not.
+
+    Those of other packages come first: a framework that stands on another (Keras on torch) knows
+    its models better.
+    """
+    others = (name for name in _third_party() if name not in _BUILT_IN)
+    return (*others, *_BUILT_IN)
 
 
 def load(name: str) -> Adapter:
@@ -50,9 +76,43 @@ def load(name: str) -> Adapter:
             raise
         raise ConfigError(
             f"cannot load framework {name!r}: it is not installed",
-            hint=f"pip install 'padiff[{name}]'" if name in _BUILT_IN else f"install {name}",
+            hint=f"pip install 'padiff-align[{name}]'" if name in _BUILT_IN else f"install {name}",
         ) from error
     return adapter
+
+
+def load_format(name: str) -> Format:
+    """Import what reads a kind of graph file.
+
+    Raises:
+        ConfigError: The package that it needs is not installed.
+    """
+    found: Format = _of_graphs(_FORMATS, name, "read")
+    return found
+
+
+def load_runtime(name: str) -> Runtime:
+    """Import what runs a kind of graph file.
+
+    Raises:
+        ConfigError: The runtime is not installed.
+    """
+    found: Runtime = _of_graphs(_RUNTIMES, name, "run")
+    return found
+
+
+def _of_graphs(table: Mapping[str, tuple[str, str]], name: str, verb: str) -> Any:  # noqa: ANN401
+    package, kind = table[name]
+    try:
+        return getattr(importlib.import_module(f".{package}", __package__), kind)()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in (name, package):
+            raise
+        raise ConfigError(
+            f"cannot {verb} a model of {name}: {missing} is not installed",
+            hint=f"pip install 'padiff-align[{name}]'",
+        ) from error
 
 
 def find(model: object) -> Adapter:
@@ -71,8 +131,29 @@ def find(model: object) -> Adapter:
     raise ConfigError(
         f"cannot record {kind.__module__}.{kind.__qualname__}: expected a module of "
         f"{' or '.join(names())}, found a class that none of them knows",
-        hint="pass the model itself, not its output or state_dict",
+        hint=way_out(model) or "pass the model itself, not its output or state_dict",
     )
+
+
+def way_out(thing: object) -> str | None:
+    """Say what to do about a model of a package that no adapter knows; None if nothing is known."""
+    packages = [base.__module__.partition(".")[0] for base in type(thing).__mro__]
+    return next((_WAYS_OUT[package] for package in packages if package in _WAYS_OUT), None)
+
+
+def opened(thing: object) -> Any:  # noqa: ANN401 - a model of any framework
+    """Give the model that is inside an exported program; any other thing as it is.
+
+    Raises:
+        ConfigError: It is a program that cannot be recorded.
+    """
+    for name in imported():
+        if name in _PROGRAMS:
+            module = importlib.import_module(f".{_PROGRAMS[name]}", __package__)
+            model = module.opened(thing)
+            if model is not None:
+                return model
+    return thing
 
 
 def imported() -> tuple[str, ...]:

@@ -16,7 +16,9 @@ from .callhook import CallHook
 from .signature import keywords_of
 from .torch_classes import class_of
 from .torch_gradients import hook_gradient
+from .torch_keras import is_keras, parts, switch_keras, variables
 from .torch_operators import TorchOperators
+from .torch_sharding import array_of, layout_of, local_of
 from .torch_training import TorchTrainer
 from .torch_transfers import AS_BITS, TorchTransfers
 from .torch_unseen import force_eager
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
+    from padiff.dumpfile import Layout
 
 __all__ = ["TorchAdapter"]
 
@@ -82,7 +85,7 @@ class TorchAdapter:
 
     def named_modules(self, model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
         """Yield every (path, module), parents first, shared modules at each of their paths."""
-        return walk(model, lambda module: module._modules.items())
+        return walk(model, lambda one: parts(one) if is_keras(one) else one._modules.items())
 
     def unwrap(self, model: torch.nn.Module) -> torch.nn.Module:
         """Give the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
@@ -98,6 +101,8 @@ class TorchAdapter:
 
     def own_tensors(self, module: torch.nn.Module) -> Iterator[NamedTensor]:
         """Yield the parameters, then the buffers; not lazy ones that have no shape yet."""
+        if is_keras(module):
+            yield from variables(module)
         for name, parameter in module._parameters.items():
             if parameter is not None and not is_lazy(parameter):
                 yield NamedTensor(name=name, tensor=parameter, is_weight=True)
@@ -119,8 +124,10 @@ class TorchAdapter:
 
     def elements(self, tensor: torch.Tensor) -> Array:
         """Give the elements, C-contiguous, in their own dtype and memory where possible."""
-        if tensor.layout is torch.strided and tensor.dtype in _NATIVE:
-            return np.asarray(tensor.numpy(force=True), order="C")
+        tensor = local_of(tensor)
+        is_native = tensor.layout is torch.strided and tensor.dtype in _NATIVE
+        if is_native and not (tensor.is_conj() or tensor.is_neg()):
+            return np.asarray(array_of(tensor), order="C")
         plain = tensor.detach()
         if plain.is_quantized:
             plain = plain.dequantize()
@@ -129,11 +136,20 @@ class TorchAdapter:
         plain = plain.resolve_conj().resolve_neg()
         bits = AS_BITS.get(plain.dtype)
         if bits is None:
-            return _in_host_memory(plain)
-        return _in_host_memory(plain.contiguous().view(bits[0])).view(bits[1])
+            return np.asarray(array_of(plain), order="C")
+        return np.asarray(array_of(plain.contiguous().view(bits[0]))).view(bits[1])
+
+    def local(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Give the local tensor of a DTensor, and what a collective has made, once it is there."""
+        return local_of(tensor)
+
+    def layout(self, tensor: torch.Tensor) -> Layout | None:
+        """Read the mesh and the placements of a DTensor."""
+        return layout_of(tensor)
 
     def transfer(self, tensor: torch.Tensor) -> Transfer | None:
         """Begin to copy a plain tensor from a GPU; give None for all others."""
+        tensor = local_of(tensor)
         return self._transfers.begin(tensor) if self._transfers.takes(tensor) else None
 
     def snapshot(self, tensor: torch.Tensor) -> Array:
@@ -146,6 +162,7 @@ class TorchAdapter:
 
     def content_key(self, tensor: torch.Tensor) -> Hashable | None:
         """Give storage address, place in it, dtype and in-place version; None where unknown."""
+        tensor = local_of(tensor)
         if tensor.layout is not torch.strided or tensor.is_inference():
             return None
         return (
@@ -205,6 +222,16 @@ class TorchAdapter:
             hooks.register_forward_hook(module, CallHook(post), prepend=True),
         )
 
+    def hook_entry(self, module: torch.nn.Module, callback: Callable[[], None]) -> Handle:
+        """Call back first: FSDP gathers a module's weights in a hook of its own."""
+
+        def entered(_module: object, _args: object) -> None:
+            callback()
+
+        hooks = torch.nn.Module
+        handle: Handle = hooks.register_forward_pre_hook(module, CallHook(entered), prepend=True)
+        return handle
+
     def hook_gradient(
         self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
     ) -> Handle:
@@ -218,7 +245,14 @@ class TorchAdapter:
         torch.manual_seed(seed)
 
     def set_training(self, model: torch.nn.Module, *, training: bool) -> None:
-        """Set the training flag of the model and everything in it."""
+        """Set the training flag of the model and everything in it.
+
+        Raises:
+            ConfigError: It is a model of Keras, which trains where its call says so.
+        """
+        if is_keras(model):
+            switch_keras(self.named_modules(model), training=training)
+            return
         try:
             model.train(training)
         except NotImplementedError:  # an exported program runs in the mode it was exported in
@@ -247,7 +281,7 @@ class TorchAdapter:
         """
         counts: dict[str, int] = {}
         for parameter in _parameters(self, model):
-            if self.is_floating(parameter) and not is_lazy(parameter):
+            if self.is_floating(parameter):
                 name = str(parameter.dtype.to_real()).removeprefix("torch.")
                 counts[name] = counts.get(name, 0) + parameter.numel()
         return max(counts, key=lambda name: counts[name]) if counts else ""
@@ -351,11 +385,6 @@ def _is_compiled(module: torch.nn.Module) -> bool:
     )
 
 
-def _in_host_memory(plain: torch.Tensor) -> Array:
-    """View a plain tensor as an array, or copy it into one (0-d stays 0-d)."""
-    return np.asarray(plain.cpu().numpy(), order="C")
-
-
 def _dtype(name: str) -> torch.dtype:
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
@@ -363,11 +392,11 @@ def _dtype(name: str) -> torch.dtype:
     return found
 
 
-def _parameters(adapter: TorchAdapter, model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
+def _parameters(adapter: TorchAdapter, model: torch.nn.Module) -> Iterator[torch.Tensor]:
     """Yield each parameter once, of a tree of any depth; torch's own iterator recurses."""
     seen: set[int] = set()
     for _, module in adapter.named_modules(model):
-        for parameter in module._parameters.values():
-            if parameter is not None and id(parameter) not in seen:
-                seen.add(id(parameter))
-                yield parameter
+        for owned in adapter.own_tensors(module):
+            if owned.is_weight and id(owned.tensor) not in seen:
+                seen.add(id(owned.tensor))
+                yield owned.tensor

@@ -1,4 +1,4 @@
-"""Of which class a module of torch was written, also after TorchScript has compiled it."""
+"""Of which class a module of torch was written, whatever torch has made of it since."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ _MANGLED = "___torch_mangle_"
 
 
 def class_of(module: torch.nn.Module) -> type:
-    """Give the class that a scripted or traced module was made from, where it is imported.
+    """Give the class that a scripted, traced or fully sharded module was made from.
 
-    Else, and for any other module, its own class. All scripted modules are instances of one
+    For any other module, and where that class is not imported, its own class. FSDP2 gives a sharded
+    module a class made for it. All scripted modules are instances of one
     class, which says nothing about them.
     """
     own = type(module)
+    sharded = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if sharded is not None and isinstance(module, sharded):
+        return own.__mro__[own.__mro__.index(sharded) + 1]
     if not isinstance(module, torch.jit.ScriptModule):
         return own
     levels = str(getattr(module._c._type(), "qualified_name", str)()).split(".")

@@ -30,6 +30,10 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         callback: Gets a gradient of the tensor's shape, at most once a backward pass.
     """
     base = tensor._base
+    if base is not None and base.requires_grad and tensor.is_leaf and not base.is_leaf:
+        # Seen inside a function of the user's own that hands on what it took: torch gives it its
+        # place in the graph when the function returns, and a hook from before would stay outside.
+        return Handles()
     if base is None or not _lies_in(tensor, base):
         return _Waiting(tensor, callback)
     view = _View(tensor, base, callback)

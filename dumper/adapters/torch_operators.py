@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
-from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,8 @@ from torch.overrides import resolve_name
 
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
+from .patched import class_name
+from .torch_sharding import collective_argument, is_allocated, local_of
 from .torch_unseen import OperatorMode, force_eager, watch_unseen
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _SILENT = frozenset({
     "register_post_accumulate_grad_hook", "retain_grad", "backward", "set_", "share_memory_",
     "_is_view", "_is_zerotensor", "_has_compatible_shallow_copy_type", "_make_subclass",
     "is_grad_enabled", "result_type", "promote_types", "can_cast", "_assert", "broadcast_shapes",
-    "is_nonzero_static",
+    "is_nonzero_static", "_wrap_tensor_autograd.default",
 })  # fmt: skip
 """Functions that make no value and read no element."""
 _DRAWING = frozenset({
@@ -59,6 +60,23 @@ and lists of what whole updates change."""
 _TRAINING = {"batch_norm": "training", "instance_norm": "use_input_stats"}
 """The argument by which these functions are told to use, and note, the statistics of the batch."""
 _PLACE_OF_TRAINING = 5
+_COLLECTIVES = "torch.distributed."
+_FUNCTIONAL = "_c10d_functional."
+_WAIT = f"{_FUNCTIONAL}wait_tensor"
+_UPDATED = {
+    "all_reduce": (0, "tensor"), "all_reduce_coalesced": (0, "tensors"),
+    "broadcast": (0, "tensor"), "reduce": (0, "tensor"),
+}  # fmt: skip
+"""Where collectives have the buffers that they take and overwrite."""
+_FILLED = {
+    "recv": (0, "tensor"), "irecv": (0, "tensor"), "all_gather": (0, "tensor_list"),
+    "all_gather_into_tensor": (0, "output_tensor"), "all_gather_single": (0, "output_tensor"),
+    "all_gather_coalesced": (0, "output_tensor_lists"), "gather": (1, "gather_list"),
+    "scatter": (0, "tensor"), "reduce_scatter": (0, "output"),
+    "reduce_scatter_tensor": (0, "output"), "reduce_scatter_single": (0, "output"),
+    "all_to_all": (0, "output_tensor_list"), "all_to_all_single": (0, "output"),
+}  # fmt: skip
+"""Where they have those that they only fill."""
 
 
 _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
@@ -77,6 +95,8 @@ def _name(function: Callable[..., Any]) -> str:
     if name.endswith(".__get__"):
         owner = name.removesuffix(".__get__")
         return owner if owner.rpartition(".")[2] in _VIEWS else ""
+    if getattr(function, "__module__", "") == "torch.distributed.distributed_c10d":
+        return f"{_COLLECTIVES}{short}"
     if name.endswith(".__set__") or short in _SILENT or "grad_enabled" in short:
         return ""
     return name or f"torch.{short}"
@@ -132,6 +152,7 @@ class TorchOperators:
 
     def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter, which inference tensors lack, and the shape."""
+        tensor = local_of(tensor)
         try:
             return tensor._version, tensor.shape
         except RuntimeError:
@@ -139,7 +160,7 @@ class TorchOperators:
 
     def memory(self, tensor: torch.Tensor) -> Hashable:
         """Return the address of the storage."""
-        return tensor.untyped_storage().data_ptr()
+        return local_of(tensor).untyped_storage().data_ptr()
 
     def dtype(self, tensor: torch.Tensor) -> str:
         """Return the dtype's name without ``torch.``."""
@@ -147,16 +168,18 @@ class TorchOperators:
 
     def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
         """Return the shape, which is a tuple."""
-        return tensor.shape
+        return local_of(tensor).shape
 
     def is_recordable(self, tensor: torch.Tensor) -> bool:
         """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
+        tensor = local_of(tensor)
         return (
             not _is_wrapped(tensor)
             and not isinstance(tensor, FakeTensor)
             and tensor.layout is torch.strided
             and not tensor.is_meta
             and not tensor.is_quantized
+            and is_allocated(tensor)
         )
 
     def argument(self, thing: object) -> Argument:
@@ -167,26 +190,53 @@ class TorchOperators:
             return tuple(int(size) for size in thing)
         if isinstance(thing, torch.SymInt | torch.SymFloat | torch.SymBool):
             return Opaque(type(thing).__name__)
+        told = collective_argument(thing)
+        if told is not None:
+            return told
         if isinstance(thing, torch.device | torch.layout | torch.memory_format):
             return Opaque(str(thing).removeprefix("torch."))
-        is_named = isinstance(thing, type | FunctionType | BuiltinFunctionType)
-        kind: Any = thing if is_named else type(thing)  # never ask a proxy, which takes note of it
-        return Opaque(f"<{kind.__module__}.{kind.__qualname__}>")
+        return class_name(thing)
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Sequence[torch.Tensor]:
-        """Return running statistics and what whole updates write: torch counts all else."""
+        """Return statistics, what whole updates and collectives write: torch counts all else."""
         short = name.rpartition(".")[2]
+        if name.startswith(_COLLECTIVES):
+            return _tensors_in(_argument(_UPDATED.get(short) or _FILLED.get(short), args, kwargs))
         places = _WRITING.get(short, ())
         if short in _TRAINING:
             told = args[_PLACE_OF_TRAINING] if len(args) > _PLACE_OF_TRAINING else False
             if not kwargs.get(_TRAINING[short], told):
                 return ()
-        found: list[Any] = []
-        for thing in (args[place] for place in places if place < len(args)):
-            found += thing if isinstance(thing, list | tuple) else [thing]
-        return [one for one in found if isinstance(one, torch.Tensor)]
+        return _tensors_in([args[place] for place in places if place < len(args)])
+
+    def read_by(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Leave out what a collective only fills, and how torch runs it."""
+        if not name.startswith(_COLLECTIVES):
+            return args, kwargs
+        place = _FILLED.get(name.removeprefix(_COLLECTIVES))
+        if place is not None:
+            args = tuple(one for index, one in enumerate(args) if index != place[0])
+        left_out = ("async_op", "" if place is None else place[1])
+        return args, {key: one for key, one in kwargs.items() if key not in left_out}
+
+    def is_pending(self, name: str, result: object) -> bool:
+        """Look whether a collective returned something to wait for, or is one that always does."""
+        if name.startswith(_FUNCTIONAL):
+            return True
+        is_collective = name.startswith(_COLLECTIVES)
+        return is_collective and (hasattr(result, "wait") or name in _ASYNCHRONOUS)
+
+    def is_wait(self, name: str) -> bool:
+        """Know the one that functional collectives have."""
+        return name == _WAIT
+
+    def sends(self, name: str) -> bool:
+        """Know all that has to do with other processes."""
+        return name.startswith(_COLLECTIVES)
 
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up."""
@@ -205,3 +255,21 @@ class TorchOperators:
 
 
 _NO_GRAD = int(Mode.NO_GRAD)
+_ASYNCHRONOUS = frozenset({f"{_COLLECTIVES}isend", f"{_COLLECTIVES}irecv"})
+
+
+def _argument(
+    place: tuple[int, str] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> object:
+    """Return an argument by its position or its keyword, None without any."""
+    if place is None:
+        return None
+    return args[place[0]] if place[0] < len(args) else kwargs.get(place[1])
+
+
+def _tensors_in(thing: object) -> list[torch.Tensor]:
+    """Return a tensor, or those in nested lists."""
+    if isinstance(thing, torch.Tensor):
+        return [thing]
+    parts = thing if isinstance(thing, list | tuple) else ()
+    return [one for part in parts for one in _tensors_in(part)]

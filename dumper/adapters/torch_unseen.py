@@ -7,7 +7,7 @@ on wrapped tensors, ``torch.cond`` on a graph. None of them is a call that a fun
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,10 @@ _TRANSFORMATIONS = {
     },
 }
 """What runs transformations, and the public name of each; versions of torch lack some."""
+_SHARDED = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
+"""Where FSDP2 gathers weights: the buffers that it fills and frees for that are nobody's values."""
+GATHER = "torch.distributed.fsdp.all_gather"
+"""Name of the operator that takes the shards of weights and makes them whole."""
 _GRAPHS = "torch._higher_order_ops.utils"
 _RUN_GRAPH = "_hop_compile_and_call"
 """Runs ``torch.cond`` and its like, which have no eager form: they compile their branches."""
@@ -57,6 +61,10 @@ def _patches() -> Iterator[Patch]:
         for name, public in names.items():
             if hasattr(module, name):
                 yield Patch(module, name, partial(_reported, partial(_public_name, public)))
+    group = getattr(sys.modules.get(_SHARDED), "FSDPParamGroup", None)
+    if group is not None:
+        yield Patch(group, "unshard", _unreported)
+        yield Patch(group, "wait_for_unshard", _reported_gather)
     graphs = sys.modules.get(_GRAPHS)
     if hasattr(graphs, _RUN_GRAPH):
         yield Patch(graphs, _RUN_GRAPH, _reported_graph)
@@ -65,27 +73,48 @@ def _patches() -> Iterator[Patch]:
 watch_unseen = SharedPatches(_patches).installed
 
 
-@contextmanager
-def force_eager() -> Iterator[None]:
-    """Run compiled models eagerly, also those that are compiled only now."""
-    with ExitStack() as exits:
-        if not hasattr(torch.compiler, "set_stance"):
-            pass
-        elif "torch._dynamo" in sys.modules:
-            exits.enter_context(_stance("force_eager"))
-        else:  # to import it takes seconds
+class _Eager:
+    """Runs compiled models eagerly until it is removed.
 
-            def wrap(compile_: Callable[..., Any]) -> Callable[..., Any]:
-                def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-                    patch.remove()
-                    exits.enter_context(_stance("force_eager"))
-                    return compile_(*args, **kwargs)
+    Importing the compiler takes seconds, so that it waits until something is compiled.
+    """
 
-                return called
+    def __init__(self) -> None:
+        self._exits = ExitStack()
+        self._is_over = False
+        if "torch._dynamo" in sys.modules:
+            self._exits.enter_context(_stance("force_eager"))
+        else:
+            self._waiting = Patch(torch, "compile", self._compiling)
+            self._exits.callback(self._waiting.remove)
 
-            patch = Patch(torch, "compile", wrap)
-            exits.callback(patch.remove)
-        yield
+    def _compiling(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            self._waiting.remove()
+            if not self._is_over:  # who keeps this function may call it at any time
+                self._exits.enter_context(_stance("force_eager"))
+            return compile_(*args, **kwargs)
+
+        return called
+
+    def remove(self) -> None:
+        """Compile again."""
+        self._is_over = True
+        self._exits.close()
+
+
+def _eager() -> Iterator[_Eager]:
+    if hasattr(torch.compiler, "set_stance"):
+        yield _Eager()
+
+
+force_eager = SharedPatches(_eager).installed
+"""Run compiled models eagerly, also those that are compiled only now.
+
+The stance is the whole process's, and leaving a context puts back what was there when it was
+entered. So contexts that are not left in the order in which they were entered would leave a process
+that never compiles again: the first one sets it, and the last one puts back what was before.
+"""
 
 
 def _stance(name: str) -> AbstractContextManager[object]:
@@ -131,6 +160,45 @@ def _reported_graph(function: Callable[..., Any]) -> Callable[..., Any]:
             mode.is_inside = False
 
     return called
+
+
+def _unreported(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of which nothing is handed over."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        mode = _active()
+        if mode is None:
+            return function(*args, **kwargs)
+        mode.is_inside = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            mode.is_inside = False
+
+    return called
+
+
+def _reported_gather(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what waits for whole weights, and is handed over as taking their shards."""
+
+    def called(group: Any) -> None:  # noqa: ANN401 - a group of weights
+        mode = _active()
+        if mode is None or not group._all_gather_result:
+            function(group)
+            return
+        mode.is_inside = True
+        try:
+            shards = [one.sharded_param for one in group.fsdp_params]
+            mode.run(GATHER, partial(_gathered, function, group), tuple(shards), {})
+        finally:
+            mode.is_inside = False
+
+    return called
+
+
+def _gathered(function: Callable[..., Any], group: Any, *_: object) -> list[torch.Tensor]:  # noqa: ANN401
+    function(group)
+    return [one.unsharded_param for one in group.fsdp_params]
 
 
 def _compiled(function: Callable[..., Any], body: object, *args: object) -> Any:  # noqa: ANN401

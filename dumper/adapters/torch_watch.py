@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,12 @@ __all__ = ["TorchWatch"]
 
 _RUN = "_engine_run_backward"
 """What ``torch.autograd.grad`` runs; torch 2.1 lacks it, and nothing is noticed there."""
+_SCHEDULES = "torch.distributed.pipelining.schedules"
+_REHEARSALS = {
+    "PipelineScheduleSingle": "_initialize_stage",
+    "PipelineScheduleMulti": "_initialize_stages",
+}
+"""The methods in which pipelines call their stages to learn shapes."""
 _INPUTS = 4
 """Place of the inputs among its arguments."""
 
@@ -93,6 +100,20 @@ class TorchWatch:
 
         has_it = hasattr(torch.autograd, _RUN)
         return Patch(torch.autograd, _RUN, wrap) if has_it else Handles()
+
+    def rehearsals(self, around: Callable[[], AbstractContextManager[object]]) -> Handle:
+        """Watch pipeline schedules find out what their stages send each other."""
+        schedules = sys.modules.get(_SCHEDULES)
+        found = [(getattr(schedules, kind, None), name) for kind, name in _REHEARSALS.items()]
+
+        def wrap(rehearse: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+                with around():
+                    return rehearse(*args, **kwargs)
+
+            return called
+
+        return Handles(*(Patch(kind, name, wrap) for kind, name in found if hasattr(kind, name)))
 
     def records_gradients(self) -> bool:
         """Tell whether operations of this thread become part of a graph."""

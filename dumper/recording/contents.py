@@ -41,7 +41,24 @@ class Contents:
     cost. The memory is bounded; what has been forgotten costs time, never correctness.
     """
 
-    def __init__(self, adapter: Adapter, writer: StepWriter, *, limit: int = KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        writer: StepWriter,
+        *,
+        limit: int = KEPT_BYTES,
+        is_spread: bool = False,
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            adapter: The model's framework.
+            writer: Where they go.
+            limit: Bytes up to which contents are remembered.
+            is_spread: Whether several processes run: collectives then reduce gradients in place,
+                and no version tells.
+        """
+        self._is_spread = is_spread
         self._adapter = adapter
         self._writer = writer
         self._limit = limit
@@ -73,6 +90,12 @@ class Contents:
                 _, oldest = self._kept.popitem(last=False)
                 self._kept_bytes -= oldest.size_bytes
         return content
+
+    def store_gradient(self, tensor: Tensor, kept: Kept | None = None) -> Content:
+        """Store a gradient that arrives, as ``store`` does."""
+        if self._is_spread:
+            self.forget(tensor)
+        return self.store(tensor, kept)
 
     def _is_true(self, known: Content, key: Hashable, tensor: Tensor) -> bool:
         """Return whether a content still holds under its key; it is dropped if not.

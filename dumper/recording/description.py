@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import JSON, InputInfo, Manifest, Phase
+from padiff.dumpfile import JSON, VERSION, InputInfo, Manifest, Phase
 from padiff.dumpfile.manifestcodec import RECORDING, UNSAVED
 
 if TYPE_CHECKING:
@@ -86,11 +84,11 @@ class Description:
             more: Settings beyond the recording's own.
         """
         model, adapter, settings = self._model, self._adapter, self._settings
-        kind = type(model)
+        kind = adapter.class_bases(model)[0]
         self._about = replace(
             self._about,
             framework_version=adapter.version(),
-            padiff_version=_own_version(),
+            padiff_version=VERSION,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             model_class=f"{kind.__module__}.{kind.__qualname__}",
             device=adapter.model_device(model),
@@ -142,8 +140,3 @@ def _unsaved(model: Model, adapter: Adapter) -> dict[str, JSON]:
         if not owned.is_saved
     ]
     return {UNSAVED: names} if names else {}
-
-
-@functools.cache
-def _own_version() -> str:
-    return version("padiff")

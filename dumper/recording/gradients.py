@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, Role, StepWriter, Stored
+from padiff.dumpfile import Layout, Phase, Role, StepWriter, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Handle, Tensor
 
     from .contents import Content
-    from .storing import Taken
+    from .storing import Kept
 
 __all__ = ["Gradients", "Target", "Watched"]
 
@@ -48,7 +48,8 @@ class Gradients:
         writer: StepWriter,
         lock: AbstractContextManager[object],
         next_order: Callable[[], int],
-        store: Callable[[Tensor], Taken | Content],
+        store: Callable[[Tensor], Kept | Content],
+        guard: Callable[[Callable[..., None]], Callable[..., None]],
     ) -> None:
         """Wait for nothing yet.
 
@@ -58,9 +59,11 @@ class Gradients:
             lock: Held while one is written; they come in the framework's threads.
             next_order: Gives the next place in the execution order.
             store: Stores a gradient.
+            guard: Makes a hook harmless.
         """
         self._adapter, self._writer = adapter, writer
         self._lock, self._next, self._store = lock, next_order, store
+        self._guard = guard
         self._watched: list[Watched] = []
         self._handles: list[Handle] = []
         self._is_closed = False
@@ -89,7 +92,7 @@ class Gradients:
             watched = Watched()
             known[identity] = tensor, watched
             self._watched.append(watched)
-            arrived = partial(self._arrived, watched)
+            arrived = self._guard(partial(self._arrived, watched))
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))
         watched.targets.append(target)
 
@@ -99,11 +102,15 @@ class Gradients:
         for watched in self._watched:
             if not watched.arrivals:
                 for target in watched.targets:
-                    self._add(target, order, target.shape, None)
+                    self._add(target, order, target.shape, None, None)
+
+    def stop(self) -> None:
+        """Ignore what arrives from here on."""
+        self._is_closed = True
 
     def detach(self) -> None:
         """Take the hooks off; what arrives from here on is ignored."""
-        self._is_closed = True
+        self.stop()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -119,10 +126,16 @@ class Gradients:
             taken = self._store(gradient)
             order = self._next()
             for target in watched.targets:
-                self._add(target, order, taken.shape, taken.stored)
+                layout = self._adapter.layout(gradient)
+                self._add(target, order, taken.shape, taken.stored, layout)
 
     def _add(
-        self, target: Target, order: int, shape: tuple[int, ...], stored: Stored | None
+        self,
+        target: Target,
+        order: int,
+        shape: tuple[int, ...],
+        stored: Stored | None,
+        layout: Layout | None,
     ) -> None:
         self._writer.add_record(
             module=target.module,
@@ -133,5 +146,6 @@ class Gradients:
             order=order,
             shape=shape,
             value=stored,
+            layout=layout,
         )
         self.records += 1

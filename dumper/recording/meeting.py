@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from padiff.dumpfile import FileInfo
+from padiff.dumpfile import FileInfo, Mesh
+from padiff.dumpfile.manifestcodec import file_info
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,8 @@ class Offer:
     """Name of the hidden directory that its files are in; a sibling of the dump."""
     files: tuple[FileInfo, ...] = ()
     notes: tuple[str, ...] = ()
+    meshes: tuple[Mesh, ...] = ()
+    """Of the records in the files."""
     lost: str = ""
     """Why there are no files, if the rank has failed."""
 
@@ -95,8 +98,11 @@ class Meeting:
         try:
             if found is None:
                 return None
-            files = tuple(FileInfo(**info) for info in found.pop("files"))
-            return Offer(**{**found, "notes": tuple(found["notes"])}, files=files)
+            files = tuple(file_info(info) for info in found.pop("files"))
+            told = found.pop("meshes")
+            meshes = tuple(Mesh(**{key: tuple(cell) for key, cell in one.items()}) for one in told)
+            notes = tuple(found.pop("notes"))
+            return Offer(**found, notes=notes, meshes=meshes, files=files)
         except (KeyError, TypeError):
             return None
 

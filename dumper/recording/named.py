@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,8 @@ import numpy as np
 
 from padiff.dumper import adapters
 from padiff.dumper.runs.inputs import read_arrays
-from padiff.dumpfile import ConfigError, DumpWriter, Manifest, ModuleInfo, Phase, Role
+from padiff.dumpfile import VERSION, ConfigError, DumpWriter, Manifest, ModuleInfo, Phase, Role
+from padiff.dumpfile.manifestcodec import RUN
 
 from .nested import flatten
 
@@ -151,11 +151,11 @@ def _manifest(name: str) -> Manifest:
         name=name,
         framework="numpy",
         framework_version=np.__version__,
-        padiff_version=version("padiff"),
+        padiff_version=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         files=(),
         phase=Phase.FORWARD,
         python=platform.python_version(),
         platform=platform.platform(),
-        settings={"run": False},
+        settings={RUN: False},
     )

@@ -92,12 +92,26 @@ _OTHERS = {
 """The class that lies the other way round than its framework's Linear."""
 
 
+_SIGNS_OF_MINDSPORE: Mapping[str | int, str] = {
+    "moving_mean": "BatchNorm2d",
+    "gamma": "LayerNorm",
+    "embedding_table": "Embedding",
+    2: "Dense",
+    4: "Conv2d",
+    5: "Conv3d",
+}
+"""By the name of a parameter, or by the number of axes of a weight: the class in mindspore.nn."""
+
+
 def _leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
 def _class_of(path: str, own: Mapping[str, Shape], framework: str) -> str:
     """Name the class that the parameters of one module give away, empty if they do not."""
+    if framework == "mindspore":
+        given = (*own, len(own.get("weight", ())))
+        return next((name for sign, name in _SIGNS_OF_MINDSPORE.items() if sign in given), "")
     is_torch = framework != "paddle"
     weight = own.get("weight", own.get("weight_v", ()))
     found = ""

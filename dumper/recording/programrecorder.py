@@ -105,6 +105,7 @@ class ProgramRecorder:
         taken: Callable[[], Iterable[Taken]] = tuple,
         builder: ProgramBuilder | None = None,
         built: Construction | None = None,
+        guard: Callable[[Callable[..., None]], Callable[..., None]] = lambda hook: hook,
     ) -> None:
         """Begin a program without operators.
 
@@ -120,8 +121,11 @@ class ProgramRecorder:
             taken: Lists what the update of the weights takes.
             builder: Collects the program; None makes one.
             built: How buffers and constants of the model were made, if that is known.
+            guard: Makes a hook harmless.
         """
+        self._guard = guard
         self._adapter, self._operators = adapter, operators
+        self._local = adapter.local
         self.stamp = operators.stamp
         """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
@@ -144,6 +148,12 @@ class ProgramRecorder:
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._is_updating = False
         """Whether the operator that is being recorded belongs to the update."""
+        self._pending: set[int] = set()
+        """Values that a collective is still making: stored when something takes them."""
+        self._is_spread = False
+        """Whether a tensor was met that is spread over processes."""
+        self.is_paused = False
+        """Whether what runs is no part of the step."""
         self._bare: set[int] = set()
         """Values of the update of which nothing is stored."""
         self.holes = 0
@@ -177,9 +187,13 @@ class ProgramRecorder:
         """Return the context in which operators of another thread are recorded meanwhile."""
         return self._operators.watch_thread(self.run)
 
+    def stop(self) -> None:
+        """Record nothing from here on."""
+        self._is_closed = True
+
     def detach(self) -> None:
         """Let go of all tensors and hooks; nothing is recorded afterwards."""
-        self._is_closed = True
+        self.stop()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -216,6 +230,7 @@ class ProgramRecorder:
 
         None for a tensor that no operator took, or that was changed unseen.
         """
+        tensor = self._local(tensor)
         entry = self._live.get(id(tensor))
         if entry is None or entry.reference() is not tensor or entry.stamp != self.stamp(tensor):
             return None
@@ -244,12 +259,15 @@ class ProgramRecorder:
         frame = sys._getframe(2)
         if self._is_left_out(frame, args, kwargs):
             return function(*args, **kwargs)
+        if self._operators.is_wait(name):
+            return self._awaited(name, function, args, kwargs)
         taken, drawn = None, None
         try:
             with self._lock:
                 self._begin_update()
-                taken = _Taken(self, args, kwargs)
-                taken.exposed = self._operators.may_write(name, args, kwargs)
+                taken = _Taken(self, *self._operators.read_by(name, args, kwargs))
+                written = self._operators.may_write(name, args, kwargs)
+                taken.exposed = list(map(self._local, written))
                 drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
         except Exception as error:
             self._fail(name, error)
@@ -263,6 +281,27 @@ class ProgramRecorder:
                 if drawn is not None and (own or drawn != self._adapter.random_state()):
                     mode |= Mode.RANDOM
                 self._add(name, taken, result, mode, self._sources.of_caller(frame))
+        except Exception as error:
+            self._fail(name, error)
+        return result
+
+    def _awaited(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:  # noqa: ANN401
+        """Wait for a value that a collective makes; what comes back is that value."""
+        result = function(*args, **kwargs)
+        try:
+            with self._lock:
+                given, made = (_tensors_in(one, self._adapter.is_tensor) for one in (args, result))
+                for tensor, other in zip(given, made, strict=False):
+                    entry = self._value(tensor)
+                    own = self._local(other)
+                    if entry is not None and entry.reference() is not own:
+                        self._keep(own, entry.value, self.stamp(own), None, None)
         except Exception as error:
             self._fail(name, error)
         return result
@@ -282,7 +321,12 @@ class ProgramRecorder:
             args: What it is called with.
             kwargs: The same.
         """
-        if self._is_closed or self._lock.is_going_on() or self._adapter.in_backward():
+        if (
+            self._is_closed
+            or self.is_paused
+            or self._lock.is_going_on()
+            or self._adapter.in_backward()
+        ):
             return True
         caller = frame.f_globals.get("__name__", "")
         if caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss":
@@ -307,7 +351,7 @@ class ProgramRecorder:
         if not self._is_updating:
             return
         for one in self._followed.leaves():
-            if one.kind is LeafKind.PARAMETER or not self._is_recordable(one.tensor):
+            if one.kind is LeafKind.PARAMETER or not self._operators.is_recordable(one.tensor):
                 continue
             if self.end_of(one.tensor) is None:
                 self._live.pop(id(one.tensor), None)
@@ -315,8 +359,11 @@ class ProgramRecorder:
 
     def _is_made(self, thing: object) -> bool:
         """Return whether an operator of the update made a tensor."""
-        entry = self._live.get(id(thing))
-        return entry is not None and entry.value in self._bare and entry.reference() is thing
+        if not self._adapter.is_tensor(thing):
+            return False
+        own = self._local(thing)
+        entry = self._live.get(id(own))
+        return entry is not None and entry.value in self._bare and entry.reference() is own
 
     def _memory_of(self, thing: object) -> Hashable | None:
         """Return what tells memory and shape of a tensor, None for what has none."""
@@ -335,36 +382,74 @@ class ProgramRecorder:
     def _add(
         self, name: str, taken: _Taken, result: object, mode: int, site: SourceLine | None
     ) -> None:
-        made = _tensors_in(result, self._adapter.is_tensor)
-        results = made = [one for one in made if self._is_recordable(one)]
-        changed, written = taken.changed(), set()
-        if taken.exposed:
-            changed += self._written_unseen(taken)
+        wholes = self._made(result)
+        if taken.is_spread or self._is_spread:
+            mode |= Mode.SPREAD
+        results = made = [own for own, _ in wholes.values()]
+        changed, written = self._changed(taken), set()
         if changed:
             mode |= Mode.IN_PLACE
             written = {id(one) for one in changed}
-            known = {id(one) for one in made}
-            fresh = [one for one in changed if id(one) not in known]
+            fresh = [one for one in changed if id(one) not in wholes]
             results = made + [one for one in fresh if not self._follows(one, changed, made)]
-        elif not made:
+        elif not made and not self._operators.sends(name):
             if not taken.refs or result is None:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
+        is_pending = self._operators.is_pending(name, result)
+        is_choosing = name.rpartition(".")[2] in _CHOOSING
         outputs = []
         for tensor in results:
             is_written = id(tensor) in written
             view = self._kept_view(tensor) if is_written else taken.view_of(name, tensor)
             if view is not None and len(made) > 1 and not is_written:
                 view = self._as_part(view, made, tensor)
-            outputs.append(self._output(tensor, taken, mode, view=view))
-        if self._is_updating:
-            mode |= Mode.UPDATE
-        call = self._current_call()
-        self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
+            _, whole = wholes.get(id(tensor), (tensor, tensor))
+            is_kept = not taken.refs or (is_choosing and _is_index(self._operators.dtype(tensor)))
+            outputs.append(
+                self._output(tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept)
+            )
+        self._add_operator(name, taken.arguments, outputs, mode, site)
         for tensor in results if written else ():
             if id(tensor) in written:
                 memory = self._operators.memory(tensor)
                 self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
+
+    def _changed(self, taken: _Taken) -> list[Tensor]:
+        """Return the tensors that an operator wrote into."""
+        changed = taken.changed()
+        if taken.exposed:
+            changed += self._written_unseen(taken)
+        gone = [one for one in changed if not self._operators.is_recordable(one)]
+        for one in gone:  # it is spread over processes now
+            self._live.pop(id(one), None)
+        return [one for one in changed if not any(one is other for other in gone)]
+
+    def _made(self, result: object) -> dict[int, tuple[Tensor, Tensor]]:
+        """Return the tensors that an operator returned, by the identity of their local tensor.
+
+        Each with the local tensor before it.
+        """
+        found = {}
+        for whole in _tensors_in(result, self._adapter.is_tensor):
+            own = self._local(whole)
+            if self._operators.is_recordable(own):
+                found[id(own)] = own, whole
+                self._note_layout(whole, own)
+        return found
+
+    def _add_operator(
+        self,
+        name: str,
+        arguments: list[tuple[str | None, Argument]],
+        outputs: list[int],
+        mode: int,
+        site: SourceLine | None,
+    ) -> None:
+        if self._is_updating:
+            mode |= Mode.UPDATE
+        call = self._current_call()
+        self._builder.add_operator(name, arguments, outputs, call=call, mode=mode, site=site)
 
     def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
         """Return a view that is one of several outputs."""
@@ -406,6 +491,8 @@ class ProgramRecorder:
         for tensor in taken.exposed:
             entry = self._live.get(id(tensor))
             if entry is None or entry.reference() is not tensor:
+                if self._operators.is_recordable(tensor):
+                    found.append(tensor)  # a buffer of which nothing was taken
                 continue
             if entry.stamp != self.stamp(tensor):
                 continue
@@ -420,17 +507,34 @@ class ProgramRecorder:
                 found.append(tensor)
         return found
 
-    def _output(self, tensor: Tensor, taken: _Taken, mode: int, *, view: _View | None) -> int:
-        """Return the value that an operator made, or handed through."""
+    def _output(
+        self,
+        tensor: Tensor,
+        whole: Tensor,
+        mode: int,
+        *,
+        view: _View | None,
+        is_pending: bool,
+        is_kept: bool,
+    ) -> int:
+        """Return the value that an operator made, or handed through.
+
+        Args:
+            tensor: With the elements that this process holds.
+            whole: What the framework returned; its gradient is awaited.
+            mode: How it ran.
+            view: How the tensor is a view, if it is one.
+            is_pending: Whether its elements are still on their way.
+            is_kept: Whether its elements cannot be made again, so that they are a leaf's.
+        """
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
         if entry is not None and entry.reference() is tensor and entry.stamp == stamp:
             return entry.value
         is_random = bool(mode & Mode.RANDOM)
-        is_data = not taken.refs
         stored = None
-        if not self._is_updating or is_random:
-            stored = self._store(tensor, self._lone if is_random or is_data else self._inner)
+        if not is_pending and (not self._is_updating or is_random):
+            stored = self._store(tensor, self._lone if is_random or is_kept else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
             shape=stamp[1],
@@ -438,13 +542,15 @@ class ProgramRecorder:
             kind=LeafKind.RANDOM if is_random else None,
         )
         self._keep(tensor, value, stamp, stored, view)
+        if is_pending and not self._is_updating:
+            self._pending.add(value)
         if self._is_updating:
             self._bare.add(value)
             other = self._followed.same(tensor)
             if other is not None and other is not tensor:
                 self._keep(other, value, self.stamp(other), stored, None)
             return value
-        self._watch_gradient(value, tensor)
+        self._watch_gradient(value, whole)
         return value
 
     def _watch_gradient(self, value: int, tensor: Tensor) -> None:
@@ -453,26 +559,20 @@ class ProgramRecorder:
             return
         if self._adapter.requires_grad(tensor):
             self._watched.add(value)
-            arrived = partial(self._arrived, value)
-            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
+            arrived = partial(self._arrived, value, self._operators.shape(tensor))
+            self._handles.append(self._adapter.hook_gradient(tensor, self._guard(arrived)))
 
-    def _arrived(self, value: int, gradient: Tensor | None) -> None:
+    def _arrived(self, value: int, shape: tuple[int, ...], gradient: Tensor | None) -> None:
         if self._is_closed or gradient is None or not self._operators.is_recordable(gradient):
             return  # torch tells of an output that nothing used by None
         with self._lock:
             self._has_gradients = self._followed.is_outdated = True
-            self._builder.add_gradient(value, self._store(gradient, self._inner))
+            if self._operators.shape(gradient) != shape:
+                return  # it lies otherwise over processes than the value
+            stored = self._contents.store_gradient(gradient, self._inner).stored
+            self._builder.add_gradient(value, stored)
 
     # -- values
-
-    def _is_known(self, thing: object) -> bool:
-        """Return whether this is a tensor that is a value already, or was before a change."""
-        entry = self._live.get(id(thing))
-        return entry is not None and entry.reference() is thing
-
-    def _is_recordable(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is a value already, or could be one."""
-        return self._is_known(tensor) or self._operators.is_recordable(tensor)
 
     def _value(
         self,
@@ -487,6 +587,7 @@ class ProgramRecorder:
 
         None for a tensor without elements of its own.
         """
+        whole, tensor = tensor, self._local(tensor)
         entry = self._live.get(id(tensor))
         stamp = self.stamp(tensor)
         if entry is None or entry.reference() is not tensor:
@@ -494,11 +595,7 @@ class ProgramRecorder:
             if entry is not None:
                 return self._keep(tensor, entry.value, stamp, None, None)
         if entry is not None and entry.reference() is tensor:
-            if entry.stamp != stamp:
-                return self._refreshed(entry, tensor, stamp)
-            if not self._is_updating:
-                self._taken_again(entry.value, tensor)
-            return entry
+            return self._as_now(entry, tensor, whole, stamp)
         if not self._operators.is_recordable(tensor):
             return None
         stored = stored or self._store(tensor, None)
@@ -510,8 +607,24 @@ class ProgramRecorder:
                 stored = self._store(tensor, self._lone)
             found = self._add_leaf(tensor, kind, key, stored, name)
         if not self._is_updating:
-            self._watch_gradient(found, tensor)
+            self._watch_gradient(found, whole)
         return self._keep(tensor, found, stamp, stored, None)
+
+    def _as_now(
+        self,
+        entry: _Live,
+        tensor: Tensor,
+        whole: Tensor,
+        stamp: tuple[Hashable, tuple[int, ...]],
+    ) -> _Live:
+        """Return the value that a known tensor holds now."""
+        if entry.value in self._pending:
+            entry.stamp = stamp  # it may be another one since the elements have come
+        if entry.stamp != stamp:
+            return self._refreshed(entry, tensor, stamp)
+        if not self._is_updating:
+            self._taken_again(entry.value, whole)
+        return entry
 
     def _add_leaf(
         self,
@@ -531,8 +644,12 @@ class ProgramRecorder:
         )
 
     def _taken_again(self, value: int, tensor: Tensor) -> None:
-        """Store a value of the update that another forward pass takes; wait for its gradient."""
-        if value in self._bare:
+        """Store a value of the update that a forward pass takes, or one that has just arrived.
+
+        Wait for its gradient, too.
+        """
+        if value in self._bare or value in self._pending:
+            self._pending.discard(value)
             self._builder.set_content(value, self._store(tensor, None))
         if value not in self._watched:
             self._watch_gradient(value, tensor)
@@ -616,7 +733,7 @@ class ProgramRecorder:
         entry = self._live.get(id(thing))
         if entry is not None and entry.reference() is thing:
             is_awaited = entry.value in self._watched or not self._backward
-            if is_awaited and entry.stamp == self.stamp(thing):
+            if is_awaited and not self._pending and entry.stamp == self.stamp(thing):
                 refs[id(thing)] = thing, entry  # there is nothing to do for most values
                 return entry.argument
             return self._reference(thing, refs)
@@ -637,13 +754,19 @@ class ProgramRecorder:
         return self._operators.argument(thing)
 
     def _reference(self, tensor: Tensor, refs: dict[int, tuple[Any, _Live]]) -> Argument:
-        found = refs.get(id(tensor))
+        own = self._local(tensor)
+        self._note_layout(tensor, own)
+        found = refs.get(id(own))
         if found is None:
             entry = self._value(tensor)
             if entry is None:
                 return Opaque("<a tensor without elements of its own>")
-            found = refs[id(tensor)] = tensor, entry
+            found = refs[id(own)] = own, entry
         return found[1].argument
+
+    def _note_layout(self, tensor: Tensor, own: Tensor) -> None:
+        if own is not tensor and self._adapter.layout(tensor) is not None:
+            self._is_spread = True
 
     def _sequence(self, thing: Sequence[object], refs: dict[int, tuple[Any, _Live]]) -> Argument:
         if len(thing) > MOST_PARTS:
@@ -660,11 +783,14 @@ class _Taken:
         self._stamp, self._memory = recorder.stamp, recorder._operators.memory
         refs: dict[int, tuple[Any, _Live]] = {}
         argument = recorder.argument
+        recorder._is_spread = False
         self.arguments: list[tuple[str | None, Argument]]
         self.arguments = [(None, argument(thing, refs)) for thing in args]
         """Each with its keyword."""
         for key, thing in kwargs.items():
             self.arguments.append((key, argument(thing, refs)))
+        self.is_spread = recorder._is_spread
+        """Whether any tensor is spread over processes."""
         self.refs = refs.values()
         """Tensors with what they were."""
         self.exposed: Sequence[Any] = ()
@@ -686,6 +812,14 @@ class _Taken:
                     source_value=entry.value,
                 )
         return None
+
+
+_CHOOSING = frozenset({"argsort", "sort", "topk"})
+"""The last names of operators that leave open which of equal elements comes first."""
+
+
+def _is_index(dtype: str) -> bool:
+    return dtype in {"int32", "int64"}
 
 
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)

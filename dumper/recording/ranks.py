@@ -154,7 +154,7 @@ class _FirstWriter(DumpWriter):
                     f"failed: {offer.lost}"
                 )
             folder = self._target.with_name(Path(offer.folder).name)
-            self.adopt(folder, [info for info in offer.files if info.rank == rank])
+            self.adopt(folder, [info for info in offer.files if info.rank == rank], offer.meshes)
             others[rank] = offer
 
     def _answer(self, rank: int) -> None:
@@ -229,7 +229,8 @@ class _OtherWriter(DumpWriter):
             DumpWriteError: Something could not be written.
         """
         folder, files = self.hand_over()
-        mine = Offer(folder=folder.name, files=files, notes=tuple(manifest.notes))
+        notes = tuple(manifest.notes)
+        mine = Offer(folder=folder.name, files=files, notes=notes, meshes=self.meshes)
         offered: set[str] = set()
         deadline = time.monotonic() + self._ranks.wait_s
         while True:

@@ -126,7 +126,7 @@ class Recomputed:
             shape = self._without.get((call.id, role, slot))
             if shape is None or not self._adapter.requires_grad(tensor):
                 continue
-            if tuple(tensor.shape) != shape:
+            if tuple(self._adapter.local(tensor).shape) != shape:
                 continue  # another call's: one that repeats itself with other sizes
             del self._without[call.id, role, slot]
             target = Target(

@@ -10,6 +10,7 @@ import numpy as np
 
 from padiff.dumpfile import JSON, DumpWriter, Phase, RecordError, Role, StepWriter
 
+from .ending import Ending
 from .recordsettings import Counts, RecordSettings
 from .steprecorder import StepRecorder
 
@@ -47,6 +48,10 @@ class RecordedSteps:
     number: int = 0
     """The step that is running, recorded or not."""
     rank: int = 0
+    is_spread: bool = False
+    """Whether several processes run."""
+    ending: Ending = field(default_factory=Ending)
+    """Ends the recording where something cannot be recorded."""
     arrived: bool = False
     """Whether any gradient arrived in a finished step."""
     updated: bool = False
@@ -61,9 +66,13 @@ class RecordedSteps:
     _file: StepWriter | None = None
     _exits: ExitStack = field(default_factory=ExitStack)
 
+    def __post_init__(self) -> None:
+        """Be told of the end."""
+        self.ending.before(self._stop)
+
     def begin(self) -> None:
         """Hook the model if the step that begins is wanted."""
-        if not self.settings.plan.wants(self.number):
+        if self.ending.error is not None or not self.settings.plan.wants(self.number):
             return
         self._exits = ExitStack()
         self._exits.enter_context(self.adapter.recording())
@@ -79,6 +88,8 @@ class RecordedSteps:
             running=self.settings.running,
             program=self.settings.program,
             built=self.built,
+            ending=self.ending,
+            is_spread=self.is_spread,
         )
         self._exits.callback(self.current.detach)
         self.current.attach(self.called)
@@ -175,6 +186,12 @@ class RecordedSteps:
                 named = ", ".join(map(str, steps))
                 notes.append(f"{'step' if len(steps) == 1 else 'steps'} {named}: {text}")
         return notes
+
+    def _stop(self) -> None:
+        """Record nothing more. Called inside a hook: all hooks stay on until the step ends."""
+        if self.current is not None:
+            self.current.stop()
+            self.current = None
 
     def _close(self, step: StepRecorder, rates: list[float] | None) -> None:
         self.current = self._file = None

@@ -11,7 +11,9 @@ import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpWriter, InputInfo, RecordError, Role
 
+from .active import recorders
 from .description import Description
+from .ending import Ending
 from .ranks import ranks_of
 from .recordedsteps import RecordedSteps
 from .recordsettings import Counts, RecordSettings
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from .construction import Construction
 
 __all__ = ["Counts", "RecordSettings", "Recorder"]
+
+_NUMBERS = int | float | np.number | np.ndarray
 
 
 class Recorder:
@@ -65,6 +69,7 @@ class Recorder:
         self._optimizers, self._built = tuple(optimizers), built
         self._ranks = ranks_of(wait_s=settings.rank_wait_s, alone=settings.alone)
         self._about = Description(model, adapter, settings)
+        self._ending = Ending(self._about.name, raises=settings.raises)
         self._exits = ExitStack()
         self._steps: RecordedSteps | None = None
         self._path: Path | None = None
@@ -72,13 +77,38 @@ class Recorder:
         self._started_s = 0.0
         self._counts = Counts(calls=0, records=0, size_bytes=0, elapsed_s=0.0)
 
+    def __repr__(self) -> str:
+        """Return one line: of which model, and how far it is."""
+        counts = self.counts
+        state = f"{counts.calls} calls, {counts.records} records"
+        if self._path is not None:
+            state += f" at {str(self._path)!r}"
+        elif not self._started_s:
+            state = "not begun"
+        elif self._ended or self.has_ended:
+            state = "given up, no dump"
+        else:
+            state = f"recording, {state}"
+        return f"<Recorder of {self._about.name!r}: {state}>"
+
+    def __fspath__(self) -> str:
+        """Return the path of the finished dump: a recorder stands wherever that does.
+
+        Raises:
+            RecordError: The recording is not finished, or ended by an error.
+        """
+        return str(self.path)
+
     @property
     def path(self) -> Path:
         """Where the finished dump is.
 
         Raises:
-            RecordError: The recording is not finished, or ended by an exception.
+            RecordError: The recording is not finished, or ended by an error.
         """
+        if self._ending.error is not None:
+            error = self._ending.error
+            raise RecordError(f"cannot name the dump: the recording has ended: {error}") from error
         if self._path is None:
             raise RecordError("cannot name the dump: the recording has not been finished")
         return self._path
@@ -100,6 +130,20 @@ class Recorder:
         if self._steps is None or self._ended:
             raise RecordError("cannot record outside the recorder's `with` block")
         return self._steps
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the dump is there, so that ``path`` names it."""
+        return self._path is not None and not self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an error has ended the recording of a run that goes on."""
+        return self._ending.error is not None
+
+    def contained(self) -> AbstractContextManager[None]:
+        """Return a context in which an error ends the recording, not the run it is of."""
+        return self._ending.contained()
 
     def describe(
         self,
@@ -124,6 +168,10 @@ class Recorder:
         """Record any tensor or number of the step under a name: logits, a batch, a metric."""
         self._name(Role.NAMED, f"[{name!r}]", value)
 
+    def takes(self, value: object) -> bool:
+        """Return whether ``record`` takes a value: a tensor of the framework, or a number."""
+        return self._adapter.is_tensor(value) or isinstance(value, _NUMBERS)
+
     def step(
         self, *, loss: Tensor | float | None = None, lr: float | Sequence[float] | None = None
     ) -> None:
@@ -140,7 +188,12 @@ class Recorder:
         steps = self.steps
         if loss is not None:
             self.loss(loss)
-        steps.end(rates=lr)
+        try:
+            steps.end(rates=lr)
+        except RecordError:
+            raise
+        except Exception as error:
+            self._ending.because(error)
 
     def pause(self) -> AbstractContextManager[None]:
         """Record no calls while a ``with`` block runs, such as an evaluation within a step."""
@@ -157,13 +210,15 @@ class Recorder:
         """
         current = self.steps.current
         if current is not None:
-            current.update.gradients_ready(is_clipped=is_clipped)
+            with self.contained():
+                current.update.gradients_ready(is_clipped=is_clipped)
 
     def update_begins(self) -> None:
         """Say that the weights are about to be changed, by something else than an optimizer."""
         current = self.steps.current
         if current is not None:
-            current.update.begins()
+            with self.contained():
+                current.update.begins()
 
     def __enter__(self) -> Self:
         """Hook the model and begin to write.
@@ -176,14 +231,23 @@ class Recorder:
             raise RecordError("cannot record twice with one recorder: make a new one")
         self._started_s = time.perf_counter()
         settings = self._settings
-        self._about.observe(self._ranks.note)
+        replicas = [
+            rank
+            for rank in range(1, self._ranks.count)
+            if any(rank in ranks for ranks in settings.replicas)
+        ]
+        told: dict[str, JSON] = {"replicas": list(replicas)} if replicas else {}
+        self._about.observe(self._ranks.note | told)
+        content = settings.content
+        if self._ranks.rank in replicas:
+            content = content.for_replica(has_program=settings.program)
         place = settings.out / self._about.name
         with ExitStack() as exits:
             writer = self._ranks.writer(
                 place,
                 overwrite=settings.overwrite,
                 compression=settings.compression,
-                content=settings.content,
+                content=content,
             )
             self._writer = exits.enter_context(writer)
             writer.describe(self._about.as_begun())
@@ -193,6 +257,7 @@ class Recorder:
             steps.begin()
             self._steps = steps
             self._exits = exits.pop_all()
+        recorders.append(self)
         return self
 
     def __exit__(
@@ -207,16 +272,28 @@ class Recorder:
 
         Raises:
             RecordError: The block ended well, but no call of the model was seen.
-            DumpWriteError: The dump could not be written.
+            DumpWriteError: The dump could not be written, and the run is made for the recording.
         """
         steps = self.steps
+        recorders.remove(self)
         self._ended = True
+        if error is None and self._ending.error is not None:
+            error = self._ending.error
+            kind, trace = type(error), error.__traceback__
         if error is not None or not self._writer.is_owned:
             self._exits.__exit__(kind, error, trace)
             return
-        with self._exits:
-            steps.finish(self._about.name)
-            self._path = self._writer.commit(self._about.manifest(steps))
+        is_finished = False
+        try:
+            with self._exits:
+                steps.finish(self._about.name)
+                is_finished = True
+                self._path = self._writer.commit(self._about.manifest(steps))
+        except Exception as trouble:
+            if isinstance(trouble, RecordError) and not is_finished:
+                raise  # there was nothing to record
+            self._ending.because(trouble)
+            return
         counts = steps.counts(elapsed_s=time.perf_counter() - self._started_s)
         with suppress(OSError):  # it was whole; who took it away since then knows of it
             size_bytes = sum(item.stat().st_size for item in self._path.rglob("*.h5"))
@@ -244,23 +321,26 @@ class Recorder:
             optimizers=self._optimizers,
             built=self._built,
             rank=self._ranks.rank,
+            is_spread=self._ranks.count > 1,
+            ending=self._ending,
         )
 
     def _name(self, role: Role, slot: str, value: Tensor | float) -> None:
         """Record what belongs to the step, if this step is recorded."""
         current = self.steps.current
         is_tensor = self._adapter.is_tensor(value)
-        if not is_tensor and not isinstance(value, int | float | np.number | np.ndarray):
+        if not self.takes(value):
             raise ConfigError(
                 f"cannot record {str(role) + slot!r}: expected a tensor of {self._adapter.name} "
                 f"or a number, found {type(value).__name__}"
             )
         if current is None:
             return
-        if is_tensor:
-            current.record_named(role, slot, value)
-        else:
-            current.record_array(role, slot, np.array(value))
+        with self.contained():
+            if is_tensor:
+                current.record_named(role, slot, value)
+            else:
+                current.record_array(role, slot, np.array(value))
 
 
 def _check(model: Model, optimizers: Sequence[Optimizer], adapter: Adapter) -> None:

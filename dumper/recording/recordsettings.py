@@ -7,6 +7,7 @@ from pathlib import Path
 
 from padiff.dumpfile import ConfigError, Keep, Phase
 from padiff.dumpfile.place import reserved_for
+from padiff.dumpfile.urls import url_of
 
 from .running import Running
 
@@ -69,6 +70,9 @@ class RecordSettings:
     """Level of deflate for the values; None stores them so that readers can map them."""
     content: Keep = field(default_factory=Keep)
     """How much of each value is written."""
+    replicas: tuple[range, ...] = ()
+    """Of several processes, those of which only digests, statistics and inputs are written: others
+    hold the same weights and keep the elements."""
     plan: StepPlan = field(default_factory=StepPlan)
     """The steps that are recorded."""
     running: Running = field(default_factory=Running, compare=False, repr=False)
@@ -77,6 +81,8 @@ class RecordSettings:
     """How long the processes of one run wait for each other at the end; None takes the default."""
     alone: bool = False
     """Whether this process records by itself, even where a launcher started several."""
+    raises: bool = True
+    """Whether an error in recording ends the run; else the recording ends and the run goes on."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -89,10 +95,20 @@ class RecordSettings:
                 f"cannot record with program={self.program!r}: expected True or False",
                 hint="False is --program none",
             )
+        if url_of(self.out) is not None:
+            raise ConfigError(
+                f"cannot record to {url_of(self.out)!r}: expected a directory",
+                hint="record to a disk, then `padiff push DUMP URL`",
+            )
         if self.content.program and not self.program:
             raise ConfigError(
                 "cannot keep content 'program' without a program: nothing could be computed again",
                 hint="drop --program none, or record with --content stats",
+            )
+        if any(0 in ranks for ranks in self.replicas):
+            raise ConfigError(
+                "cannot take rank 0 for a replica: it keeps the elements for the others",
+                hint="with plain data parallelism the replicas are '1-'",
             )
         if self.rank_wait_s is not None and not self.rank_wait_s >= 0:
             raise ConfigError(f"cannot wait {self.rank_wait_s} s for ranks: expected 0 or more")
@@ -107,6 +123,31 @@ class RecordSettings:
                 f"dump {owner!r}",
                 hint="choose another name",
             )
+
+
+MOST_RANKS = 1 << 20
+"""More than that no run has."""
+
+
+def parse_ranks(text: str) -> tuple[range, ...]:
+    """Read a list of ranks.
+
+    Raises:
+        ConfigError: It is no such list.
+
+    >>> parse_ranks("1-3,8-")
+    (range(1, 4), range(8, 1048576))
+    """
+    found: list[range] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or not (last.isdecimal() or not last):
+            raise ConfigError(
+                f"cannot read the ranks {text!r}: expected numbers and ranges, such as 1- or 1-3,8"
+            )
+        stop = int(last) + 1 if last else MOST_RANKS if dash else int(first) + 1
+        found.append(range(int(first), stop))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

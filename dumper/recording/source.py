@@ -22,8 +22,16 @@ from padiff.dumpfile import SourceLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OWN_FOLDERS = tuple(str(path.parents[1]) for path in (Path(__file__), Path(__file__).resolve()))
-"""Where this package is imported from, and where it lies: an editable install may link to it."""
+_OWN_FOLDERS = tuple(
+    f"{path}{os.sep}" for path in (Path(__file__).parents[2], Path(__file__).resolve().parents[1])
+)
+"""Where padiff is imported from, and where this package lies: an editable install links to it."""
+_BESIDE = {"flax": ("jax",), "torch": ("keras",)}
+"""Packages below and above a framework, whose lines are the framework's, too."""
+_ADAPTERS = tuple(
+    f"{path.parents[1]}{os.sep}adapters{os.sep}"
+    for path in (Path(__file__), Path(__file__).resolve())
+)
 
 
 class Sources:
@@ -36,8 +44,11 @@ class Sources:
             framework: A module of the framework; everything in its top package is skipped
                 when the user's line is looked for.
         """
-        top = sys.modules.get(framework.partition(".")[0])
-        folders = [str(Path(item)) for item in getattr(top, "__path__", ())]
+        top = framework.partition(".")[0]
+        packages = [sys.modules.get(name) for name in (top, *_BESIDE.get(top, ()))]
+        folders = [
+            str(Path(item)) for package in packages for item in getattr(package, "__path__", ())
+        ]
         self._skipped = tuple(folder + "/" for folder in folders)
         self._standard = sysconfig.get_path("stdlib") + "/"
         self._roots = _import_roots(tuple(sys.path), str(Path.cwd()))
@@ -87,6 +98,9 @@ class Sources:
 
     def _is_user(self, file: str) -> bool | None:
         """Return whether a file is the user's, None for one of padiff."""
+        if file.startswith(_ADAPTERS):  # a framework's lines, for padiff
+            self._is_user_file[file] = False
+            return False
         if file.startswith(_OWN_FOLDERS):
             self._is_user_file[file] = None
             return None

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored
 
-from .storing import store
+from .storing import Kept, store, store_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.adapter import Adapter, Array, Handle, NamedTensor, Tensor
+    from padiff.dumpfile import Layout
 
     from .programrecorder import ProgramRecorder
     from .tree import TreeNode
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The elements of a gradient that may be gone when it is stored."""
+
+    array: Array
+    layout: Layout | None
 
 
 @dataclass(slots=True)
@@ -24,13 +33,14 @@ class Held:
 
     number: int
     tensor: Tensor
-    shape: tuple[int, ...]
-    stored: Stored
+    taken: Kept
+    """What it held when it was recorded."""
     is_trained: bool = False
     """Whether it is a weight that requires a gradient."""
     arrivals: int = 0
-    gradient: Stored | None = None
-    handed: Array | None = None
+    gradient: Kept | None = None
+    """May lie otherwise over processes than the weight."""
+    handed: Read | None = None
     """The first gradient that the script was handed while the weight had none of its own."""
 
 
@@ -51,6 +61,10 @@ class State:
 
     adapter: Adapter
     nodes: Sequence[TreeNode]
+    guard: Callable[[Callable[..., None]], Callable[..., None]] = field(kw_only=True)
+    """Makes a hook harmless."""
+    is_stopped: bool = False
+    """Whether events are ignored from here on."""
     _earlier: Held | None = None
     """The first weight that had a gradient before recording began."""
     _is_added_to: bool = True
@@ -62,7 +76,7 @@ class State:
     held: dict[Hashable, Held] = field(default_factory=dict)
     """All distinct parameters and buffers, by identity."""
     is_recorded: bool = False
-    stashed: dict[Hashable, Array] = field(default_factory=dict)
+    stashed: dict[Hashable, Read] = field(default_factory=dict)
     """Gradients as they were after the last backward pass, where the script may clear them."""
     _owners: list[Owner] = field(default_factory=list)
     _handles: list[Handle] = field(default_factory=list)
@@ -125,7 +139,7 @@ class State:
         """Store all weights and buffers as they are now; give the number of records."""
         self.is_recorded = True
         if backward:
-            self._handles.append(self.adapter.watch.handed(self._handed))
+            self._handles.append(self.adapter.watch.handed(self.guard(self._handed)))
         for node in self.nodes:
             for item in self.adapter.own_tensors(node.module):
                 held = self._hold(item, writer, backward=backward)
@@ -144,14 +158,15 @@ class State:
                     role=Role.WEIGHT if item.is_weight else Role.BUFFER,
                     slot=f".{item.name}",
                     order=order,
-                    shape=held.shape,
-                    value=held.stored,
+                    shape=held.taken.shape,
+                    value=held.taken.stored,
+                    layout=held.taken.layout,
                     requires_grad=owner.requires_grad,
                     tensor=held.number,
                 )
                 if program is not None:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
-                    program.border(record, item.tensor, held.stored, kind)
+                    program.border(record, item.tensor, held.taken.stored, kind)
         return len(self._owners)
 
     def record_gradients(
@@ -177,6 +192,7 @@ class State:
                 hint="leave the `with` block before the gradients are cleared (zero_grad)",
             )
         for owner in owners:
+            gradient = owner.held.gradient
             writer.add_record(
                 module=owner.module,
                 call=None,
@@ -184,9 +200,10 @@ class State:
                 role=Role.WEIGHT_GRAD,
                 slot=f".{owner.name}",
                 order=order,
-                shape=owner.held.shape,
-                value=owner.held.gradient,
+                shape=owner.held.taken.shape if gradient is None else gradient.shape,
+                value=None if gradient is None else gradient.stored,
                 tensor=owner.held.number,
+                layout=None if gradient is None else gradient.layout,
             )
         return len(owners)
 
@@ -211,7 +228,9 @@ class State:
         ]
         if not always:
             writer.flush()
-            changed = (taken.stored.info != owner.held.stored.info for owner, _, taken in left)
+            changed = (
+                taken.stored.info != owner.held.taken.stored.info for owner, _, taken in left
+            )
             if not any(changed):
                 return 0
         for owner, tensor, taken in left:
@@ -225,6 +244,7 @@ class State:
                 shape=taken.shape,
                 value=taken.stored,
                 tensor=owner.held.number,
+                layout=taken.layout,
             )
             ended(record, tensor, taken.stored)
         return len(left)
@@ -262,13 +282,13 @@ class State:
         if not held.is_trained or held.gradient is not None or gradient is None:
             return None
         if self._nonzero and scale == 1.0 and not is_read:
-            held.gradient = store(self.adapter, writer, gradient).stored
+            held.gradient = store(self.adapter, writer, gradient)
             return None
         array = self.adapter.elements(gradient)
         if scale != 1.0:
             array = (array / scale).astype(array.dtype)
         self._nonzero = self._nonzero or bool(array.any())
-        held.gradient = writer.store(array)
+        held.gradient = store_array(writer, array, self.adapter.layout(gradient))
         return array
 
     def stash(self) -> None:
@@ -276,15 +296,18 @@ class State:
         for key, held in self.held.items():
             gradient = self.adapter.gradient(held.tensor) if held.is_trained else None
             if gradient is not None:
-                self.stashed[key] = self.adapter.snapshot(gradient)
+                self.stashed[key] = self._read(gradient)
 
     def keep_stashed(self, writer: StepWriter) -> dict[Hashable, Array]:
         """Store the copies as the gradients of this step; give them."""
         kept, self.stashed = self.stashed, {}
-        for key, array in kept.items():
-            self._nonzero = self._nonzero or bool(array.any())
-            self.held[key].gradient = writer.store(array)
-        return kept
+        for key, read in kept.items():
+            self._nonzero = self._nonzero or bool(read.array.any())
+            self.held[key].gradient = store_array(writer, read.array, read.layout)
+        return {key: read.array for key, read in kept.items()}
+
+    def _read(self, gradient: Tensor) -> Read:
+        return Read(self.adapter.snapshot(gradient), self.adapter.layout(gradient))
 
     def detach(self) -> None:
         """Take the hooks off the weights."""
@@ -298,7 +321,7 @@ class State:
         held = self.held.get(identity)
         if held is None:
             taken = store(self.adapter, writer, item.tensor)
-            held = Held(len(self.held), item.tensor, taken.shape, taken.stored)
+            held = Held(len(self.held), item.tensor, taken)
             self.held[identity] = held
             held.is_trained = item.is_weight and self.adapter.requires_grad(item.tensor)
             if backward and held.is_trained:
@@ -311,19 +334,21 @@ class State:
             self._earlier = held
 
         def arrived(_: Tensor) -> None:
+            if self.is_stopped:
+                return
             if held is self._earlier and not held.arrivals:
                 self._is_added_to = self._has_nonzero_gradient(held)
             held.arrivals += 1
 
-        self._handles.append(self.adapter.hook_gradient(held.tensor, arrived))
+        self._handles.append(self.adapter.hook_gradient(held.tensor, self.guard(arrived)))
 
     def _handed(self, tensor: Tensor, gradient: Tensor) -> None:
         """Keep a copy of a weight's gradient that nothing else keeps."""
         held = self.held.get(self.adapter.identity(tensor))
-        if held is None or not held.is_trained or held.handed is not None:
+        if self.is_stopped or held is None or not held.is_trained or held.handed is not None:
             return
         if self.adapter.gradient(tensor) is None:
-            held.handed = self.adapter.snapshot(gradient)
+            held.handed = self._read(gradient)
 
     def _has_nonzero_gradient(self, held: Held) -> bool:
         """Tell whether there is a gradient now; Paddle's ``clear_grad`` leaves zeros."""
@@ -335,8 +360,8 @@ class State:
         for held in {id(owner.held): owner.held for owner in owners}.values():
             self.capture(held, writer)
             if held.gradient is None and held.handed is not None:
-                held.gradient = writer.store(held.handed)
-                self._nonzero = self._nonzero or bool(held.handed.any())
+                held.gradient = store_array(writer, held.handed.array, held.handed.layout)
+                self._nonzero = self._nonzero or bool(held.handed.array.any())
                 self.taken += 1
             present += held.gradient is not None
             self.cleared += held.gradient is None and bool(held.arrivals)

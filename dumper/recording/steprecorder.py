@@ -12,6 +12,7 @@ from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
 from .callstack import CallStack, OpenCall
 from .contents import Contents
 from .draws import Draws
+from .ending import Ending
 from .gradients import Gradients, Target
 from .nested import Flat, flatten, flatten_call
 from .ownwork import OwnWork
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 MOST_PATHS = 8
 """Modules that a note lists."""
 _ADAPTERS = "padiff.dumper.adapters"
+RUNS_CALL = "run_call"
 
 
 class StepRecorder:
@@ -57,6 +59,8 @@ class StepRecorder:
         running: Running | None = None,
         program: bool = False,
         built: Construction | None = None,
+        ending: Ending | None = None,
+        is_spread: bool = False,
     ) -> None:
         """Begin a step; hooks come with ``attach``.
 
@@ -71,14 +75,17 @@ class StepRecorder:
             running: Hears which call runs.
             program: Whether the operators are recorded.
             built: How buffers and constants of the model were made, if that is known.
+            ending: Ends the recording where a hook fails; None raises there.
+            is_spread: Whether this is one of several processes.
         """
+        self._ending = ending or Ending()
         self._running = running or Running()
         self._paths = [node.info.path for node in nodes]
         self._adapter, self._is_tensor = adapter, adapter.is_tensor
         self._writer = writer
         self._sources = sources
         self._backward = phase is not Phase.FORWARD
-        self._contents = Contents(adapter, writer)
+        self._contents = Contents(adapter, writer, is_spread=is_spread)
         self._stack = CallStack()
         self._draws = Draws(adapter)
         own_prefix = f"{adapter.name}."
@@ -92,14 +99,31 @@ class StepRecorder:
         self._closed = False
         self._records = 0
         # The program's hooks get the same gradients: they are stored once.
-        keep = partial(store, adapter, writer) if operators is None else self._contents.store
-        self._gradients = Gradients(adapter, writer, self._lock, self._next, keep)
+        keep = (
+            partial(store, adapter, writer) if operators is None else self._contents.store_gradient
+        )
+        guard = self._ending.guard
+        self._gradients = Gradients(adapter, writer, self._lock, self._next, keep, guard)
         self._recomputed = Recomputed(adapter, writer, self._gradients, self._calls)
-        self._state = State(adapter, [node for node in nodes if node.info.path in stateful])
-        self.update = Update(adapter, writer, self._state, optimizers if self._backward else ())
+        stated = [node for node in nodes if node.info.path in stateful]
+        self._state = State(adapter, stated, guard=guard)
+        used = optimizers if self._backward else ()
+        self.update = Update(adapter, writer, self._state, used, guard=guard)
+        self._nodes = nodes
         self._program = self._begin_program(built) if program else None
-        self.is_paused = False
+        self._is_paused = False
         writer.add_modules(tuple(node.info for node in nodes))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether what runs now is left out."""
+        return self._is_paused
+
+    @is_paused.setter
+    def is_paused(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
+        if self._program is not None:
+            self._program.is_paused = is_paused
 
     @property
     def calls(self) -> int:
@@ -170,6 +194,7 @@ class StepRecorder:
             backward=self._backward,
             taken=self.update.taken,
             built=built,
+            guard=self._ending.guard,
         )
 
     @contextmanager
@@ -189,7 +214,24 @@ class StepRecorder:
             before = partial(self._before, node.info.id)
             after = partial(self._after, node.info.id)
             self._handles.append(self._adapter.hook_calls(node.module, before, after))
+        entered = self._ending.guard(self._entered)
+        for node in self._nodes:
+            self._handles.append(self._adapter.hook_entry(node.module, entered))
+        self._handles.append(self._adapter.watch.rehearsals(self._left_out))
         self.update.attach()
+
+    def stop(self) -> None:
+        """Ignore all events from here on.
+
+        What was hooked stays hooked until ``detach``: Paddle crashes where a hook on a gradient
+        takes hooks off.
+        """
+        self._closed = True
+        self._gradients.stop()
+        self.update.is_stopped = True
+        self._state.is_stopped = True
+        if self._program is not None:
+            self._program.stop()
 
     def detach(self) -> None:
         """Take every hook off and let go of every tensor; nothing is recorded afterwards."""
@@ -263,29 +305,55 @@ class StepRecorder:
                 shape=content.shape,
                 value=content.stored,
                 requires_grad=self._adapter.requires_grad(tensor),
+                layout=self._adapter.layout(tensor),
             )
             self._border(record, tensor, content.stored)
 
     # -- events
 
+    @contextmanager
+    def _left_out(self) -> Iterator[None]:
+        """Record nothing while the framework only tries the model."""
+        before, self.is_paused = self._is_paused, True
+        try:
+            yield
+        finally:
+            self.is_paused = before
+
+    def _entered(self) -> None:
+        """Record weights before anything else that is hooked to a call: it may gather them."""
+        is_looked_at = self._closed or self._is_paused or self._state.is_recorded
+        if is_looked_at or self._adapter.in_backward():
+            return
+        with self._lock:
+            self._records += self._state.record(
+                self._writer, self._next(), backward=self._backward, program=self._program
+            )
+
     def _before(
         self, module_id: int, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        if self._closed or self.is_paused:
+        if self._closed or self._is_paused:
             self._draws.forget()
             return
         frame = _runner(sys._getframe(1))
+        with self._ending.contained():
+            self._begin_call(frame, module_id, module, args, kwargs)
+
+    def _begin_call(
+        self,
+        frame: FrameType | None,
+        module_id: int,
+        module: Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
         if self._adapter.in_backward():
             flat = flatten_call(args, kwargs, self._is_tensor)
             self._again(self._recomputed.begin(module_id, frame, flat), Role.INPUT, flat)
             return
         with self._lock:
             self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
-            if not self._state.is_recorded:
-                count = self._state.record(
-                    self._writer, self._next(), backward=self._backward, program=self._program
-                )
-                self._records += count
             parent = self._stack.parent(frame)
             index = self._calls_of_module.get(module_id, 0)
             self._calls_of_module[module_id] = index + 1
@@ -305,8 +373,11 @@ class StepRecorder:
             self._record_flat(call, flat, Role.INPUT, Role.GRAD_INPUT, call.start)
 
     def _after(self, module_id: int, _module: Module, output: object) -> None:
-        if self._closed or self.is_paused:
-            return
+        if not (self._closed or self._is_paused):
+            with self._ending.contained():
+                self._end_call(module_id, output)
+
+    def _end_call(self, module_id: int, output: object) -> None:
         if self._adapter.in_backward():
             call = self._recomputed.end(module_id)
             self._again(call, Role.OUTPUT, flatten(output, self._is_tensor))
@@ -374,6 +445,7 @@ class StepRecorder:
                 shape=content.shape,
                 value=content.stored,
                 requires_grad=needs_gradient,
+                layout=self._adapter.layout(tensor),
             )
             is_input = role is Role.INPUT
             kind = LeafKind.INPUT if is_input and call.parent is None else None
@@ -412,7 +484,12 @@ class StepRecorder:
 
 
 def _runner(frame: FrameType | None) -> FrameType | None:
-    """Give the framework's frame that runs the call: the first one outside the adapter."""
+    """Give the framework's frame that runs the call: the first one outside the adapter.
+
+    An adapter that replaces a method runs the call itself, by a function of this name.
+    """
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_ADAPTERS):
+        if frame.f_code.co_name == RUNS_CALL:
+            return frame
         frame = frame.f_back
     return frame

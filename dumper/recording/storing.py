@@ -6,24 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from padiff.dumper.adapter import Adapter, Tensor
-    from padiff.dumpfile import Content, StepWriter, Stored
+    from padiff.dumper.adapter import Adapter, Array, Tensor
+    from padiff.dumpfile import Content, Layout, StepWriter, Stored
 
-__all__ = ["Taken", "store"]
+__all__ = ["Kept", "store", "store_array"]
 
 
 @dataclass(slots=True, eq=False)
-class Taken:
+class Kept:
     """A tensor that was handed to the writer; not frozen, as that takes longer to make."""
 
     stored: Stored
     shape: tuple[int, ...]
     size_bytes: int
+    layout: Layout | None = None
+    """How the tensor lies over processes, if it does."""
 
 
 def store(
     adapter: Adapter, writer: StepWriter, tensor: Tensor, content: Content | None = None
-) -> Taken:
+) -> Kept:
     """Store what a tensor holds at this moment.
 
     From a GPU the elements may still be on their way when this returns.
@@ -41,4 +43,15 @@ def store(
     else:
         array = transfer.array
         stored = writer.store(array, content=content, arrival=transfer.wait)
-    return Taken(stored, array.shape, array.nbytes)
+    return Kept(stored, array.shape, array.nbytes, adapter.layout(tensor))
+
+
+def store_array(writer: StepWriter, array: Array, layout: Layout | None = None) -> Kept:
+    """Store elements that were read already.
+
+    Args:
+        writer: Where they go.
+        array: What they are.
+        layout: How their tensor lies over processes, if it does.
+    """
+    return Kept(writer.store(array), array.shape, array.nbytes, layout)

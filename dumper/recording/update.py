@@ -12,16 +12,17 @@ import numpy as np
 from padiff.dumpfile import JSON, LeafKind, Phase, Role, StepWriter, Stored
 
 from .followed import Taken
-from .storing import store
+from .storing import store, store_array
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Tensor
     from padiff.dumper.trainer import Optimizer
 
     from .programrecorder import ProgramRecorder
     from .state import State
+    from .storing import Kept
 
 __all__ = ["Update"]
 
@@ -40,6 +41,10 @@ class Update:
     writer: StepWriter
     state: State
     optimizers: Sequence[Optimizer] = ()
+    guard: Callable[[Callable[..., None]], Callable[..., None]] = field(kw_only=True)
+    """Makes a hook harmless."""
+    is_stopped: bool = False
+    """Whether events are ignored from here on."""
     seen: bool = False
     """Whether the parameters were about to be changed."""
     by_hand: bool = False
@@ -48,7 +53,7 @@ class Update:
     """Whether what the update takes is to be recorded beside the gradients themselves."""
     rates: list[float] | None = None
     """Learning rates in force; None where nobody told."""
-    _clipped: dict[Hashable, Stored] = field(default_factory=dict)
+    _clipped: dict[Hashable, Kept] = field(default_factory=dict)
     _squares: dict[Hashable, float] = field(default_factory=dict)
     _handles: list[Handle] = field(default_factory=list)
     _program: ProgramRecorder | None = None
@@ -63,7 +68,7 @@ class Update:
             def before(optimizer: Optimizer = optimizer) -> None:
                 self.begins(optimizer)
 
-            self._handles.append(trainer.hook_update(optimizer, before))
+            self._handles.append(trainer.hook_update(optimizer, self.guard(before)))
 
     def detach(self) -> None:
         """Take the hooks off the optimizers."""
@@ -128,7 +133,7 @@ class Update:
 
     def begins(self, optimizer: Optimizer | None = None) -> None:
         """Store the gradients that an optimizer is about to take; None takes all of them."""
-        if not self.state.is_recorded:
+        if self.is_stopped or not self.state.is_recorded:
             return
         self.seen = True
         self._know(optimizer)
@@ -145,8 +150,7 @@ class Update:
             grads = [(tensor, self.adapter.gradient(tensor)) for tensor in held]
             pairs = [(tensor, grad) for tensor, grad in grads if grad is not None]
         for tensor, gradient in pairs:
-            taken = store(self.adapter, self.writer, gradient)
-            self._clipped[identity(tensor)] = taken.stored
+            self._clipped[identity(tensor)] = store(self.adapter, self.writer, gradient)
 
     def happened(self) -> None:
         """Say that the script has changed the weights itself since the last backward pass."""
@@ -219,7 +223,11 @@ class Update:
         return len(rates)
 
     def _record_norm(self, order: int) -> int:
-        if not self._squares:
+        """Record the norm of all gradients; that of one process's parts of them says nothing."""
+        gradients = (self.state.held[key].gradient for key in self._squares)
+        if not self._squares or any(
+            one and one.layout and one.layout.is_split for one in gradients
+        ):
             return 0
         norm = math.sqrt(math.fsum(self._squares.values()))
         self._add_scalar(Role.NAMED, GRADIENT_NORM, norm, order)
@@ -228,10 +236,9 @@ class Update:
     def _record_clipped(self, order: int) -> int:
         count = 0
         for key, owner in self.state.owners():
-            stored = self._clipped.get(key)
-            if stored is not None:
-                shape = owner.held.shape
-                self._add(owner.module, Role.WEIGHT_GRAD, f".{owner.name}", order, shape, stored)
+            taken = self._clipped.get(key)
+            if taken is not None:
+                self._add(owner.module, Role.WEIGHT_GRAD, f".{owner.name}", order, taken)
                 count += 1
         return count
 
@@ -242,26 +249,22 @@ class Update:
                 continue
             for optimizer in self.optimizers:
                 for name, kept in trainer.state_of(optimizer, owner.held.tensor):
-                    array = self._array(kept)
+                    taken = self._kept(kept)
                     slot = f".{owner.name}[{name!r}]"
-                    stored = self.writer.store(array)
-                    shape = tuple(array.shape)
-                    record = self._add(
-                        owner.module, Role.OPTIMIZER_STATE, slot, order, shape, stored
-                    )
-                    self.left_as(record, kept, stored)
+                    record = self._add(owner.module, Role.OPTIMIZER_STATE, slot, order, taken)
+                    self.left_as(record, kept, taken.stored)
                     count += 1
         return count
 
     def _record_tensors(self, order: int) -> int:
         """Store weights and buffers after the update; tied weights once."""
-        after: dict[Hashable, Stored] = {}
+        after: dict[Hashable, Kept] = {}
         count = 0
         for key, owner in self.state.owners():
             if not owner.is_weight:
                 continue
             if key not in after:
-                after[key] = store(self.adapter, self.writer, owner.held.tensor).stored
+                after[key] = store(self.adapter, self.writer, owner.held.tensor)
             record = self.writer.add_record(
                 module=owner.module,
                 call=None,
@@ -269,35 +272,28 @@ class Update:
                 role=Role.WEIGHT,
                 slot=f".{owner.name}",
                 order=order,
-                shape=owner.held.shape,
-                value=after[key],
+                shape=after[key].shape,
+                value=after[key].stored,
                 requires_grad=owner.requires_grad,
                 tensor=owner.held.number,
+                layout=after[key].layout,
             )
-            self.left_as(record, owner.held.tensor, after[key])
+            self.left_as(record, owner.held.tensor, after[key].stored)
             count += 1
         return count + self.state.record_buffers(
             self.writer, order, always=True, ended=self.left_as
         )
 
-    def _array(self, kept: Any) -> Any:  # noqa: ANN401 - a tensor or number
-        return self.adapter.elements(kept) if self.adapter.is_tensor(kept) else np.asarray(kept)
+    def _kept(self, kept: Any) -> Kept:  # noqa: ANN401 - a tensor or number
+        if not self.adapter.is_tensor(kept):
+            return store_array(self.writer, np.asarray(kept))
+        array = self.adapter.elements(kept)
+        return store_array(self.writer, array, self.adapter.layout(kept))
 
     def _add_scalar(self, role: Role, slot: str, number: float, order: int) -> None:
-        self._store(0, role, slot, order, np.array(number, np.float64))
+        self._add(0, role, slot, order, store_array(self.writer, np.array(number, np.float64)))
 
-    def _store(self, module: int, role: Role, slot: str, order: int, array: Any) -> None:  # noqa: ANN401
-        self._add(module, role, slot, order, tuple(array.shape), self.writer.store(array))
-
-    def _add(
-        self,
-        module: int,
-        role: Role,
-        slot: str,
-        order: int,
-        shape: tuple[int, ...],
-        stored: Stored,
-    ) -> int:
+    def _add(self, module: int, role: Role, slot: str, order: int, taken: Kept) -> int:
         return self.writer.add_record(
             module=module,
             call=None,
@@ -305,8 +301,9 @@ class Update:
             role=role,
             slot=slot,
             order=order,
-            shape=shape,
-            value=stored,
+            shape=taken.shape,
+            value=taken.stored,
+            layout=taken.layout,
         )
 
 

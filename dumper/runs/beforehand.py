@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import open_dump
 from padiff.dumpfile.place import Place, check_folder
 
-from .feeding import files_of_step
-from .inputs import check_file, read_arrays
+from .inputs import InputFile, check_file
 from .target import check_target, named_class
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["check_beforehand", "check_place"]
+__all__ = ["check_beforehand", "check_place", "check_sources"]
 
 
 def check_beforehand(settings: RunSettings) -> None:
@@ -34,13 +33,22 @@ def check_beforehand(settings: RunSettings) -> None:
     for target in (settings.model, train.loss, train.optimizer, train.scheduler):
         if target is not None:
             check_target(target)
-    files = (*settings.inputs, *train.labels)
-    for path in dict.fromkeys(
-        file.path for step in range(train.steps) for file in files_of_step(files, step)
-    ):
+    files = [one for one in (*settings.inputs, *train.labels) if isinstance(one, InputFile)]
+    steps = range(train.steps)
+    for path in dict.fromkeys(file.of_step(step).path for step in steps for file in files):
         check_file(path)
-    for file in files_of_step(files, 0):
-        read_arrays(file.path)  # those of one step are small, and a damaged one is told at once
+    for file in files:
+        file.of_step(0).read()  # those of one step are small, and a damaged one is told at once
+    check_sources(settings)
+
+
+def check_sources(settings: RunSettings) -> None:
+    """Check that the dumps, weights and map that settings name are there.
+
+    Raises:
+        ConfigError: A file is not there, or of no known kind.
+        DumpError: There is no dump.
+    """
     for dump in (settings.inputs_from, settings.feed):
         if dump is not None:
             open_dump(dump)

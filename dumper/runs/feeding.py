@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +10,18 @@ from padiff.dumper.adapter import Keywords
 from padiff.dumper.recording.nested import flatten, flatten_call
 from padiff.dumpfile import InputInfo, Phase, digest_of
 
-from .inputs import InputFile, Inputs, check_keyword, load_inputs, renamed
+from .inputs import Inputs, check_keyword, load_inputs, renamed
 from .replay import Recorded, inputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Array, Model, Tensor
 
     from .runsettings import RunSettings
 
-__all__ = ["StepInputs", "files_of_step"]
+__all__ = ["StepInputs"]
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
@@ -67,8 +66,8 @@ class StepInputs:
 
     def labels(self, step: int) -> Arguments:
         """Make fresh tensors of what the loss takes beside the outputs."""
-        files = files_of_step(self._settings.train.labels, step)
-        return self._convert(load_inputs(files, _ANY), wants_grad=False)
+        sources = [one.of_step(step) for one in self._settings.train.labels]
+        return self._convert(load_inputs(sources, _ANY), wants_grad=False)
 
     def named_labels(self, labels: Arguments) -> Iterator[tuple[str, Tensor]]:
         """Give each label tensor the name under which it is recorded."""
@@ -82,8 +81,8 @@ class StepInputs:
     @property
     def _is_same(self) -> bool:
         """Tell whether all steps take the same."""
-        files = self._settings.inputs
-        return self._source is None and files == files_of_step(files, 0)
+        sources = self._settings.inputs
+        return self._source is None and all(one.of_step(1) == one for one in sources)
 
     @property
     def _source(self) -> Path | None:
@@ -95,7 +94,7 @@ class StepInputs:
         keywords = self._adapter.forward_keywords(self._model)
         source = self._source
         if source is None:
-            return load_inputs(files_of_step(self._settings.inputs, step), keywords)
+            return load_inputs([one.of_step(step) for one in self._settings.inputs], keywords)
         recorded = inputs_of(source, step=step)
         inputs = renamed(recorded, keywords)
         if inputs is not recorded:
@@ -131,13 +130,6 @@ class StepInputs:
 
         positional = tuple(convert(value) for value in inputs.positional)
         return positional, {name: convert(value) for name, value in inputs.keywords.items()}
-
-
-def files_of_step(files: Sequence[InputFile], step: int) -> tuple[InputFile, ...]:
-    """Put a step's number into the files' names."""
-    return tuple(
-        replace(file, path=Path(str(file.path).replace("{step}", str(step)))) for file in files
-    )
 
 
 def _describe(inputs: Inputs) -> Iterator[InputInfo]:

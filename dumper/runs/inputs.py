@@ -1,8 +1,8 @@
-"""Read what the model is to be fed: numpy and safetensors files, or another dump's inputs."""
+"""Read what the model is to be fed: numpy and safetensors files, or numbers that are drawn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from padiff.dumper.weights.safetensors_file import read_safetensors
 from padiff.dumpfile import ConfigError
 
+from .drawn import AUTO, DrawnInput, parse_drawn
 from .numpyfile import read_numpy
 from .target import near_names
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InputFile",
+    "InputSource",
     "Inputs",
     "check_file",
     "check_keyword",
@@ -41,6 +43,22 @@ class InputFile:
     keyword: str | None = None
     """None: by position, or by the names inside the file."""
 
+    def of_step(self, step: int) -> InputFile:
+        """Put a step's number into the name."""
+        return replace(self, path=Path(str(self.path).replace("{step}", str(step))))
+
+    def read(self, place: int = 0) -> Array | dict[str, Array]:
+        """Read the file, whichever of the inputs it is.
+
+        Raises:
+            ConfigError: It is not there, of no known format, damaged, or holds pickled objects.
+        """
+        return read_arrays(self.path)
+
+
+InputSource = InputFile | DrawnInput
+"""One ``--inputs``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
@@ -50,19 +68,27 @@ class Inputs:
     keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_input(text: str) -> InputFile:
-    """Read ``FILE`` or ``name=FILE``; a file whose own name holds ``=`` is taken as it is."""
+def parse_input(text: str) -> InputSource:
+    """Read ``FILE`` or ``name=FILE``; a file whose own name holds ``=`` is taken as it is.
+
+    In place of a file ``auto:SHAPE[:DTYPE[:LOW:HIGH]]`` is drawn.
+
+    Raises:
+        ConfigError: It begins with ``auto:``, and cannot be drawn.
+    """
     keyword, equals, path = text.partition("=")
-    if equals and keyword.isidentifier() and not Path(text).exists():
-        return InputFile(path=Path(path), keyword=keyword)
-    return InputFile(path=Path(text))
+    is_named = bool(equals) and keyword.isidentifier() and not Path(text).exists()
+    name, source = (keyword, path) if is_named else (None, text)
+    if source.startswith(AUTO) and not Path(source).exists():
+        return parse_drawn(source, name)
+    return InputFile(path=Path(source), keyword=name)
 
 
-def load_inputs(files: Sequence[InputFile], forward: Keywords) -> Inputs:
+def load_inputs(sources: Sequence[InputSource], forward: Keywords) -> Inputs:
     """Load all files and decide which argument each array is.
 
     Args:
-        files: In the order given; those without keyword fill the positions.
+        sources: In the order given; those without keyword fill the positions.
         forward: What ``forward`` accepts by keyword.
 
     Raises:
@@ -70,19 +96,20 @@ def load_inputs(files: Sequence[InputFile], forward: Keywords) -> Inputs:
     """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
-    for file in files:
-        arrays = read_arrays(file.path)
-        if file.keyword is not None:
-            check_keyword(file.keyword, forward, where=f"--inputs {file.keyword}={file.path}")
-            named: dict[str, Any] = {file.keyword: _only_or_all(arrays)}
+    for place, source in enumerate(sources):
+        text = str(source.path) if isinstance(source, InputFile) else AUTO
+        arrays = source.read(place)
+        if source.keyword is not None:
+            check_keyword(source.keyword, forward, where=f"--inputs {source.keyword}={text}")
+            named: dict[str, Any] = {source.keyword: _only_or_all(arrays)}
         elif isinstance(arrays, dict) and _are_keywords(arrays, forward):
             named = dict(arrays)
         else:
             named = {}
-            positional.extend(_in_position(file.path, arrays, forward.names))
+            positional.extend(_in_position(text, arrays, forward.names))
         for name, value in named.items():
             if name in keywords:
-                raise ConfigError(f"cannot use input {str(file.path)!r}: {name!r} is given twice")
+                raise ConfigError(f"cannot use input {text!r}: {name!r} is given twice")
             keywords[name] = value
     return Inputs(positional=tuple(positional), keywords=keywords)
 
@@ -138,7 +165,7 @@ def _are_keywords(arrays: Mapping[str, Array], forward: Keywords) -> bool:
     return any(known) or (not forward.names and len(arrays) > 1 and "arr_0" not in arrays)
 
 
-def _in_position(path: Path, arrays: Array | dict[str, Array], known: Sequence[str]) -> list[Array]:
+def _in_position(text: str, arrays: Array | dict[str, Array], known: Sequence[str]) -> list[Array]:
     """Give the arrays of a file without keywords: a single one, or ``arr_0`` and so on."""
     if not isinstance(arrays, dict):
         return [arrays]
@@ -146,7 +173,7 @@ def _in_position(path: Path, arrays: Array | dict[str, Array], known: Sequence[s
         return [arrays[name] for name in sorted(arrays, key=lambda name: (len(name), name))]
     wrong = next(name for name in arrays if name not in known)
     raise ConfigError(
-        f"cannot use inputs {str(path)!r}: it holds {wrong!r}, which is no parameter of forward",
+        f"cannot use inputs {text!r}: it holds {wrong!r}, which is no parameter of forward",
         hint=near_names(wrong, known) or "save one file for each input, in order",
     )
 

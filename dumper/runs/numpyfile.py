@@ -12,19 +12,19 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ConfigError
-from padiff.dumpfile.plainarchive import plain_members
+from padiff.dumpfile.untrusted import plain_members
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["read_numpy"]
+__all__ = ["DAMAGED", "read_numpy"]
 
 _MOST_RATIO = 100
 """A larger archive than the next number may unpack to that many times its size."""
 _SMALL_BYTES = 1 << 30
-_DAMAGED = (
+DAMAGED = (
     ArithmeticError,
     EOFError,
     LookupError,
@@ -66,7 +66,7 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
             hint="convert it where it was made: numpy.savez(path, **numpy.load(path, "
             "allow_pickle=True).item())",
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         reason = str(error).strip() or type(error).__name__
         raise ConfigError(
             f"cannot read the arrays of {str(path)!r}: {reason.splitlines()[0][:200]}"

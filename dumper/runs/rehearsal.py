@@ -10,20 +10,22 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from padiff.dumper.recording.ranks import ranks_of
 from padiff.dumper.recording.recorder import Recorder, RecordSettings
-from padiff.dumpfile import Phase, open_dump
+from padiff.dumpfile import ConfigError, Phase, open_dump
 from padiff.dumpfile.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model
     from padiff.pairing import MapFile, Side
 
     from .feeder import Feeder
+    from .runsettings import RunSettings
 
-__all__ = ["buffers_restorer", "rehearse", "rehearse_fed", "rehearsed"]
+__all__ = ["buffers_restorer", "learned_feeder", "rehearse", "rehearse_fed", "rehearsed"]
 
 
 @contextmanager
@@ -125,3 +127,45 @@ def rehearse_fed(
         feeder.learn(side, map_file)
     with rehearse(model, adapter, forward, feeder) as side:
         yield side
+
+
+def learned_feeder(
+    settings: RunSettings,
+    adapter: Adapter,
+    model: Model,
+    forward: Callable[[], object],
+    steps: Iterable[int],
+) -> Feeder:
+    """Run the model once to learn which of its calls is which of the reference's.
+
+    Args:
+        settings: Name the dump to feed from, the phase, and a map file.
+        adapter: As ``rehearse``.
+        model: As ``rehearse``.
+        forward: As ``rehearse``.
+        steps: Numbers of the steps that are going to be run.
+
+    Raises:
+        DumpError: The reference cannot be read.
+        ConfigError: It lacks a step, nothing of the two is paired, or it holds no values.
+    """
+    from padiff.pairing import read_map  # noqa: PLC0415
+
+    from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
+    from .feedphase import FeedPhase  # noqa: PLC0415
+
+    if settings.feed is None:
+        raise ConfigError("cannot feed: no dump is named")
+    forward_only = settings.record.phase is Phase.FORWARD
+    feeder = Feeder(
+        adapter,
+        model,
+        FeedPhase.FORWARD if forward_only else settings.feed_phase,
+        settings.feed,
+        rank=ranks_of().rank,
+        steps=steps,
+    )
+    map_file = None if settings.map_file is None else read_map(settings.map_file)
+    with rehearse(model, adapter, forward) as side:
+        feeder.learn(side, map_file)
+    return feeder

@@ -13,7 +13,6 @@ from padiff.dumpfile import ConfigError, Phase
 
 from .beforehand import check_beforehand, check_place
 from .feeding import StepInputs
-from .feedphase import FeedPhase
 from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, loaded_setting, seed_all, write_structure
 from .outputs import outputs_for
@@ -84,7 +83,12 @@ def _recorded(settings: RunSettings, report: Progress) -> Path:
         plan = load_weights_into(settings, adapter, model, lambda: one.forward(0))
         notes += tuple(f"weights: {note}" for note in plan.notes)
         weights = loaded_setting(plan)
-    feeder = _feeder(settings, adapter, model, one)
+    feeder = None
+    if settings.feed is not None:
+        from .rehearsal import learned_feeder  # noqa: PLC0415 - needs pairing, which few runs do
+
+        steps = range(settings.train.steps)
+        feeder = learned_feeder(settings, adapter, model, lambda: one.forward(0), steps)
     outputs = _loss_outputs(settings)
     training = prepare_training(settings.train, adapter, model, outputs)
     repeats = None
@@ -197,30 +201,6 @@ def _loss_outputs(settings: RunSettings) -> LossOutputs:
     """Read what the loss of the reference takes, from any of its dumps that the run reads."""
     sources = settings.weights_from, settings.inputs_from, settings.feed
     return outputs_for(settings.train.outputs, sources, rank=ranks_of().rank)
-
-
-def _feeder(settings: RunSettings, adapter: Adapter, model: Model, one: _Run) -> Feeder | None:
-    """Run the model once to learn which of its calls is which of the reference's."""
-    if settings.feed is None:
-        return None
-    from padiff.pairing import read_map  # noqa: PLC0415
-
-    from .feeder import Feeder  # noqa: PLC0415 - needs pairing, which few runs do
-    from .rehearsal import rehearse  # noqa: PLC0415
-
-    forward_only = settings.record.phase is Phase.FORWARD
-    feeder = Feeder(
-        adapter,
-        model,
-        FeedPhase.FORWARD if forward_only else settings.feed_phase,
-        settings.feed,
-        rank=ranks_of().rank,
-        steps=range(settings.train.steps),
-    )
-    map_file = None if settings.map_file is None else read_map(settings.map_file)
-    with rehearse(model, adapter, lambda: one.forward(0)) as side:
-        feeder.learn(side, map_file)
-    return feeder
 
 
 def _check_repeatable(settings: TrainSettings, training: Training) -> None:

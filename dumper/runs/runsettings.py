@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper.recording.recorder import Counts, RecordSettings
 
-    from .inputs import InputFile
+    from .inputs import InputSource
     from .repeat import RepeatSettings
     from .target import Target
 
@@ -34,7 +34,7 @@ class TrainSettings:
     """None takes the mean of the outputs."""
     outputs: tuple[str, ...] = ()
     """Outputs that the default loss takes; empty takes those that the reference's takes."""
-    labels: tuple[InputFile, ...] = ()
+    labels: tuple[InputSource, ...] = ()
     """Further arguments of the loss."""
     optimizer: Target | None = None
     """None changes no weights."""
@@ -71,7 +71,7 @@ class RunSettings:
 
     model: Target
     record: RecordSettings
-    inputs: tuple[InputFile, ...] = ()
+    inputs: tuple[InputSource, ...] = ()
     inputs_from: Path | None = None
     """A dump whose root inputs are fed; instead of ``inputs``."""
     framework: str | None = None

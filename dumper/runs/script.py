@@ -15,9 +15,10 @@ from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError, RecordError
 
 from .afterimport import AfterImport
-from .beforehand import check_place
+from .beforehand import check_place, check_sources
 from .scriptmodel import Choice
 from .scriptwatch import ScriptStopped, ScriptWatch
+from .sources import opened_sources
 from .usercode import UserCode
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumper.recording.recordsettings import RecordSettings
+
+    from .runsettings import RunSettings
 
 __all__ = ["ScriptSettings", "run_script"]
 
@@ -45,6 +48,8 @@ class ScriptSettings:
     """Seed Python and numpy before the script, and each framework once it is imported; None
     leaves that to the script."""
     no_dropout: bool = False
+    given: RunSettings | None = None
+    """Sources of weights, inputs and outputs that the model gets in place of the script's."""
     command: tuple[str, ...] = ()
     """The command line, for the manifest."""
 
@@ -74,12 +79,28 @@ def run_script(settings: ScriptSettings) -> Path:
             other than 0. Whole steps are kept beside the dump's place.
     """
     check_place(settings.record)
+    if settings.given is None:
+        return _watched(settings, None)
+    check_sources(settings.given)
+    with opened_sources(settings.given) as given:
+        return _watched(settings, _absolute(given))
+
+
+def _absolute(given: RunSettings) -> RunSettings:
+    """Return the same sources by absolute paths, since scripts change folders."""
+    names = ("weights_from", "inputs_from", "feed", "map_file")
+    paths = {name: getattr(given, name) for name in names}
+    return replace(given, **{name: path and path.absolute() for name, path in paths.items()})
+
+
+def _watched(settings: ScriptSettings, given: RunSettings | None) -> Path:
     watch = ScriptWatch(
         replace(settings.record, out=settings.record.out.absolute()),  # scripts change folders
         settings.choice,
         stop=settings.stop,
         seed=settings.seed,
         no_dropout=settings.no_dropout,
+        given=given,
     )
     watch.describe(command=settings.command, script=settings.script.name)
     code = _compiled(settings.script)

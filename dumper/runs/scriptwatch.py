@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from padiff.dumper import adapters
@@ -19,6 +19,7 @@ from padiff.dumper.watch import watch_calls
 from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
 
 from .handupdates import HandUpdates
+from .provided import Provided
 from .scriptmodel import Choice, Entered, entered, is_inside_update
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
+    from padiff.dumper.watch import Arguments
+
+    from .runsettings import RunSettings
 
 __all__ = ["ScriptStopped", "ScriptWatch"]
 
@@ -59,6 +63,7 @@ class _Step:
     in_training_mode: bool = False
     """Whether one of these calls was in training mode."""
     is_updated: bool = False
+    is_fed: bool = False
     losses: list[Array] = field(default_factory=list)
 
 
@@ -73,6 +78,7 @@ class ScriptWatch:
         stop: bool = False,
         seed: int | None = None,
         no_dropout: bool = False,
+        given: RunSettings | None = None,
     ) -> None:
         """Say what to look for; nothing is watched before a framework is imported.
 
@@ -82,7 +88,12 @@ class ScriptWatch:
             stop: Whether to leave the script after the last recorded step.
             seed: For each framework when it is imported, with deterministic kernels.
             no_dropout: Whether to switch the model's dropout off.
+            given: Sources of weights, inputs and outputs in place of the script's; None leaves
+                them.
         """
+        self._given = given
+        self._provided: Provided | None = None
+        self._fed = ExitStack()
         self._settings, self._choice = settings, choice
         self._stop, self._seed, self._no_dropout = stop, seed, no_dropout
         self._about: dict[str, Any] = {}
@@ -116,6 +127,7 @@ class ScriptWatch:
                 self._end_step(self._recorder)
         self._is_over = True
         self._stop_searching()
+        self._fed.close()
         self._exits.__exit__(*error)
 
     def framework_imported(self, name: str) -> None:
@@ -143,7 +155,7 @@ class ScriptWatch:
         if recorder is None:
             raise self._not_found()
         is_whole = self._is_step_whole(recorder)
-        if not is_whole and recorder.steps.number == 0:
+        if not is_whole and recorder.steps.number == 0 and not recorder.has_ended:
             raise RecordError(
                 "cannot record steps: the script called the model and never updated it",
                 hint="--phase forward takes each call of the model for a step",
@@ -151,13 +163,16 @@ class ScriptWatch:
         if is_whole:
             self._end_step(recorder)
         self._is_over = True
+        self._fed.close()
+        if self._provided is not None:
+            self._provided.describe(recorder)
         self._exits.close()
         return recorder.path
 
     # -- before the model is known
 
     @contextmanager
-    def _around_any(self, adapter: Adapter, module: Module) -> Iterator[None]:
+    def _around_any(self, adapter: Adapter, module: Module) -> Iterator[object]:
         """Look at the call of a module that may be the model."""
         nesting = self._nesting
         is_root = nesting.depth == 0
@@ -168,10 +183,10 @@ class ScriptWatch:
             if found is not None:
                 with self._guarded():
                     self._choose(adapter, found)
-                with self._around(found.model):
-                    yield
+                with self._around(found.model) as given:
+                    yield given
             else:
-                yield
+                yield None
         finally:
             nesting.depth -= 1
 
@@ -203,8 +218,18 @@ class ScriptWatch:
         if self._no_dropout:
             paths = adapter.trainer.forget_dropout(inner)
             notes.append(f"dropout was switched off in {len(paths)} modules (--no-dropout)")
-        recorder = Recorder(module, self._settings, adapter)
-        recorder.describe(**self._about, notes=notes)
+        kept: dict[str, Any] = {}
+        if self._given is not None:
+            self._provided = Provided(self._given, adapter, inner)
+            if found.methods and self._provided.has_inputs:
+                raise ConfigError(
+                    f"cannot feed {type(inner).__name__}: the script runs it by its "
+                    f"{found.methods[0]}() and never calls it"
+                )
+            notes += self._provided.notes
+            kept = self._provided.kept
+        recorder = Recorder(module, replace(self._settings, raises=False), adapter)
+        recorder.describe(**self._about, notes=notes, settings=kept)
         self._adapter, self._models = adapter, (inner, module)
         self._exits.enter_context(recorder)
         self._recorder = recorder
@@ -266,21 +291,32 @@ class ScriptWatch:
         return adapter.is_training(self._models[0]) or not self._learns_in_training_mode
 
     @contextmanager
-    def _around_call(self) -> Iterator[None]:
+    def _around_call(self) -> Iterator[Arguments | None]:
         recorder, adapter = self._recorder, self._adapter
         if recorder is None or adapter is None or adapter.in_backward():
-            yield
+            yield None
             return
         self._nesting.is_inside = True
         try:
             with self._guarded():
                 is_counted = self._begin_call(recorder, adapter)
+                given = self._provide(recorder) if is_counted else None
             with nullcontext() if is_counted else recorder.pause():
-                yield
+                yield given
             if self._settings.phase is Phase.FORWARD:
                 self._step.is_updated = True
         finally:
             self._nesting.is_inside = False
+
+    def _provide(self, recorder: Recorder) -> Arguments | None:
+        """Begin to feed, with the first call of a step; give what the call gets."""
+        if self._provided is None:
+            return None
+        number = recorder.steps.number
+        if not self._step.is_fed:
+            self._step.is_fed = True
+            self._fed.enter_context(self._provided.feeding(recorder, number))
+        return self._provided.arguments(number)
 
     def _begin_call(self, recorder: Recorder, adapter: Adapter) -> bool:
         """End the step before this call if it is whole; tell whether the call belongs to one."""
@@ -306,11 +342,14 @@ class ScriptWatch:
         """Tell whether the weights were changed in this step, by whatever."""
         step, adapter = self._step, self._adapter
         by_hand = self._by_hand if step.is_trained and not step.is_updated else None
-        if adapter is not None and by_hand is not None and by_hand.happened():
-            step.is_updated = not is_inside_update(adapter, sys._getframe())
-            current = recorder.steps.current
-            if step.is_updated and current is not None:
-                with self._guarded():
+        if adapter is None or by_hand is None:
+            return step.is_updated
+        frame = sys._getframe()
+        with recorder.contained():
+            if by_hand.happened():
+                step.is_updated = not is_inside_update(adapter, frame)
+                current = recorder.steps.current
+                if step.is_updated and current is not None:
                     current.update.happened()
         return step.is_updated
 
@@ -319,8 +358,10 @@ class ScriptWatch:
         if current is not None:
             for number, loss in enumerate(losses):
                 slot = "" if len(losses) == 1 else f"[{number}]"
-                current.record_array(Role.LOSS, slot, loss)
+                with recorder.contained():
+                    current.record_array(Role.LOSS, slot, loss)
         self._step = _Step()
+        self._fed.close()
         recorder.step()
 
     # -- backward passes and updates
@@ -330,18 +371,19 @@ class ScriptWatch:
         if self._is_over or recorder is None or adapter is None or recorder.steps.current is None:
             return
         if self._step.is_trained and adapter.is_tensor(loss):
-            array = adapter.snapshot(loss)
-            if array.size == 1:
-                self._step.losses.append(array.reshape(()))
+            with recorder.contained():
+                array = adapter.snapshot(loss)
+                if array.size == 1:
+                    self._step.losses.append(array.reshape(()))
 
     def _backward_ended(self) -> None:
         recorder, adapter, by_hand = self._recorder, self._adapter, self._by_hand
         if self._is_over or recorder is None or adapter is None or by_hand is None:
             return
         if self._step.is_trained and not adapter.in_backward():
-            by_hand.backward_ended()
-            if recorder.steps.current is not None:
-                with self._guarded():
+            with recorder.contained():
+                by_hand.backward_ended()
+                if recorder.steps.current is not None:
                     recorder.steps.current.stash_gradients()
 
     def _update_begins(self, optimizer: Optimizer) -> None:
@@ -350,7 +392,7 @@ class ScriptWatch:
             self._by_hand = None  # from here on its optimizer is waited for
             current = recorder.steps.current
             if current is not None:
-                with self._guarded():
+                with recorder.contained():
                     current.update.begins(optimizer)
 
     def _update_ended(self, optimizer: Optimizer, is_changed: bool) -> None:
@@ -359,7 +401,7 @@ class ScriptWatch:
             self._step.is_updated, self._by_hand = True, None
             current = recorder.steps.current
             if current is not None:
-                with self._guarded():
+                with recorder.contained():
                     current.update.ended(optimizer, is_changed=is_changed)
 
     def _is_training_it(self, optimizer: Optimizer) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from padiff.dumper import adapters
 from padiff.dumpfile import JSON, ConfigError
 
 from .usercode import UserCode
@@ -36,9 +37,22 @@ __all__ = [
     "parse_target",
 ]
 
-FRAMEWORK_EXTRAS = {"torch": "torch", "paddle": "paddle"}
+FRAMEWORK_EXTRAS = {
+    "torch": "torch",
+    "paddle": "paddle",
+    "mindspore": "mindspore",
+    "jax": "jax",
+    "flax": "jax",
+}
 """Modules that a user's file may fail to import, and the extra of padiff that brings each."""
 
+_LOADED_BY = {
+    ".pt2": "torch.export.load",
+    ".pt": "torch.jit.load",
+    ".pth": "torch.jit.load",
+    ".mindir": "",
+}
+"""What gives the model in files of these suffixes; empty where nothing gives one of modules."""
 MOST_NAMES = 10
 """How many known names a hint lists."""
 
@@ -75,12 +89,26 @@ def parse_target(
         ConfigError: One of the two halves is missing.
     """
     place, colon, attribute = text.rpartition(":")
+    if not colon and Path(text).suffix in _LOADED_BY:
+        raise ConfigError(
+            f"cannot use file {text!r} as a {noun}: expected MODULE:ATTR, FILE.py:ATTR or "
+            "FILE.onnx",
+            hint=_load_hint(text),
+        )
     if not colon or not place or not attribute or attribute.endswith(".py"):
         raise ConfigError(
             f"cannot read {noun} {text!r}: expected MODULE:ATTR or FILE.py:ATTR",
             hint="name a factory, class or instance after a colon, such as model.py:build",
         )
     return Target(place=place, attribute=attribute, arguments=dict(arguments or {}), noun=noun)
+
+
+def _load_hint(text: str) -> str:
+    """Say how the model in a file becomes one that can be named."""
+    loader = _LOADED_BY[Path(text).suffix]
+    if not loader:
+        return "record the Cell that it was exported from"
+    return f"write model.py with: def build(): return {loader}({text!r}) and name model.py:build"
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, JSON]:
@@ -158,6 +186,7 @@ def build(
             returned something else than a model.
         RecordError: The user's factory raised.
     """
+    found = adapters.opened(found)
     if is_model(found):
         if target.arguments:
             raise ConfigError(
@@ -176,11 +205,14 @@ def build(
     )
     with trouble:
         model = found(**target.arguments)
+    model = adapters.opened(model)
     if not is_model(model):
         raise ConfigError(
-            f"cannot use {str(target)!r} as a model: expected it to return a torch Module or a "
-            f"paddle Layer, it returned {kind_of_thing(model)}",
-            hint="name the attribute that is or returns the model itself",
+            f"cannot use {str(target)!r} as a model: expected it to return a torch Module, a "
+            f"paddle Layer, a mindspore Cell or a flax.nnx Module, it returned "
+            f"{kind_of_thing(model)}",
+            hint=adapters.way_out(model)
+            or "name the attribute that is or returns the model itself",
         )
     return model
 
@@ -272,7 +304,7 @@ def _missing_framework(target: Target, error: Exception) -> PadiffError | None:
         return None
     return ConfigError(
         f"cannot load {target.noun} {str(target)!r}: it needs {extra}, which is not installed here",
-        hint=f"pip install 'padiff[{extra}]'",
+        hint=f"pip install 'padiff-align[{extra}]'",
     )
 
 

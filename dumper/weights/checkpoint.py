@@ -37,6 +37,7 @@ from padiff.dumpfile.packed import PACKED_SUFFIX, unpacked
 from padiff.dumpfile.wholefile import whole_file
 
 from .array_pickle import read_array_pickle
+from .mindspore_file import is_mindspore_file, read_mindspore_file
 from .safetensors_file import read_safetensors, write_safetensors
 from .shards import INDEX_SUFFIX, find_checkpoint, read_index
 from .torch_file import read_torch_file
@@ -50,7 +51,10 @@ __all__ = ["FileSide", "check_source", "open_source", "read_arrays", "write_arra
 
 Array = npt.NDArray[Any]
 
-_STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "_mean", "_variance")
+_STATISTICS = (
+    *("running_mean", "running_var", "num_batches_tracked", "_mean", "_variance"),
+    *("moving_mean", "moving_variance"),
+)
 _TORCH_SUFFIXES = (".pth", ".pt", ".bin", ".ckpt")
 _SUFFIXES = (".safetensors", ".pdparams", INDEX_SUFFIX, *_TORCH_SUFFIXES)
 _WRAPPERS = ("state_dict", "model_state_dict", "model_state", "model", "module", "net", "params")
@@ -182,6 +186,8 @@ def _read(path: Path) -> tuple[dict[str, Array], str]:
         return _read_shards(path)
     if suffix == ".safetensors":
         return read_safetensors(path), ""
+    if suffix == ".ckpt" and is_mindspore_file(path):
+        return read_mindspore_file(path), "mindspore"
     if suffix in _TORCH_SUFFIXES:
         return _state(path, _read_pickle(path, read_torch_file)), "torch"
     if suffix == ".pdparams":
@@ -260,7 +266,7 @@ def _files(framework: str, path: Path) -> Any:  # noqa: ANN401 - a module that i
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"cannot use {str(path)!r}: {framework} is not installed",
-            hint=f"pip install 'padiff[{framework}]', or convert it to .safetensors",
+            hint=f"pip install 'padiff-align[{framework}]', or convert it to .safetensors",
         ) from error
 
 

@@ -8,6 +8,7 @@ from padiff.dumper.recording.description import Description
 from padiff.dumper.recording.live import LiveSide
 from padiff.dumper.recording.select import ModuleName, Selection
 from padiff.dumpfile import DumpWriter
+from padiff.dumpfile.manifestcodec import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def record_structure(
     selected = _selected(side, settings)
     about = Description(model, adapter, settings)
     about.state(
-        model=origin, seed=seed, command=command, notes=(*notes, _NOT_RUN), settings={"run": False}
+        model=origin, seed=seed, command=command, notes=(*notes, _NOT_RUN), settings={RUN: False}
     )
     about.observe({})
     directory = settings.out / about.name

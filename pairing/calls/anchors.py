@@ -162,9 +162,8 @@ def gather(
     value = np.full(len(anchors[0]), -1, np.int64)
     for row, column in told_by_outputs(weights, (one, two)):
         value[row] = column
-    if (weights[0] >= 0).any():  # else the weights are others, and so is what comes out
-        for row, column in told_by_next(weights, (one, two), (afters, lasts)):
-            value[row] = column
+    for row, column in told_by_next(weights, (one, two), (afters, lasts)):
+        value[row] = column
     return Evidence(
         groups=Groups((tokens[0], tokens[1]), (words[0], words[1])),
         by_value=value,
@@ -246,8 +245,9 @@ def _token(view: View, module: int) -> Token:
     if own and is_leaf and view.kinds[module] not in OPAQUE:
         shapes = tuple([view.records[record].shape for record in own])
         return view.kinds[module], *_sizes(shapes)
-    total = sum(prod(record.shape) for record in distinct_weights(view, module))
-    return view.kinds[module], (total,), 0
+    kind, total = view.kinds[module], sum(prod(one.shape) for one in distinct_weights(view, module))
+    # All weights of a norm with its activation inside are as many as the scales of a larger norm.
+    return kind and f"{kind} and more", (total,), 0
 
 
 @lru_cache(maxsize=4096)

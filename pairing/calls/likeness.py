@@ -59,7 +59,7 @@ class CallLikeness:
         is_known = (kinds[0] >= 0) & (kinds[1] >= 0)
         is_same_kind = is_known & (kinds[0] == kinds[1])
         is_same_size = self.is_same_size(rows, columns)
-        is_possible = is_same_kind | (~is_known & is_same_size)
+        is_possible = is_same_kind | (~is_known & (is_same_size | self._is_namesake(rows, columns)))
         is_possible &= self._holds[0][rows] == self._holds[1][columns]
         score = np.full(len(rows), -1.0)
         if not is_possible.any():
@@ -91,6 +91,11 @@ class CallLikeness:
     def is_same_size(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
         """Tell whether the largest outputs have as many elements, or both sides have none."""
         return np.asarray(self._outputs[0].size[rows] == self._outputs[1].size[columns])
+
+    def _is_namesake(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
+        """Tell whether path and class say the same: one has a row where another has a batch."""
+        alike = [self._said(table, rows, columns) for table in (self._paths, self._classes)]
+        return (alike[0] >= 1) & (alike[1] >= 1)
 
     def _said(self, table: WordTable, rows: Places, columns: Places) -> Floats:
         """Compare the words of the modules of calls."""

@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 _ALIKE, _UNLIKE = 0.97, 0.8
 """Outputs nearer than the first are those of partners, unless another is nearer than the second."""
+_LEAST_TOLD = 0.5
+"""So many of the calls with weights of their own must be told, or what tells them is chance."""
 _MAX_CELLS = 250_000
 """Of more possible pairs than this, outputs are not compared where weights are all different."""
 _MAX_CALLS = 64
@@ -84,20 +86,25 @@ def told_by_next(
 ) -> Iterator[tuple[int, int]]:
     """Pair calls whose weights no other has by what they or the next calls give.
 
-    A layer into which a norm was folded gives what the norm gives on the other side.
+    A layer into which a norm was folded gives what the norm gives on the other side. Then so do
+    most; of sides with other weights a few calls give by chance what looks the same.
 
     Args:
         numbers: Of the weights, as ``weight_numbers`` gives them.
         outputs: Statistics of what each call gave.
         afters: Statistics of what the call gave that took it as it was, and the one after that.
     """
+    if not (numbers[0] >= 0).any():
+        return  # the weights are others, and so is what comes out
     mine, theirs = (np.nonzero(side < 0)[0].tolist() for side in numbers)
     if not mine or not theirs or len(mine) * len(theirs) > _MAX_CELLS:
         return
     ways = [outputs]
     ways += [way for after in afters for way in ((after[0], outputs[1]), (outputs[0], after[1]))]
     near = np.max([_table(mine, theirs, way) for way in ways], axis=0)
-    yield from _clear(mine, theirs, near)
+    told = list(_clear(mine, theirs, near))
+    if len(told) >= _LEAST_TOLD * min(len(mine), len(theirs)):
+        yield from told
 
 
 def _nearest(

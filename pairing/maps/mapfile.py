@@ -11,6 +11,10 @@ A map file is TOML with any number of these tables; see docs/map.md::
     reference = "backbone.**"
     output = "NCHW->NHWC"
 
+    [[layout]]
+    module = "**.wo"
+    output = "R over tp"
+
     [[ignore]]
     reference = "**.dropout"
     reason = "inactive"
@@ -36,6 +40,7 @@ from padiff.dumpfile.stricttoml import StrictTOMLError, from_toml, read_toml
 from padiff.pairing.rule import Rule
 from padiff.pairing.weights.class_rule import ClassRule
 
+from .overranks import KINDS, RanksEntry, parse_placements
 from .pattern import PathPattern
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ __all__ = ["IgnoreEntry", "LayoutEntry", "MapFile", "PairEntry", "WeightEntry", 
 
 _KEYS = {
     "pair": {"reference", "candidate", "children"},
-    "layout": {"reference", "input", "output"},
+    "layout": {"reference", "module", *KINDS},
     "ignore": {"reference", "candidate", "reason"},
     "weight": {"reference", "candidate", "rule"},
     "rule": {"class", "kind"},
@@ -111,6 +116,8 @@ class MapFile:
     layouts: tuple[LayoutEntry, ...] = ()
     ignores: tuple[IgnoreEntry, ...] = ()
     weights: tuple[WeightEntry, ...] = ()
+    over_ranks: tuple[RanksEntry, ...] = ()
+    """How tensors of a sharded run lie over its ranks."""
     rules: tuple[ClassRule, ...] = ()
     """How classes of the user's own lay out their parameters."""
 
@@ -131,10 +138,12 @@ class MapFile:
     def _of_tables(cls, tables: Mapping[str, Any], source: str) -> MapFile:
         _check_tables(tables, source)
         problems: list[str] = []
+        layouts = list(_entries(tables, "layout", _layout, problems))
         made = cls(
             source=source,
             pairs=tuple(_entries(tables, "pair", _pair, problems)),
-            layouts=tuple(_entries(tables, "layout", _layout, problems)),
+            layouts=tuple(one for one in layouts if isinstance(one, LayoutEntry)),
+            over_ranks=tuple(one for one in layouts if isinstance(one, RanksEntry)),
             ignores=tuple(_entries(tables, "ignore", _ignore, problems)),
             weights=tuple(_entries(tables, "weight", _weight, problems)),
             rules=tuple(_entries(tables, "rule", _class_rule, problems)),
@@ -213,11 +222,28 @@ def _pair(entry: Mapping[str, Any], name: str) -> PairEntry:
     return PairEntry(reference=reference, candidate=candidate, children=children, name=name)
 
 
-def _layout(entry: Mapping[str, Any], name: str) -> LayoutEntry:
+def _layout(entry: Mapping[str, Any], name: str) -> LayoutEntry | RanksEntry:
+    """Read how tensors lie on the candidate, or of a ``module`` how they lie over ranks."""
+    if "module" in entry:
+        return _over_ranks(entry, name)
+    odd = sorted(entry.keys() - {"reference", "input", "output"})
+    if odd:
+        raise ConfigError(f"{odd[0]!r} needs 'module', and a layout over ranks")
     rules = {key: layout_rule(_text(entry, key)) for key in ("input", "output") if key in entry}
     if not rules:
         raise ConfigError("expected 'input' or 'output', found neither")
     return LayoutEntry(reference=PathPattern.parse(_text(entry, "reference")), name=name, **rules)
+
+
+def _over_ranks(entry: Mapping[str, Any], name: str) -> RanksEntry:
+    kinds = [key for key in entry if key in KINDS]
+    if not kinds or "reference" in entry:
+        raise ConfigError(f"expected 'module' and one of {', '.join(KINDS)}")
+    return RanksEntry(
+        module=PathPattern.parse(_text(entry, "module")),
+        placements={kind: parse_placements(_text(entry, kind)) for kind in kinds},
+        name=name,
+    )
 
 
 def layout_rule(text: str) -> Rule:

@@ -29,7 +29,9 @@ MOST_TRACED = 1 << 26
 LEAST_SAMPLE = 256
 """Elements that two samples must have in common to decide anything: a divergence of 1 % of the
 elements is among so few with a probability of 92 %."""
-_KEEPS_ORDER = frozenset({Verb.RESHAPE, Verb.INSERT, Verb.SQUEEZE, Verb.NOT})
+_KEEPS_ORDER = frozenset(
+    {Verb.RESHAPE, Verb.INSERT, Verb.SQUEEZE, Verb.NOT, Verb.SPLIT, Verb.MERGE}
+)
 
 
 @runtime_checkable

@@ -153,7 +153,10 @@ def _way(ours: Sequence[Entry], holders: Mapping[str, int], entry: Entry) -> _Wa
         return None
     is_one = len(set(places)) == 1
     is_packed = len(entry.atoms) > 1 and is_one
-    whole = rule if is_packed else rule.then(entry.rule)
+    try:
+        whole = rule if is_packed else rule.then(entry.rule)
+    except ConfigError:  # heads that are split here and joined there: no rule without sizes
+        return None
     return _Way(
         sources=places[:1] if is_one else places,
         rule=rule,

@@ -186,7 +186,8 @@ def _checked(views: Views, fold: Fold, products: _Products, states: _States) -> 
     epsilon = _epsilon(views[fold.side], fold.norm)
     scale = norm.get("weight", 1.0) / np.sqrt(norm["variance"] + epsilon)
     bias = norm.get("bias", 0.0) + (layer.get("bias", 0.0) - norm["mean"]) * scale
-    is_same = _is_near(times, scale) and "bias" in partner and _is_near(partner["bias"], bias)
+    added = partner.get("bias", np.zeros_like(bias))
+    is_same = _is_near(times, scale) and _is_near(added, bias)
     return replace(fold, is_verified=is_same)
 
 
@@ -198,7 +199,7 @@ def _times(plain: Floats, folded: Floats, count: int) -> Floats | None:
             theirs = np.moveaxis(folded, axis, 0).reshape(count, -1)
             times = (ours * theirs).sum(1) / np.maximum((ours * ours).sum(1), _TINY)
             rest = np.abs(theirs - times[:, None] * ours).max()
-            if rest <= _RATIO * np.abs(theirs).max() and np.abs(times - 1).max() > _SAME:
+            if rest <= _RATIO * np.abs(theirs).max() and (times != 1).any():
                 return np.asarray(times, np.float64)
     return None
 

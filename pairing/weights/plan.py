@@ -9,6 +9,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import ModulePair, SideName
+from padiff.pairing.side import folded_weights
 
 from .buffers import buffer_notes
 from .class_rule import registered_classes, unused_rules
@@ -180,6 +181,7 @@ def _alone(
         if not lone[place]:
             continue
         records = side.side.index.records
+        folded = folded_weights(sides[1 - place].side)
         tensors = {records[record].tensor for record in used[place]}
         near = Nearest([entry for entry, _ in lone[1 - place]], len(lone[place]))
         for entry, kind in sorted(lone[place], key=lambda one: one[0].record.id):
@@ -188,6 +190,9 @@ def _alone(
             ignored = mapped.ignored[place].get(entry.record.module)
             if ignored is not None:
                 reason, is_missing = ignored, False
+            elif _full_name(side.side, entry) in folded:
+                other = sides[1 - place].name
+                reason, is_missing = f"the exporter of the {other} folded it or left it out", False
             elif place == 0 and entry.record.id in refused:
                 reason = refused[entry.record.id]
             yield WeightAlone(
@@ -197,6 +202,11 @@ def _alone(
                 reason=reason,
                 closest=near.to(entry) if is_missing else (),
             )
+
+
+def _full_name(side: Side, entry: Entry) -> str:
+    record = entry.record
+    return f"{side.index.modules[record.module].path}{record.slot}".removeprefix(".")
 
 
 def _buffering(unit: Unit) -> str | None:

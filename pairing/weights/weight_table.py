@@ -7,7 +7,7 @@ follow from one line each. ``~`` before LOCAL: it may stay without partner. ``{i
 number. ``LOCAL = !`` is another name of a parameter that has a line of its own.
 
 Facts: measured on torch 2.13 and paddle 3.3 in float64, forward, input and parameter gradients;
-mindspore 2.10 in float32.
+mindspore 2.10 in float32; flax 0.12; keras 3.15.
 """
 
 from __future__ import annotations
@@ -83,6 +83,33 @@ m.GroupNorm                  beta = bias
 
 m.Embedding                  embedding_table = weight
 
+x.Linear                     kernel = weight | transpose
+x.Linear                     bias = bias
+x.LinearGeneral              kernel = weight | transpose | reshape
+x.LinearGeneral              bias = bias | reshape
+x.Conv                       kernel = weight | permute 2 3 1 0
+x.Conv                       bias = bias
+x.BatchNorm                  scale = weight
+x.BatchNorm                  bias = bias
+x.BatchNorm                  ~mean = mean
+x.BatchNorm                  ~var = variance
+x.LayerNorm                  scale = weight
+x.LayerNorm                  bias = bias
+x.Embed                      embedding = weight
+
+k.Dense                      kernel = weight | transpose
+k.Conv1D                     kernel = weight | permute 2 1 0
+k.Conv2D                     kernel = weight | permute 2 3 1 0
+k.Conv3D                     kernel = weight | permute 2 3 4 1 0
+k.BatchNormalization         gamma = weight
+k.BatchNormalization         beta = bias
+k.BatchNormalization         ~moving_mean = mean
+k.BatchNormalization         ~moving_variance = variance
+k.LayerNormalization         gamma = weight
+k.LayerNormalization         beta = bias
+k.RMSNormalization           scale = weight
+k.Embedding                  embeddings = weight
+
 t.PReLU                      weight = weight
 p.PReLU                      _weight = weight
 m.PReLU                      w = weight
@@ -156,6 +183,22 @@ p.MultiHeadAttention         q_proj.bias = q.bias
 p.MultiHeadAttention         k_proj.bias = k.bias
 p.MultiHeadAttention         v_proj.bias = v.bias
 p.MultiHeadAttention         out_proj.bias = out.bias
+x.MultiHeadAttention         query.kernel = q.weight | transpose | split 1
+x.MultiHeadAttention         key.kernel = k.weight | transpose | split 1
+x.MultiHeadAttention         value.kernel = v.weight | transpose | split 1
+x.MultiHeadAttention         out.kernel = out.weight | transpose | split 0
+x.MultiHeadAttention         query.bias = q.bias | split 0
+x.MultiHeadAttention         key.bias = k.bias | split 0
+x.MultiHeadAttention         value.bias = v.bias | split 0
+x.MultiHeadAttention         out.bias = out.bias
+k.MultiHeadAttention         _query_dense.kernel = q.weight | transpose | split 1
+k.MultiHeadAttention         _key_dense.kernel = k.weight | transpose | split 1
+k.MultiHeadAttention         _value_dense.kernel = v.weight | transpose | split 1
+k.MultiHeadAttention         _output_dense.kernel = out.weight | transpose | split 0
+k.MultiHeadAttention         _query_dense.bias = q.bias | split 0
+k.MultiHeadAttention         _key_dense.bias = k.bias | split 0
+k.MultiHeadAttention         _value_dense.bias = v.bias | split 0
+k.MultiHeadAttention         _output_dense.bias = out.bias
 
 t.AdaptiveLogSoftmaxWithLoss head.weight = head.weight
 t.AdaptiveLogSoftmaxWithLoss head.bias = head.bias
@@ -176,6 +219,8 @@ SAME_FORM = {
     "p.InstanceNorm": "p.InstanceNorm1D p.InstanceNorm2D p.InstanceNorm3D",
     "m.InstanceNorm": "m.InstanceNorm1d m.InstanceNorm2d m.InstanceNorm3d",
     "t.Linear": "t.LazyLinear",
+    "x.LayerNorm": "x.GroupNorm x.RMSNorm",
+    "k.LayerNormalization": "k.GroupNormalization",
     "t.RNN": "t.LSTM t.GRU m.LSTM m.GRU m.RNN",
     "p.SimpleRNN": "p.LSTM p.GRU",
     "p.RNN": "p.BiRNN",

@@ -47,7 +47,7 @@ def model_bytes(
         from onnx import helper, numpy_helper  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise ConfigError(
-            "cannot export: onnx is not installed", hint="pip install 'padiff[onnx]'"
+            "cannot export: onnx is not installed", hint="pip install 'padiff-align[onnx]'"
         ) from error
 
     def port(one: Port) -> Any:

@@ -221,6 +221,8 @@ class _Lowering:
             operators = self.program.operators
             inside = Overwriting(self.builder, self.values, operators, self.with_other)
             return [inside.lower(operator, self.terms)]
+        if operator.spread:
+            raise NotLoweredError("tensors that are spread over processes")
         entry, arguments = self.table.bind(operator.name, positional, keywords)
         result = entry.rule(self.builder, arguments)
         return [result] if isinstance(result, Term) else [*result]

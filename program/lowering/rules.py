@@ -168,6 +168,29 @@ class Table:
         except NotLoweredError:
             return list(keywords.items())
 
+    def passed(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments of an operator that are not defaults, by its row's signature.
+
+        Args:
+            name: Of the operator.
+            positional: As recorded.
+            keywords: As recorded.
+
+        Raises:
+            NotLoweredError: There is no row, or the arguments do not fit its signature.
+        """
+        entry, bound = self._bound(name, positional, keywords)
+        parameters = self._signature(entry).parameters
+        found = {}
+        for key, value in bound.arguments.items():
+            if parameters[key].kind is Parameter.VAR_POSITIONAL:
+                found[key] = value[0] if len(value) == 1 and isinstance(value[0], tuple) else value
+            elif not _is_default(value, parameters[key].default):
+                found[key] = value
+        return found
+
     def distinct(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
     ) -> list[tuple[str | None, Any]]:

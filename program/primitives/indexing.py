@@ -33,15 +33,19 @@ def _check_indices(*indices: Spec) -> None:
         check(index.kind is Kind.INT, "integers as indices", index.kind)
 
 
-def _take_spec(x: Spec, index: Spec, *, axis: object) -> Spec:
-    """Whole rows: the axes of the index stand in place of the axis."""
+def _take_spec(x: Spec, index: Spec, *, axis: object, held: object = None) -> Spec:
+    """Whole rows: the axes of the index stand in place of the axis.
+
+    The row that is held gets no gradient, however often it is read.
+    """
+    check(held is None or axis == 0, "a held row along the first axis", axis)
     _check_indices(index)
     axis = axis_of(axis, x.ndim)
     check(x.ndim > 0, "an axis", x.shape)
     return Spec(x.kind, x.shape[:axis] + index.shape + x.shape[axis + 1 :])
 
 
-def _take(x: Array, index: Array, *, axis: int) -> Array:
+def _take(x: Array, index: Array, *, axis: int, held: int | None = None) -> Array:
     return np.take(x, _inside(index, x.shape[axis]), axis)
 
 

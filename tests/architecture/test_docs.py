@@ -19,7 +19,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("
 TEXTS = ("*.md", "*.py", "*.sh", "*.toml", "Makefile", "run")
 FOLDERS = (
     ".ci", "api", "benchmarks", "cli", "comparer", "docs", "dumper", "dumpfile", "examples",
-    "pairing", "program", "tests",
+    "ops", "pairing", "program", "tests",
 )  # fmt: skip
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|opt/v|home/\w+|Users/\w+)/")

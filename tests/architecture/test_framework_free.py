@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("cli", "comparer", "dumper", "dumpfile", "pairing", "program")
+FOLDERS = ("cli", "comparer", "dumper", "dumpfile", "ops", "pairing", "program")
 
 BLOCKED_IMPORTS = """
 import importlib, sys
@@ -30,7 +30,12 @@ def module_names() -> list[str]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             is_adapter = parts[:2] == ("dumper", "adapters") and parts[-1] != "__init__"
-            if not is_adapter and parts[-1] != "__main__":
+            is_worker = parts[:2] == ("ops", "workers") and parts[-1] in {
+                "main",
+                "on_torch",
+                "on_paddle",
+            }
+            if not (is_adapter or is_worker) and parts[-1] != "__main__":
                 names.append("padiff." + ".".join(parts).removesuffix(".__init__"))
     return names
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from padiff.dumpfile import VERSION
+
 ROOT = Path(__file__).parents[2]
 LINKS = ROOT / "src" / "padiff"
+EXTRA = re.compile(r"(?<![\w/])(padiff(?:-\w+)?)\[([a-z{}\w,]+)\]")
 NOT_PACKED = {"api", "benchmarks", "tests"}
 FOLDERS = sorted({init.parent.name for init in ROOT.glob("*/__init__.py")} - NOT_PACKED)
 
@@ -75,7 +80,7 @@ def test_a_type_checker_in_another_project_finds_the_types(tmp_path: Path) -> No
     )
 
     assert done.returncode == 0, done.stdout
-    assert "padiff.dumper.recording.recorder.Recorder" in done.stdout
+    assert "padiff.recorders.Recorder" in done.stdout
 
 
 def build_wheel(source: Path, out: Path) -> zipfile.ZipFile:
@@ -129,3 +134,24 @@ def test_wheel_requires_no_framework(wheel: zipfile.ZipFile) -> None:
 
     assert required
     assert not [line for line in required if "torch" in line or "paddle" in line]
+
+
+def test_wheel_has_a_name_of_its_own_and_the_version_of_the_code(wheel: zipfile.ZipFile) -> None:
+    metadata = next(name for name in wheel.namelist() if name.endswith("METADATA"))
+    lines = wheel.read(metadata).decode().splitlines()
+
+    assert {"Name: padiff-align", f"Version: {VERSION}"} <= set(lines)
+
+
+def test_every_extra_that_is_named_is_one_of_the_distribution() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    files = [file for name in (*FOLDERS, "api", "docs") for file in (ROOT / name).rglob("*.*")]
+    texts = [file.read_text() for file in files if file.suffix in {".py", ".md", ".html"}]
+
+    named = {match for text in texts for match in EXTRA.findall(text)}
+
+    assert {name for name, _ in named} == {"padiff-align"}
+    wanted = {one for _, words in named for one in words.split(",") if "{" not in one}
+    assert wanted - {*extras} == set()

@@ -157,7 +157,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_missing_framework_names_the_extra(model: str, framework: str, folder: Path) -> None:
     done = run_padiff("dump", "--model", model, *X, cwd=folder, blocked=[framework])
 
-    assert_refused(done, f"padiff[{framework}]")
+    assert_refused(done, f"padiff-align[{framework}]")
 
 
 @pytest.mark.parametrize(

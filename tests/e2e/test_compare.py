@@ -115,10 +115,10 @@ def test_json_is_strict_and_agrees_with_the_exit_code(tmp_path: Path) -> None:
 
     report = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert done.returncode == 1
-    assert report["schema"] == "padiff-report/1"
+    assert report["schema"] == "padiff-report/2"
     assert report["verdict"] == "diverged"
-    assert report["origins"][0]["reference"]["module"] == "norm"
-    assert {"reference", "candidate", "coverage", "counts", "pairs", "unmatched"} <= set(report)
+    assert report["origins"][0]["pair"]["reference"]["address"]["module"] == "norm"
+    assert {"reference", "candidate", "counts", "steps"} <= set(report)
     assert done.stdout.startswith("DIVERGED")
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
@@ -220,7 +220,7 @@ def test_a_report_that_cannot_be_written_is_trouble(tmp_path: Path) -> None:
         (["--mode", "lenient"], "lenient"),
         (["--min-coverage", "2"], "2"),
         (["--step", "9"], "step"),
-        (["--json", "no/such/folder/r.json"], "no/such/folder"),
+        (["--json", "reference/manifest.json/r.json"], "manifest.json"),
         (["--map", "absent.toml"], "absent.toml"),
     ],
 )

@@ -177,5 +177,5 @@ def test_without_matplotlib_a_plot_says_what_to_install(tmp_path: Path) -> None:
     unknown = run_padiff(*words, "a.txt", cwd=tmp_path)
 
     assert (missing.returncode, unknown.returncode) == (2, 2)
-    assert "pip install 'padiff[plot]'" in missing.stderr
+    assert "pip install 'padiff-align[plot]'" in missing.stderr
     assert "expected a .png or .svg" in unknown.stderr

@@ -130,7 +130,7 @@ def test_missing_framework_names_the_extra(folder: Path, framework: str) -> None
     )
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f"hint: pip install 'padiff[{framework}]'"
+    assert done.stderr.splitlines()[-1] == f"hint: pip install 'padiff-align[{framework}]'"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import padiff
 from padiff.dumpfile import open_dump
 from tests.support.command import run_padiff
 
@@ -94,3 +95,62 @@ def test_options_that_do_not_fit_are_refused(folder: Path, words: list[str], tol
 
     assert done.returncode == 2
     assert told in done.stderr
+
+
+DRAWING = """
+import sys
+import torch
+
+torch.manual_seed(int(sys.argv[1]))
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4, eps=float(sys.argv[2])))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    model(torch.randn(2, 3)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture
+def drawing(tmp_path: Path) -> Path:
+    (tmp_path / "draw.py").write_text(DRAWING)
+    done = run_padiff("dump", "--script", "draw.py", "--name", "a", "--", "0", "1e-5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_script_gets_the_weights_and_inputs_of_a_dump(drawing: Path) -> None:
+    sources = ("--weights-from", "padiff_dump/a", "--inputs-from", "padiff_dump/a")
+    done = run_padiff(
+        "dump", "--script", "draw.py", "--name", "b", *sources, "--", "1", "1e-5", cwd=drawing
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "note: inputs: those of a dump, not the script's" in done.stderr
+    result = padiff.compare(drawing / "padiff_dump" / "a", drawing / "padiff_dump" / "b")
+    assert result, result.report()
+    assert [step.step for step in result.steps] == [0, 1]
+
+
+def test_script_whose_calls_are_fed_hides_no_later_fault(drawing: Path) -> None:
+    sources = ("--weights-from", "padiff_dump/a", "--feed", "padiff_dump/a")
+    done = run_padiff(
+        "dump", "--script", "draw.py", "--name", "b", *sources, "--", "1", "0.5", cwd=drawing
+    )
+
+    assert done.returncode == 0, done.stderr
+    dumps = drawing / "padiff_dump"
+    result = padiff.compare(dumps / "a", dumps / "b", phase="forward", step=0)
+    assert {found.module for found in result.origins} == {"1"}
+    manifest = open_dump(dumps / "b").manifest
+    assert [note for note in manifest.notes if note.startswith("fed: ")]
+
+
+def test_a_source_that_is_not_there_ends_before_the_script_begins(folder: Path) -> None:
+    done = run_padiff(
+        "dump", "--script", "train.py", "--weights-from", "nothing", "--", "2", "0.5", cwd=folder
+    )
+
+    assert done.returncode == 2
+    assert "nothing" in done.stderr
+    assert done.stdout == ""

@@ -97,21 +97,23 @@ def test_a_correct_port_matches(job: Job) -> None:
 
 
 def test_every_parameter_is_paired_and_so_is_its_gradient(job: Job) -> None:
-    matching = [pair for pair in job.correct.report["pairs"] if pair["verdict"] == "match"]
+    pairs = [pair for step in job.correct.report["steps"] for pair in step["pairs"]]
+    matching = [pair for pair in pairs if pair["verdict"] == "match"]
     for side, dump in (("reference", "torch"), ("candidate", "paddle")):
         expected = parameters(job.dumps / dump)
         assert len(expected) > 20
         for role in ("weight", "weight_grad"):
-            ends = [pair[side] for pair in matching if pair["candidate"]["role"] == role]
+            ends = [pair[side]["address"] for pair in matching]
+            ends = [end for end in ends if end["role"] == role]
             assert {(end["module"], end["slot"]) for end in ends} == expected
 
 
 def test_every_value_of_both_sides_is_judged(job: Job) -> None:
     report = job.correct.report
 
-    coverage = report["coverage"]
-    assert coverage["judged"] == coverage["total"] > 80
-    assert coverage["reference"]["fraction"] == coverage["candidate"]["fraction"] == 1.0
+    sides = report["coverage_reference"], report["coverage_candidate"]
+    assert all(side["judged"] == side["total"] > 80 for side in sides)
+    assert all(side["fraction"] == 1.0 for side in sides)
     assert report["counts"].get("missing", 0) == report["counts"].get("incomparable", 0) == 0
 
 
@@ -120,7 +122,7 @@ def test_a_planted_fault_is_located_and_gives_exit_code_1(job: Job) -> None:
 
     assert (done.returncode, report["verdict"]) == (1, "diverged")
     origin = report["origins"][0]
-    found = (origin["reference"]["module"], origin["candidate"]["module"])
+    found = tuple(origin["pair"][side]["address"]["module"] for side in ("reference", "candidate"))
     assert found == FAULTS[job.example]
     assert (origin["phase"], origin["kind"]) == ("forward", "origin")
     assert "<--- HERE" in done.stdout

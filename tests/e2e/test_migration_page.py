@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import runpy
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.cli.main import main
+from tests.support.pages import BLOCK, blocks, run_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
-BLOCK = re.compile(r"^```(\w+) ?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STAGES = (
     "Data",
     "Forward",
@@ -56,25 +53,10 @@ def test_every_stage_has_a_recipe_that_compares() -> None:
 
 @pytest.mark.filterwarnings("ignore:When training, we now always track:UserWarning")  # Paddle
 def test_the_whole_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    for _, name, text in blocks:
-        if name:
-            (folder / name).write_text(text, encoding="utf-8")
-    run = set()
+    ran = run_page(PAGE, folder, capsys)
 
-    for kind, _, text in blocks:
-        if kind != "console":
-            continue
-        for part in text.split("$ ")[1:]:
-            line, _, expected = part.partition("\n")
-            program, *words = shlex.split(line)
-            capsys.readouterr()
-            if program == "python":
-                runpy.run_path(words[0], run_name="__main__")
-                run.add(words[0])
-            else:
-                assert (program, main(words)) == ("padiff", 0), line + capsys.readouterr().err
-            assert expected.strip() in capsys.readouterr().out, line
-
-    scripts = {name for kind, name, _ in blocks if kind == "python"}
-    assert scripts - run == {"torch_side.py", "paddle_side.py"}
+    scripts = {name for kind, name, _ in blocks(PAGE) if kind == "python"}
+    assert scripts - {words.removeprefix("python ") for words in ran} == {
+        "torch_side.py",
+        "paddle_side.py",
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from padiff.comparer import CompareSettings, compare
 from padiff.comparer.detail import look_closer
 from padiff.comparer.report.html import to_html
-from padiff.comparer.report.json_report import to_json
 from padiff.comparer.result import Kind, Verdict
 from padiff.dumpfile import Floor, Keep, RecordFloor, open_dump, write_floor
 from tests.support.browser import browser, complaints
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-    from padiff.dumpfile import JSON
+    from padiff.comparer import Comparison
 
 NODES = 20_000
 LIMIT_MS = 2000
@@ -52,10 +50,10 @@ def chromium() -> Iterator[WebDriver]:
         yield driver
 
 
-def show(driver: WebDriver, folder: Path, data: dict[str, JSON]) -> None:
+def show(driver: WebDriver, folder: Path, result: Comparison) -> None:
     """Open the page of a report and wait until it works."""
     path = folder / "report.html"
-    path.write_text(to_html(data), encoding="utf-8")
+    path.write_text(to_html(result), encoding="utf-8")
     complaints(driver)  # what earlier pages said
     driver.get(path.as_uri())
     WebDriverWait(driver, 30).until(
@@ -81,7 +79,7 @@ def wait_for(driver: WebDriver, script: str) -> None:
 
 
 def test_page_opens_at_the_origin_without_complaints(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
 
     assert selected(chromium) == "layer2.0.bn1"
     assert "HERE" in next(text for text in rows(chromium) if "bn1" in text and "HERE" in text)
@@ -90,7 +88,7 @@ def test_page_opens_at_the_origin_without_complaints(chromium: WebDriver, tmp_pa
 
 
 def test_tree_opens_closes_and_walks_by_keyboard(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
     tree_box = chromium.find_element(By.ID, "tree")
     tree_box.click()
     tree_box.send_keys(Keys.HOME)
@@ -110,10 +108,37 @@ def test_tree_opens_closes_and_walks_by_keyboard(chromium: WebDriver, tmp_path: 
     assert chromium.find_element(By.ID, active).get_attribute("aria-selected") == "true"
 
 
+def test_a_closed_row_tells_what_is_inside(chromium: WebDriver, tmp_path: Path) -> None:
+    show(chromium, tmp_path, resnet_like())
+    chromium.find_element(By.ID, "collapse").click()
+
+    closed = next(text for text in rows(chromium) if "layer2" in text)
+    assert "12 inside, 11 diverged" in closed
+    assert "1 origin inside" in closed
+    assert "DIVERGED" in closed
+    fine = next(text for text in rows(chromium) if "layer1" in text)
+    assert re.search(r"\d+ inside(?!,)", fine)
+    assert "diverged" not in fine.lower()
+
+
+def test_verdicts_are_signs_on_a_phone(chromium: WebDriver, tmp_path: Path) -> None:
+    sizes = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes)
+    try:
+        show(chromium, tmp_path, resnet_like())
+        row = chromium.find_element(By.CSS_SELECTOR, ".row.selected")
+        assert row.text.splitlines()[0] == "bn1"
+        assert "✗" in row.text
+        assert "DIVERGED" not in row.text
+        assert chromium.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_search_and_filters_keep_what_fits_and_its_parents(
     chromium: WebDriver, tmp_path: Path
 ) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
     ActionChains(chromium).send_keys("/").perform()
     chromium.switch_to.active_element.send_keys("layer3.1.conv2")
     wait_for(chromium, "document.getElementById('count').textContent.startsWith('1 of')")
@@ -130,7 +155,7 @@ def test_search_and_filters_keep_what_fits_and_its_parents(
 
 
 def test_click_on_the_plot_selects_the_record(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
     chromium.find_element(By.ID, "tree").send_keys(Keys.HOME)
     over = chromium.find_element(By.CSS_SELECTOR, "#plot .u-over")
     width = over.size["width"]
@@ -142,7 +167,7 @@ def test_click_on_the_plot_selects_the_record(chromium: WebDriver, tmp_path: Pat
 
 def test_weights_sort_by_any_column(chromium: WebDriver, tmp_path: Path) -> None:
     reference, candidate = tiny_pair(tmp_path, weight_change=0.1)
-    show(chromium, tmp_path, to_json(compare(reference, candidate, CompareSettings())))
+    show(chromium, tmp_path, compare(reference, candidate, CompareSettings()))
     button = chromium.find_elements(By.CSS_SELECTOR, "#weights th button")[0]
 
     def first_column() -> list[str]:
@@ -167,7 +192,7 @@ def test_selected_record_shows_where_the_error_is(chromium: WebDriver, tmp_path:
     reference, candidate = tiny_pair(tmp_path, eps=0.5)
     result = compare(reference, candidate, CompareSettings())
 
-    show(chromium, tmp_path, to_json(result, look_closer(reference, candidate, result)))
+    show(chromium, tmp_path, replace(result, details=look_closer(reference, candidate, result)))
 
     text = chromium.find_element(By.ID, "panel").text
     for title in (
@@ -203,7 +228,7 @@ def test_plot_has_the_tolerance_and_the_noise_floor_as_lines(
     write_floor(reference, floor)
     result = compare(reference, candidate, CompareSettings())
 
-    show(chromium, tmp_path, to_json(result, look_closer(reference, candidate, result)))
+    show(chromium, tmp_path, replace(result, details=look_closer(reference, candidate, result)))
 
     legend = chromium.find_element(By.CSS_SELECTOR, "#plot .u-legend").text
     assert "allowed (atol)" in legend
@@ -218,7 +243,7 @@ def test_plot_has_the_tolerance_and_the_noise_floor_as_lines(
 def test_plot_can_show_the_error_as_a_multiple_of_what_is_allowed(
     chromium: WebDriver, tmp_path: Path
 ) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
 
     Select(chromium.find_element(By.ID, "measure")).select_by_value("ratio")
 
@@ -241,7 +266,7 @@ def test_sampled_record_says_how_much_was_compared(chromium: WebDriver, tmp_path
     ]
     result = compare(paths[0], paths[1], CompareSettings())
 
-    show(chromium, tmp_path, to_json(result, look_closer(paths[0], paths[1], result)))
+    show(chromium, tmp_path, replace(result, details=look_closer(paths[0], paths[1], result)))
 
     text = chromium.find_element(By.ID, "record").text
     assert "of 2,000 elements, and statistics of all" in text
@@ -254,7 +279,7 @@ def test_print_is_light_and_has_what_is_hidden_on_the_screen(
     chromium: WebDriver, tmp_path: Path
 ) -> None:
     reference, candidate = tiny_pair(tmp_path, eps=0.5)
-    show(chromium, tmp_path, to_json(compare(reference, candidate, CompareSettings())))
+    show(chromium, tmp_path, compare(reference, candidate, CompareSettings()))
     chromium.execute_script("setTheme('dark')")
 
     chromium.execute_script("window.dispatchEvent(new Event('beforeprint'))")
@@ -275,7 +300,7 @@ def test_print_is_light_and_has_what_is_hidden_on_the_screen(
 
 
 def test_narrow_window_has_nothing_beside_the_page(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
     size = chromium.get_window_size()
 
     chromium.set_window_size(520, 900)
@@ -289,7 +314,7 @@ def test_narrow_window_has_nothing_beside_the_page(chromium: WebDriver, tmp_path
 
 
 def test_theme_can_be_changed(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
     script = "return getComputedStyle(document.body).backgroundColor"
     before = chromium.execute_script(script)
 
@@ -299,7 +324,7 @@ def test_theme_can_be_changed(chromium: WebDriver, tmp_path: Path) -> None:
 
 
 def test_every_control_has_a_name_for_screen_readers(chromium: WebDriver, tmp_path: Path) -> None:
-    show(chromium, tmp_path, to_json(resnet_like()))
+    show(chromium, tmp_path, resnet_like())
 
     controls = chromium.find_elements(By.CSS_SELECTOR, "button, input, select, [role]")
 
@@ -321,7 +346,7 @@ def test_hostile_names_stay_text(chromium: WebDriver, tmp_path: Path) -> None:
     rows_ = tuple(replace(row, reference=name, candidate=name) for row in tree([""], {}))
     result = comparison([bad], rows_, [divergence(bad, name)], reasons=(name,), notes=(name,))
 
-    show(chromium, tmp_path, to_json(result))
+    show(chromium, tmp_path, result)
 
     assert chromium.title.startswith("padiff")
     assert chromium.find_elements(By.TAG_NAME, "img") == []
@@ -338,7 +363,7 @@ def test_page_of_20_000_modules_is_interactive_in_two_seconds(
         for place, path in enumerate(paths)
         if "." in path
     ]
-    data = json.loads(json.dumps(to_json(comparison(pairs, tree(paths, {})))))
+    data = comparison(pairs, tree(paths, {}))
 
     times: list[int] = []
     while len(times) < ATTEMPTS and min(times, default=LIMIT_MS) >= LIMIT_MS:

@@ -80,9 +80,10 @@ def test_report_ends_with_commands_that_work_as_they_are(tmp_path: Path) -> None
         "compare", reference, candidate, "--atol", "1e-5", "--max-rows", "9", cwd=tmp_path
     )
     lines = done.stdout.splitlines()
-    commands = [line.split() for line in lines[lines.index("look further:") + 1 :]]
+    commands = [line.split() for line in lines[lines.index("look further:") + 1 : -2]]
 
     assert len(commands) == 2
+    assert lines[-1].startswith("DIVERGED at norm, forward; ")
     assert all("--atol" in words and "--max-rows" not in words for words in commands)
     for words in commands:
         again = run_padiff(*words[1:], cwd=tmp_path)
@@ -107,7 +108,7 @@ def test_github_annotations_follow_a_report_in_which_commands_are_off(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--html", "no/such/r.html"], "no/such"),
+        (["--html", "candidate/manifest.json/r.html"], "manifest.json"),
         (["--csv", "same", "--junit", "same"], "same file"),
         (["--github", "--format", "json"], "--github"),
     ],
@@ -143,7 +144,7 @@ def test_page_without_jinja2_says_what_to_install(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 2
-    assert "hint: pip install 'padiff[html]'" in done.stderr
+    assert "hint: pip install 'padiff-align[html]'" in done.stderr
 
 
 def test_all_but_the_page_need_no_further_package(tmp_path: Path) -> None:

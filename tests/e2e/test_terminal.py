@@ -28,7 +28,11 @@ def on_terminal(folder: Path, *words: str | Path, columns: int, **variables: str
     termios.tcsetwinsize(theirs, (50, columns))
     environment = environment_for(folder) | {"TERM": "xterm-256color", "PYTHONUTF8": "1"}
     with subprocess.Popen(
-        command(*words), cwd=folder, env=environment | variables, stdout=theirs, stderr=theirs
+        command(*words),
+        cwd=folder,
+        env=environment | variables,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,  # where a slow machine is told that it takes a while
     ):
         os.close(theirs)
         shown = b""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import recordtrial
+from benchmarks import manyranks, recordtrial
 from benchmarks.__main__ import PARTS
 from benchmarks.dumping import figures as dumping_figures
 from benchmarks.figure import Figure, print_figures
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COUNTS = {
     "between": 2 * len(FRAMEWORKS),
     "comparing": 6 * 3 + 2 + 2,
+    "opening": 2,
     "whole": 8 + 3,
     "commands": 1 + 2 + 2,
     "diverging": 2,
@@ -33,8 +34,10 @@ COUNTS = {
     "startup": 3 + 1,
 }
 """Figures of a part."""
-ELSEWHERE = {"dumping", "localisation", "pairing"}
+ELSEWHERE = {"dumping", "localisation", "pairing", "scale"}
 """Parts whose figures are counted in tests of their own."""
+LONG = {"diverging", "executing", "growth"}
+"""Parts that take most of a minute even at sizes at which times mean nothing."""
 
 
 def distinct(figures: Iterator[Figure]) -> list[Figure]:
@@ -49,7 +52,9 @@ def test_every_part_is_counted() -> None:
     assert set(COUNTS) | ELSEWHERE == set(PARTS)
 
 
-@pytest.mark.parametrize("part", COUNTS)
+@pytest.mark.parametrize(
+    "part", [pytest.param(one, marks=pytest.mark.slow if one in LONG else ()) for one in COUNTS]
+)
 def test_a_part_gives_all_its_figures(part: str) -> None:
     module = importlib.import_module(f"benchmarks.{part}")
 
@@ -89,6 +94,7 @@ def test_a_model_that_is_recorded_gets_gradients(framework: str, name: str) -> N
     assert any(weight.grad is not None for weight in work.model.parameters())
 
 
+@pytest.mark.slow
 def test_the_recording_part_gives_figures_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.dumping.FRAMEWORKS", ("torch",))
     monkeypatch.setattr("benchmarks.dumping.MODELS", ("gpt",))
@@ -109,6 +115,10 @@ def test_localisation_counts_the_trials_it_ran() -> None:
 
 def test_the_starting_part_measures_every_command() -> None:
     assert set(COMMANDS) == set(_COMMANDS)
+
+
+def test_the_part_of_many_ranks_gives_its_figures() -> None:
+    assert len(distinct(manyranks.figures(scale=Scale.TINY))) == 6
 
 
 def test_figures_say_whether_a_budget_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Kind, Verdict, compare
-from padiff.dumper import record
 
 if TYPE_CHECKING:
     from pathlib import Path

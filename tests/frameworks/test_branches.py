@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from padiff.dumper import record
+from padiff import record
 from padiff.dumper.adapters import load
 from padiff.dumper.runs.rehearsal import rehearse
 from padiff.dumper.weights.weights import load_weights

@@ -48,6 +48,16 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
+@pytest.fixture(scope="module")
+def drifted(paths: dict[str, Path]) -> Comparison:
+    return compare(paths["reference"], paths["other"], CompareSettings())
+
+
+@pytest.fixture(scope="module")
+def faulty(paths: dict[str, Path]) -> Comparison:
+    return compare(paths["reference"], paths["faulty"], CompareSettings())
+
+
 def steps(found: Comparison) -> list[str]:
     """Name the layers in which the error grows by a step, those fed equal inputs left out."""
     return [
@@ -58,20 +68,19 @@ def steps(found: Comparison) -> list[str]:
     ]
 
 
-def test_drift_is_no_divergence_and_shows_no_step(paths: dict[str, Path]) -> None:
-    found = compare(paths["reference"], paths["other"], CompareSettings())
-
-    errors = {error.module: error.leaving for error in call_errors(found.steps[0])}
-    assert found.verdict is Verdict.MATCH
+def test_drift_is_no_divergence_and_shows_no_step(drifted: Comparison) -> None:
+    errors = {error.module: error.leaving for error in call_errors(drifted.steps[0])}
+    assert drifted.verdict is Verdict.MATCH
     assert errors[str(LAYERS - 1)] > 2 * errors["0"]
-    assert steps(found) == []
+    assert steps(drifted) == []
 
 
-def test_drift_past_a_tight_tolerance_is_called_drift(paths: dict[str, Path]) -> None:
-    loose = compare(paths["reference"], paths["other"], CompareSettings())
+def test_drift_past_a_tight_tolerance_is_called_drift(
+    paths: dict[str, Path], drifted: Comparison
+) -> None:
     largest = max(
         pair.metrics.max_abs or 0.0
-        for pair in loose.steps[0].pairs
+        for pair in drifted.steps[0].pairs
         if pair.metrics is not None
         if pair.reference is not None and pair.reference.address.module == str(LAYERS // 2)
     )
@@ -84,10 +93,8 @@ def test_drift_past_a_tight_tolerance_is_called_drift(paths: dict[str, Path]) ->
     assert not any("a step" in line for line in found.evidence)
 
 
-def test_a_fault_on_top_of_the_drift_is_the_origin(paths: dict[str, Path]) -> None:
-    found = compare(paths["reference"], paths["faulty"], CompareSettings())
-
-    first = found.origins[0]
+def test_a_fault_on_top_of_the_drift_is_the_origin(faulty: Comparison) -> None:
+    first = faulty.origins[0]
     assert first.pair.reference is not None
     assert first.pair.reference.address.module == f"{FAULTY}.attention"
     assert any("scale" in line for line in first.evidence)
@@ -95,10 +102,8 @@ def test_a_fault_on_top_of_the_drift_is_the_origin(paths: dict[str, Path]) -> No
     assert first.amplification > DRIFT
 
 
-def test_the_verbose_report_lists_the_growth_of_every_call(paths: dict[str, Path]) -> None:
-    found = compare(paths["reference"], paths["faulty"], CompareSettings())
-
-    text = draw(found, verbose=True, max_rows=0, width=140)
+def test_the_verbose_report_lists_the_growth_of_every_call(faulty: Comparison) -> None:
+    text = draw(faulty, verbose=True, max_rows=0, width=140)
 
     row = next(
         line for line in text.partition("GROWTH OF THE ERROR")[2].splitlines()

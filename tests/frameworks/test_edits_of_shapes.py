@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import padiff
 from padiff.comparer.proving import Answer
-from padiff.comparer.report.edit_words import worded_edit
+from padiff.comparer.report.fault_words import worded_edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,8 +85,9 @@ class _Vision(_Steps):
 def compared(folder: Path, reference: Any, candidate: Any) -> FunctionComparison:  # noqa: ANN401
     paths = []
     for name, model in (("reference", reference), ("candidate", candidate)):
+        images = IMAGES if isinstance(model, nn.Module) else paddle.to_tensor(IMAGES.numpy())
         with padiff.record(model, name=name, out=folder, phase="forward") as recorder:
-            model(IMAGES if isinstance(model, nn.Module) else paddle.to_tensor(IMAGES.numpy()))
+            model(images)
         assert recorder.path is not None
         paths.append(recorder.path)
     (step,) = padiff.compare(paths[0], paths[1]).steps
@@ -243,5 +244,50 @@ def test_it_is_named_across_frameworks(tmp_path: Path) -> None:
 
     assert edit.candidate is not None
     assert edit.candidate.module == "first"
+    assert worded_edit(edit) == (
+        "padding of conv2d: [[0, 0], [0, 0]] where the reference has [[1, 1], [1, 1]]"
+    )
+
+
+_WIDTHS = (8, 24, 16, 48, 12, 40, 20, 32, 28, 36)
+
+
+class _Squeezing(nn.Module):
+    """Layers with biases of many widths behind a pooling, as in SqueezeNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        sizes = zip((3, *_WIDTHS), _WIDTHS, strict=False)
+        self.layers = nn.ModuleList(nn.Conv2d(*size, 1) for size in sizes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.max_pool2d(x, 3, 2, ceil_mode=True)
+        for layer in self.layers:
+            x = functional.relu(layer(x))
+        return x.mean((2, 3))
+
+
+class _SqueezingPort(paddle.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = zip((3, *_WIDTHS), _WIDTHS, strict=False)
+        self.layers = paddle.nn.LayerList([paddle.nn.Conv2D(*size, 1) for size in sizes])
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        x = paddle.nn.functional.max_pool2d(x, 3, 2)
+        for layer in self.layers:
+            x = paddle.nn.functional.relu(layer(x))
+        return x.mean((2, 3))
+
+
+def test_weights_of_other_layers_are_not_tried_before_the_operator_that_is_wrong(
+    tmp_path: Path,
+) -> None:
+    reference, candidate = _Squeezing(), _SqueezingPort()
+    padiff.assign_weight(reference, candidate)
+
+    (edit,) = compared(tmp_path, reference, candidate).edits
+
     names = [[one.name.rpartition(".")[2] for one in those] for those in edit.operators]
-    assert names == [["conv2d"], ["conv2d", "reshape", "add"]]
+    assert names == [["max_pool2d"], ["pool2d"]]

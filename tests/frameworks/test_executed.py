@@ -489,8 +489,8 @@ def test_reports_tell_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[st
     data = json.loads(report.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     found = data["steps"][0]["executed"]
-    assert (found["answer"], found["hidden"]) == ("same", True)
-    assert found["function"]["effect"]["hidden"]
+    assert (found["answer"], found["is_hidden"]) == ("same", True)
+    assert found["function"]["effect"]["is_hidden"]
     assert (data["settings"]["execute"], data["settings"]["strict"]) == (True, True)
     assert "strict yes" in said
     assert "execute yes" not in said

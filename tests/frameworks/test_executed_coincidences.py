@@ -114,5 +114,5 @@ def test_what_is_refuted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     data = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     found = data["steps"][0]["executed"]
-    assert (data["verdict"], found["hidden"]) == ("match", True)
-    assert (found["function"]["answer"], found["function"]["coincidence"]) == ("hidden", True)
+    assert (data["verdict"], found["is_hidden"]) == ("match", True)
+    assert (found["function"]["answer"], found["function"]["is_coincidence"]) == ("hidden", True)

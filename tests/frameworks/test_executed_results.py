@@ -122,4 +122,4 @@ def test_text_of_another_length_stands_in_the_report(
     written = json.loads(report.read_text())
     jsonschema.validate(written, SCHEMA)
     (one,) = written["steps"][0]["executed"]["function"]["differences"]
-    assert one["leaf"] == "result"
+    assert one["kind"] == "result"

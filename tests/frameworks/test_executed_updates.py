@@ -17,6 +17,7 @@ from torch import nn
 import padiff
 from padiff.cli.main import main
 from padiff.comparer.proving import Answer, Execution, Unknown
+from padiff.comparer.report.fault_words import worded_edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,6 +161,31 @@ def test_weights_of_a_right_port_are_results_of_updates_and_no_copies(
     for one in result:
         assert one.function.update is not None
         assert (one.function.update.largest or 0.0) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"weight_decay": 0.11}, ("0.11", "times 0.999")),
+        ({"weight_decay": 0.1, "epsilon": 1e-4}, ("0.0001", "1e-08")),
+    ],
+    ids=["decay", "epsilon"],
+)
+def test_a_fault_of_an_update_in_another_form_is_one_edit(
+    options: dict[str, Any], words: tuple[str, str], tmp_path: Path
+) -> None:
+    """Paddle writes in one operator what torch writes in ten: no other edit is needed."""
+    known = trained(tmp_path, "torch", adamw(weight_decay=0.1))
+    found = trained_paddle(
+        tmp_path, lambda p: paddle.optimizer.AdamW(0.01, parameters=p, **options)
+    )
+
+    for one in executed(known, found):
+        assert one.function.update is not None
+        (edit,) = one.function.update.edits
+        own, theirs = worded_edit(edit).split(" where the reference has ")
+        assert words[0] in own
+        assert words[1] in theirs
 
 
 @pytest.mark.parametrize(
@@ -365,7 +391,7 @@ def test_reports_name_the_update(tmp_path: Path, capsys: pytest.CaptureFixture[s
     jsonschema.validate(data, SCHEMA)
     update = copy.deepcopy(data["steps"][0]["executed"]["function"]["update"])
     assert update["answer"] == "different"
-    assert update["edits"][0]["changes"][0]["candidate"] == 1e-6
+    assert update["edits"][0]["changes"][0]["found"] == 1e-6
 
 
 @pytest.mark.parametrize(("momentum", "answer"), [(0.1, Answer.SAME), (0.2, Answer.DIFFERENT)])
@@ -389,3 +415,53 @@ def test_running_statistics_are_left_by_a_step(
     assert step.executed.function.update.answer is answer
     names = {one.candidate for one in step.executed.function.update.differences}
     assert names == ({"1.running_mean", "1.running_var"} if answer is Answer.DIFFERENT else set())
+
+
+def normed(framework: str, *, momentum: float = 0.1) -> Any:  # noqa: ANN401
+    """Make two layers with a norm between, whose batches have 12 elements per channel."""
+    if framework == "torch":
+        torch.manual_seed(5)
+        return nn.Sequential(nn.Conv2d(2, 4, 1), nn.BatchNorm2d(4, momentum=momentum))
+    return paddle.nn.Sequential(
+        paddle.nn.Conv2D(2, 4, 1), paddle.nn.BatchNorm2D(4, momentum=1 - momentum)
+    )
+
+
+def trained_norm(folder: Path, framework: str, model: Any) -> Path:  # noqa: ANN401
+    images = [np.random.default_rng(step).normal(size=(3, 2, 2, 2)) for step in range(STEPS)]
+    optimizer: Any
+    if framework == "torch":
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    else:
+        optimizer = paddle.optimizer.SGD(0.1, parameters=model.parameters())
+    with padiff.record(model, name=framework, out=folder, optimizer=optimizer) as r:
+        for image in images:
+            wide = image.astype(np.float32)
+            x: Any = torch.from_numpy(wide) if framework == "torch" else paddle.to_tensor(wide)
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            (optimizer.zero_grad if framework == "torch" else optimizer.clear_grad)()
+            r.step(loss=loss)
+    assert r.path is not None
+    return r.path
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track")
+@pytest.mark.parametrize("reference", ["torch", "paddle"])
+@pytest.mark.parametrize("momentum", [0.1, 0.12])
+def test_running_variances_are_proved_although_one_takes_the_unbiased_one(
+    momentum: float, reference: str, tmp_path: Path
+) -> None:
+    """No tolerance has to hide how far apart two trainings are after some steps."""
+    models = {"torch": normed("torch"), "paddle": normed("paddle", momentum=momentum)}
+    padiff.assign_weight(models["torch"], models["paddle"])
+    paths = {name: trained_norm(tmp_path, name, model) for name, model in models.items()}
+    other = "paddle" if reference == "torch" else "torch"
+
+    for one in executed(paths[reference], paths[other]):
+        update = one.function.update
+        assert update is not None
+        variance = "1._variance" if other == "paddle" else "1.running_var"
+        assert (variance in update.proven) is (momentum == 0.1)
+        assert (variance in {each.candidate for each in update.differences}) is (momentum != 0.1)

@@ -220,7 +220,7 @@ def test_replaced_activations_are_named_where_their_values_are_judged_elsewhere(
     faulty.pooler.activation = torch.nn.Identity()
     ids = np.arange(12).reshape(2, 6)
 
-    found = padiff.auto_diff(right, wrong, ([ids], [ids]), single_step=True, quiet=True).comparison
+    found = padiff.auto_diff(right, wrong, ([ids], [ids]), single_step=True, quiet=True)
 
     ends = [(origin.phase, origin.pair.reference) for origin in found.origins]
     assert [(phase, end.address.module) for phase, end in ends if end is not None] == [

@@ -12,8 +12,8 @@ import torch
 from paddle import nn as pn
 from torch import nn
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 
 if TYPE_CHECKING:

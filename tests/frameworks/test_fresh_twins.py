@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from padiff.dumper import record
+from padiff import record
 from padiff.dumpfile import open_dump
 from padiff.pairing import pair
 

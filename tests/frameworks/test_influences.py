@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import padiff
 from padiff.comparer.proving import Answer
-from padiff.comparer.report.edit_words import worded_edit
+from padiff.comparer.report.fault_words import worded_edit
 from padiff.comparer.report.json_report import to_json
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.report.fault_words import evidence_of
-from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from padiff import record
 from padiff.comparer import CompareSettings, compare
-from padiff.dumper import record
 from tests.support.carrying import carried
 
 if TYPE_CHECKING:

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 OURS = ("padiff", "padiff --floor both")
 DEPTH = 3
 PLANTED = [
-    ("cnn", "doubled output"),
     ("cnn", "residual halved"),
     ("transformer", "no attention scale"),
-    ("transformer", "last token hidden"),
     ("transformer", "wrong gradient"),
     ("rnn", "bias left out"),
 ]

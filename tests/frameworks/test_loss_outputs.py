@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from padiff.inprocess import AutoDiffResult
+    from padiff.comparing import Comparison
 
 TORCH = """
 from torch import nn
@@ -169,7 +169,7 @@ def test_names_and_a_loss_of_ones_own_contradict_each_other() -> None:
         TrainSettings(outputs=("logits",), loss=parse_target("a:b", {}, noun="loss"))
 
 
-def both(models: Path, *names: str, **options: Any) -> AutoDiffResult:  # noqa: ANN401
+def both(models: Path, *names: str, **options: Any) -> Comparison:  # noqa: ANN401
     del models  # the files that are imported
     made = []
     for name in names:
@@ -186,7 +186,7 @@ def test_live_models_are_compared_by_what_both_return(
 ) -> None:
     names = ["torch_outputs:with_caches", plain]
 
-    found = both(models, *(names[::-1] if is_turned else names)).comparison
+    found = both(models, *(names[::-1] if is_turned else names))
 
     assert (found.verdict, found.reasons) == (Verdict.MATCH, ())
     roles = {pair.reference.address.role for pair in found.steps[0].pairs if pair.reference}
@@ -197,7 +197,7 @@ def test_live_models_are_compared_by_what_both_return(
 def test_outputs_of_live_models_are_chosen_by_name(models: Path) -> None:
     names = ["torch_outputs:with_caches"] * 2
 
-    found = both(models, *names, outputs="logits").comparison
+    found = both(models, *names, outputs="logits")
 
     assert found.verdict is Verdict.MATCH
     assert any("as --outputs says" in note for note in found.reference.notes)

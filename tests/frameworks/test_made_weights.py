@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 
 if TYPE_CHECKING:

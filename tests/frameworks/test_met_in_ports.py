@@ -10,9 +10,9 @@ import paddle
 import pytest
 import torch
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.proving import Answer
-from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 from padiff.dumpfile import Role
 from tests.support.ports import met_paddle, met_torch

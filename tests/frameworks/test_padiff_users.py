@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_tutorial_with_loss_optimizers_and_single_step(
 
     assert same, "failed"
     assert capsys.readouterr().out.startswith("MATCH")
-    assert [step.step for step in same.comparison.steps] == [0, 1, 2]
+    assert [step.step for step in same.steps] == [0, 1, 2]
 
 
 def test_tutorial_in_the_spelling_of_the_older_version() -> None:
@@ -143,8 +144,8 @@ def test_tutorial_with_losses_of_the_frameworks_and_ten_steps() -> None:
         quiet=True,
     )
 
-    assert same, same.comparison.reasons
-    assert len(same.comparison.steps) == 10
+    assert same, same.reasons
+    assert len(same.steps) == 10
 
 
 def stack(base: Any, nn: Any, relu: Any, *, is_sequential: bool) -> Any:  # noqa: ANN401
@@ -192,7 +193,7 @@ def test_layers_in_lists_and_sequences_are_partners(
         quiet=True,
     )
 
-    assert same, same.comparison.reasons
+    assert same, same.reasons
 
 
 class Nothing(paddle.nn.Layer):
@@ -367,3 +368,32 @@ def test_include_and_exclude_choose_what_is_compared() -> None:
     assert not run()
     assert run(include="linear1")
     assert not run(exclude=["linear2"])
+
+
+@pytest.mark.parametrize("make", [SimpleModule, SimpleLayer])
+def test_methods_of_padiffs_wrapper_say_what_replaces_them(make: Any) -> None:  # noqa: ANN401
+    model: Any = create_model(make())
+
+    for name, instead in (
+        ("try_dump", "recorder.step"),
+        ("update_black_list", "exclude="),
+        ("update_white_list_with_class", "include="),
+        ("auto_layer_map", "map="),
+    ):
+        with pytest.raises(ConfigError, match=f"no '{name}'") as caught:
+            getattr(model, name)([])
+        assert instead in str(caught.value.hint)
+    assert type(copy.deepcopy(model)) is make
+    assert create_model(model) is model
+
+
+def test_lists_by_instance_leave_modules_out() -> None:
+    module, layer = SimpleModule(), SimpleLayer()
+    first, second = simple_inputs()
+
+    found = auto_diff(
+        module, layer, (first, second), exclude=[module.linear2], atol=1e-4, quiet=True
+    )
+
+    assert found
+    assert "linear2" not in set(found.to_dataframe().module)

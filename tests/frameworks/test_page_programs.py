@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 import padiff
 from padiff.comparer.detail import look_closer
+from padiff.comparer.report.fault_words import worded_call
 from padiff.comparer.report.html import to_html
 from padiff.comparer.report.json_report import to_json
 from tests.frameworks.test_influences import SCHEMA
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-    from padiff.dumpfile import JSON
+    from padiff.comparer import Comparison
+
 
 X = torch.randn(2, 8, 32, generator=torch.Generator().manual_seed(0))
 HOSTILE = "<img src=x onerror=\"document['title']='owned'\">"
@@ -56,7 +59,7 @@ def net(scale: float = 0.25, act: Any = functional.gelu, name: str = "middle") -
     return model.eval()
 
 
-def report(folder: Path, reference: nn.Module, candidate: nn.Module) -> dict[str, JSON]:
+def report(folder: Path, reference: nn.Module, candidate: nn.Module) -> Comparison:
     """Record and compare two models, forward and backward, with all that a page shows."""
     paths = []
     for name, model in (("reference", reference), ("candidate", candidate)):
@@ -65,11 +68,11 @@ def report(folder: Path, reference: nn.Module, candidate: nn.Module) -> dict[str
         assert recorder.path is not None
         paths.append(recorder.path)
     result = padiff.compare(paths[0], paths[1])
-    return to_json(result, look_closer(paths[0], paths[1], result))
+    return replace(result, details=look_closer(paths[0], paths[1], result))
 
 
 @pytest.fixture(scope="module")
-def two_faults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, JSON]:
+def two_faults(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("two")
     return report(folder, net(), net(scale=0.3, act=functional.relu))
 
@@ -80,9 +83,9 @@ def chromium() -> Iterator[WebDriver]:
         yield driver
 
 
-def show(driver: WebDriver, folder: Path, data: dict[str, JSON]) -> None:
+def show(driver: WebDriver, folder: Path, result: Comparison) -> None:
     path = folder / "report.html"
-    path.write_text(to_html(data), encoding="utf-8")
+    path.write_text(to_html(result), encoding="utf-8")
     complaints(driver)  # what earlier pages said
     driver.get(path.as_uri())
     WebDriverWait(driver, 30).until(
@@ -95,7 +98,7 @@ def texts(driver: WebDriver, selector: str) -> list[str]:
 
 
 def test_each_fault_has_both_slices_with_values_and_lines(
-    chromium: WebDriver, tmp_path: Path, two_faults: dict[str, JSON]
+    chromium: WebDriver, tmp_path: Path, two_faults: Comparison
 ) -> None:
     show(chromium, tmp_path, two_faults)
 
@@ -122,7 +125,7 @@ def test_each_fault_has_both_slices_with_values_and_lines(
 
 
 def test_a_module_shows_what_it_ran_on_both_sides(
-    chromium: WebDriver, tmp_path: Path, two_faults: dict[str, JSON]
+    chromium: WebDriver, tmp_path: Path, two_faults: Comparison
 ) -> None:
     show(chromium, tmp_path, two_faults)
 
@@ -144,7 +147,7 @@ def test_a_module_shows_what_it_ran_on_both_sides(
 
 
 def test_slices_stand_below_each_other_on_a_phone(
-    chromium: WebDriver, tmp_path: Path, two_faults: dict[str, JSON]
+    chromium: WebDriver, tmp_path: Path, two_faults: Comparison
 ) -> None:
     show(chromium, tmp_path, two_faults)
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
@@ -179,10 +182,13 @@ def test_names_of_a_program_stay_text(chromium: WebDriver, tmp_path: Path) -> No
 def test_where_nothing_is_proved_the_slices_stand_all_the_same(
     chromium: WebDriver, tmp_path: Path
 ) -> None:
-    data: Any = report(tmp_path, net(), net(act=functional.relu))
-    data["steps"][0]["executed"]["function"]["edits"] = []
+    result = report(tmp_path, net(), net(act=functional.relu))
+    (step,) = result.steps
+    assert step.executed is not None
+    function = replace(step.executed.function, edits=())
+    executed = replace(step.executed, function=function)
 
-    show(chromium, tmp_path, data)
+    show(chromium, tmp_path, replace(result, steps=(replace(step, executed=executed),)))
 
     assert texts(chromium, ".fault h3") == [
         "the programs part here; no edit was found that proves why"
@@ -193,8 +199,8 @@ def test_where_nothing_is_proved_the_slices_stand_all_the_same(
     ]  # fmt: skip
 
 
-def test_page_and_details_stay_small_and_follow_the_schema(two_faults: dict[str, JSON]) -> None:
-    jsonschema.Draft202012Validator(SCHEMA).validate(two_faults)
+def test_page_and_details_stay_small_and_follow_the_schema(two_faults: Comparison) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(to_json(two_faults))
 
     assert len(to_html(two_faults).encode()) < LIMIT_BYTES
 
@@ -212,11 +218,12 @@ def test_of_a_long_program_only_what_differs_is_listed(tmp_path: Path) -> None:
                 y = y + 1e-3
             return y * self.last
 
-    data: Any = report(tmp_path, Long(0.5), Long(0.6))
+    details = report(tmp_path, Long(0.5), Long(0.6)).details
 
-    (programs,) = data["details"]["programs"]
-    for side, number in (("reference", "0.5"), ("candidate", "0.6")):
-        (operator,) = programs[side]["operators"]
-        assert operator["text"].startswith("mul(%")
-        assert number in operator["text"]
-        assert programs[side]["left_out"] > 3000
+    assert details is not None
+    (programs,) = details.programs
+    for listing, number in ((programs.reference, "0.5"), (programs.candidate, "0.6")):
+        (operator,) = listing.operators
+        assert worded_call(operator).startswith("mul(%")
+        assert number in worded_call(operator)
+        assert listing.left_out > 3000

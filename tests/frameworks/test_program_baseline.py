@@ -12,7 +12,7 @@ from torch import nn
 import padiff
 from padiff.comparer import CompareSettings, compare
 from padiff.comparer.proving import Answer, Edit
-from padiff.comparer.report.edit_words import worded_edit
+from padiff.comparer.report.fault_words import worded_edit
 from padiff.comparer.report.headline import match_words
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import ConfigError, Content, LeafKind, open_dump

@@ -425,6 +425,43 @@ def test_operators_of_others_are_replaced_while_a_step_is_recorded(name: str) ->
     assert getattr(paddle._C_ops, name) is plain
 
 
+class _Library:
+    """What cffi puts among the modules: says that it is one, and takes no weak references."""
+
+    __slots__ = ()
+    __class__ = property(lambda _: ModuleType)  # type: ignore[assignment]
+
+
+def test_what_only_says_that_it_is_a_module_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library: Any = _Library()
+    assert isinstance(library, ModuleType)
+    monkeypatch.setitem(sys.modules, "library", library)
+
+    found, _ = recorded(nn.Linear(3, 2), paddle.randn([2, 3]), folder=tmp_path)
+
+    assert "linear" in found.names
+
+
+def test_an_error_while_operators_are_replaced_leaves_none_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operators, before = PaddleOperators(), _bindings()
+
+    def run(_: object, function: Any, args: Any, kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("padiff.dumper.adapters.paddle_operators._modules", lambda: iter([object()]))
+        with pytest.raises(TypeError), operators.watch(run):
+            pass
+
+    assert _bindings() == before
+    with operators.watch(run):
+        assert _bindings() != before
+
+
 def test_operators_without_a_graph_say_so(tmp_path: Path) -> None:
     def function(_: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:
         with paddle.no_grad():

@@ -454,6 +454,41 @@ def test_what_function_modes_do_not_see_is_one_operator(name: str, tmp_path: Pat
     assert torch.allclose(result, expected)
 
 
+OVERLAPPING = """
+import sys, torch
+from padiff.dumper.adapters.torch_unseen import force_eager
+
+def stance():
+    return torch._dynamo.eval_frame._stance.stance
+
+one, two = force_eager(), force_eager()
+before = torch.compile
+one.__enter__()
+two.__enter__()
+kept = torch.compile
+assert "torch._dynamo" not in sys.modules
+torch.compile(torch.nn.ReLU(), backend="eager")
+print(stance(), end=" ")
+if sys.argv[1] == "nested":
+    one, two = two, one
+one.__exit__(None, None, None)
+print(stance(), end=" ")
+two.__exit__(None, None, None)
+kept(torch.nn.ReLU(), backend="eager")
+assert torch.compile is before
+print(stance())
+"""
+
+
+@pytest.mark.parametrize("order", ["nested", "crossed"])
+def test_what_is_compiled_after_recording_is_compiled(order: str) -> None:
+    run = [sys.executable, "-c", OVERLAPPING, order]
+
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+
+    assert done.stdout.split() == ["force_eager", "force_eager", "default"]
+
+
 LAZY = """
 import sys, torch, padiff
 from pathlib import Path

@@ -57,7 +57,7 @@ def known_program(folder: Path, case: str) -> Iterator[tuple[KnownProgram, Value
         recorded = read_program(file)
         assert recorded is not None
         lowered = lower(recorded.program, TABLES[file.framework], contents=recorded.elements)
-        known = KnownProgram(recorded, lowered, file.index)
+        known = KnownProgram(recorded, lowered)
         made = [one for one in recorded.program.values if one.kind is None]
         yield known, next(one for one in made if project(known, known.part_behind(one.id)))
 

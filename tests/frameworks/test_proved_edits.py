@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import padiff
 from padiff.comparer.proving import Answer
-from padiff.comparer.report.edit_words import worded_edit
+from padiff.comparer.report.fault_words import worded_edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +105,10 @@ EDITS: dict[str, tuple[dict[str, Callable[..., Any]], list[str]]] = {
         {"q": lambda h: functional.linear(h, SECOND[0].q.weight.t(), SECOND[0].q.bias)},
         ["linear reads second.q.weight transposed where the reference has second.q.weight"],
     ),
+    "something small added": (
+        {"act": lambda x: functional.gelu(x) + x * 0.001},
+        ["too much: mul, times 0.001, add"],
+    ),
     "two at once": (
         {"scale": lambda s: s * 0.3, "residual": lambda _, y: y},
         ["other of mul: 0.3 where the reference has 0.25", "left out: add"],
@@ -165,6 +169,16 @@ def test_an_edit_is_found_between_other_forms(tmp_path: Path) -> None:
     assert worded_edit(edit) == expected
     assert edit.reference is not None
     assert edit.reference.operator == "torch.Tensor.mul"
+
+
+def test_arguments_without_effect_are_no_part_of_an_edit(tmp_path: Path) -> None:
+    def net(**settings: Any) -> nn.Module:  # noqa: ANN401
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(6, **settings)).eval()
+
+    (edit,) = compared(tmp_path, net(), net(eps=1e-3, momentum=0.01)).edits
+
+    assert worded_edit(edit) == "eps of batch_norm: 0.001 where the reference has 1e-05"
 
 
 class _Stack(nn.Module):

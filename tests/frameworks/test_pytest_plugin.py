@@ -41,11 +41,11 @@ WORDS = {
 
 
 def run(folder: Path, *words: str, eps: float = 1e-5) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "padiff.pytest_plugin", *words]
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "padiff.pytest_plugin", *words]
     return subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"EPS": str(eps), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"EPS": str(eps), "OMP_NUM_THREADS": "1", "CI": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -63,13 +63,19 @@ def test_fixture_accepts_passes_and_fails(framework: str, tmp_path: Path) -> Non
     failed = run(tmp_path, "--padiff-reports", "reports", eps=1e-3)
 
     assert missing.returncode == 1
-    assert "DumpNotFoundError" in missing.stdout
+    assert "no baseline at 'baseline/net': run pytest with --padiff-accept" in missing.stdout
+    assert "Error" not in missing.stdout
     assert accepted.returncode == 0, accepted.stdout
     log = (tmp_path / "baseline" / "net.accepted.jsonl").read_text(encoding="ascii")
     assert json.loads(log)["reason"] == "first baseline"
     assert passed.returncode == 0, passed.stdout
     assert failed.returncode == 1
-    assert "the model diverges from 'baseline/net'" in failed.stdout
+    (summary,) = [
+        line for line in failed.stdout.splitlines() if "FAILED" in line and "port" in line
+    ]
+    assert "::test_port - Failed: DIVERGED at 1, forward; " in summary
+    assert "0.001" in summary
+    assert "baseline 'baseline/net'" in failed.stdout
     assert "FIRST ORIGIN" in failed.stdout
     results = sorted((tmp_path / "reports").iterdir())
     assert [path.name for path in results] == ["test_backward-1.json", "test_port-1.json"]
@@ -145,7 +151,8 @@ def test_audit_passes_what_is_sound_and_fails_the_rest(tmp_path: Path) -> None:
     done = run(tmp_path)
 
     assert "2 failed, 2 passed" in done.stdout, done.stdout
-    assert "the model is unsound\nUNSOUND: step 0: " in done.stdout
+    assert "::test_unsound - Failed: UNSOUND: gradient of " in done.stdout
+    assert "UNSOUND: step 0: " in done.stdout
     assert "times what its program says" in done.stdout
     assert "nothing of the model could be audited\nNOT AUDITED: step 0: " in done.stdout
 
@@ -182,4 +189,55 @@ def test_what_is_no_setting_is_refused_before_the_model_runs(tmp_path: Path) -> 
     done = run(tmp_path, "--padiff-accept", "first")
 
     assert "1 failed, 1 passed" in done.stdout
-    assert "padiff_compare has no setting 'atoll': what the model takes by keyword" in done.stdout
+    assert "compare has none of that name" in done.stdout
+    assert "did you mean 'atol'?" in done.stdout
+    assert "what the model takes by keyword goes into inputs" in done.stdout
+
+
+MODES = """
+import pytest
+import torch
+from torch import nn
+
+@pytest.mark.parametrize("train", [False, True])
+def test_mode(padiff_compare, train):
+    seen = []
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0))
+    model[1].eval()
+    model.register_forward_hook(lambda net, *_: seen.append((net.training, net[1].training)))
+    padiff_compare(f"baseline/{train}", model, torch.ones(2, 4), train=train)
+    assert set(seen) == {(train, train)}
+    assert [one.training for one in model.modules()] == [True, True, False]
+"""
+
+
+def test_the_mode_is_that_of_dump_and_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(MODES, encoding="utf-8")
+
+    done = run(tmp_path, "--padiff-accept", "first")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_fixtures_say_what_they_take(tmp_path: Path) -> None:
+    done = run(tmp_path, "--fixtures")
+
+    assert ": (baseline, model, inputs=(), *, loss=None, train=False, **options)" in done.stdout
+    assert ": (model, inputs=(), *, loss=None, train=False, content=" in done.stdout
+
+
+MODELS = """
+from torch import nn, ones
+
+def test_model(padiff_compare):
+    padiff_compare(nn.Linear(1, 1), nn.Linear(1, 1), ones([2, 1]))
+"""
+
+
+def test_a_model_in_the_place_of_a_baseline_says_what_compares_two_models(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(MODELS, encoding="utf-8")
+
+    done = run(tmp_path)
+
+    assert "expected its path, found 'Linear'" in done.stdout
+    assert "padiff.auto_diff compares two models" in done.stdout

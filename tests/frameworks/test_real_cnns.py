@@ -9,8 +9,8 @@ import paddle
 import pytest
 import torch
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.dumper import record
 from padiff.dumper.weights.weights import assign_weight
 from tests.support.authors import CANDIDATES, REFERENCES, spread
 from tests.support.leaves import layers_that_ran, paired_layers

@@ -14,7 +14,7 @@ import torch
 import transformers
 from torch import nn
 
-from padiff.dumper import record
+from padiff import record
 from padiff.dumper.adapters import load
 from padiff.dumper.runs.rehearsal import rehearse
 from padiff.dumper.weights.weights import assign_weight, load_weights

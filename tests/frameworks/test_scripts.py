@@ -153,7 +153,7 @@ def test_only_the_steps_asked_for_have_hooks(tmp_path: Path, framework: str) -> 
     path = recorded(script(tmp_path, framework, body), steps=(1,))
 
     assert [info.step for info in open_dump(path).files] == [1]
-    assert seen.read_text() == "020"
+    assert seen.read_text() == "030"  # before all other hooks, before the call and after it
 
 
 def test_second_optimizer_of_the_model_belongs_to_the_step(tmp_path: Path, framework: str) -> None:

@@ -138,7 +138,7 @@ def test_auto_diff_names_the_forward_pass(phase: str) -> None:
         Chain(), Chain(eps=1e-1), ({"x": x}, {"x": x}), diff_phase=phase, quiet=True
     )
 
-    origins = [named(one) for one in result.comparison.origins]
+    origins = [named(one) for one in result.origins]
     assert origins == ([("n", Kind.ORIGIN)] if phase == "both" else [])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import paddle
 import pytest
 import torch
+import torch._dynamo
 
 import padiff
 from padiff.dumpfile import LeafKind
@@ -151,6 +152,7 @@ def test_nothing_stays_in_threads(pool: ThreadPoolExecutor, tmp_path: Path) -> N
 
 
 def test_recordings_that_end_in_another_order_leave_nothing(tmp_path: Path) -> None:
+    stance = torch._dynamo.eval_frame._stance
     before = threading.Thread.start
     models, x = (torch.nn.Linear(4, 4), _Branches(_threads)), torch.randn(2, 4)
     first, second = (
@@ -166,3 +168,4 @@ def test_recordings_that_end_in_another_order_leave_nothing(tmp_path: Path) -> N
     second.__exit__(None, None, None)
 
     assert threading.Thread.start is before
+    assert torch._dynamo.eval_frame._stance == stance

@@ -114,6 +114,10 @@ def test_adapter_is_found_by_the_model() -> None:
     assert adapters.find(nn.Linear(2, 2)).name == "torch"
     with pytest.raises(ConfigError, match="cannot record"):
         adapters.find(object())
+    for home, way_out in (("keras.src.layers.layer", "=torch"), ("flax.linen.linear", "ToNNX")):
+        with pytest.raises(ConfigError) as refused:
+            adapters.find(type("Layer", (), {"__module__": home})())
+        assert way_out in (refused.value.hint or "")
     with pytest.raises(ConfigError, match="cannot load framework"):
         adapters.load("abacus")
 

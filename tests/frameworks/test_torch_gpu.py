@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from padiff import record
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.dumper import record
 from padiff.dumpfile import open_dump
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def by_auto_diff(folder: Path, case: Case) -> Comparison:
     ]
     return padiff.auto_diff(
         models[0], models[1], (ids, ids), losses, updates, steps=STEPS, quiet=True
-    ).comparison
+    )
 
 
 def by_command(folder: Path, case: Case) -> Comparison:

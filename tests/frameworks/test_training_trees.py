@@ -192,7 +192,7 @@ FAULTS = {
     ),
     "epsilon of Adam": (
         "ResNet", Side(optimizer="adam"), Side(optimizer="adam", options={"epsilon": 1e-4}),
-        (0, UPDATE, Role.WEIGHT), "option 'eps' of the optimizer: 1e-08 on the reference, 0.0001",
+        (0, UPDATE, Role.WEIGHT), "proved: epsilon of adam_: 0.0001 where the reference has 1e-08",
     ),
     "coupled decay": (
         "GPT", Side(optimizer="adamw"), Side(optimizer="adam", options={"weight_decay": 0.1}),

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 import padiff
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.report.fault_words import evidence_of
-from padiff.dumper import adapters, record
+from padiff.dumper import adapters
 from padiff.dumper.runs.rehearsal import rehearse
 from padiff.dumper.weights.checkpoint import open_source
 from padiff.dumper.weights.convert import convert

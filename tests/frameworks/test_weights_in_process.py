@@ -133,7 +133,7 @@ def test_modules_are_included_and_excluded_by_themselves(tmp_path: Path) -> None
 
 
 def _addresses(result: Any) -> list[Any]:  # noqa: ANN401
-    return [pair.reference.address for step in result.comparison.steps for pair in step.pairs]
+    return [pair.reference.address for step in result.steps for pair in step.pairs]
 
 
 @pytest.mark.parametrize(

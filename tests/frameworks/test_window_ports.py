@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from padiff import record
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.dumper import record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,9 @@ from dataclasses import replace
 from padiff.cli.jsontext import json_pieces
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
-from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import to_markdown
-from padiff.comparer.report.reading import read_report
 from padiff.comparer.report.sarif import to_sarif
 from padiff.comparer.result import Comparison, Kind, Verdict
 from padiff.dumpfile import Phase, Role

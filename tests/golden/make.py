@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+SCHEMA = HERE.parents[1] / "docs" / "report.schema.json"
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.golden.cases import golden_reports  # noqa: E402 -- found only through the path above
+from padiff.cli.jsontext import json_pieces  # noqa: E402 -- found only through the path above
+from padiff.comparer.report.json_report import schema  # noqa: E402
+from tests.golden.cases import golden_reports  # noqa: E402
 
 
 def main() -> None:
@@ -20,6 +23,7 @@ def main() -> None:
             path.unlink()
     for name, text in reports.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
+    SCHEMA.write_text("".join(json_pieces(schema())), encoding="utf-8")
     print(f"{len(reports)} reports in {folder.name}/")
 
 

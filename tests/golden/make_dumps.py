@@ -1,7 +1,7 @@
 """Write the golden dumps of the present format version; those that are there stay as they are.
 
-``python tests/golden/make_dumps.py``. Run it once for each ``FORMAT_VERSION``: a dump of an older
-version cannot be made again, and must be read for ever.
+``python tests/golden/make_dumps.py``. Run it once for each ``FORMAT_VERSION``, and remove those of
+the version before, which are refused.
 """
 
 from __future__ import annotations

@@ -15,14 +15,18 @@ SIZES: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 32,
     "rms_norm_eps": 1e-6,
+    "head_dim": 8,
+    "pad_token_id": 0,
     "fuse_rms_norm": False,  # has no kernel on a CPU
 }
 
+PREFIXES = {"llama": "Llama", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+
 
 def build(name: str = "llama", vocab: int = 48, *, tied: bool = False, fused: bool = False) -> Any:  # noqa: ANN401 - untyped library
-    """Build ``llama`` or ``qwen2``, the latter perhaps with fused projections."""
+    """Build one of ``PREFIXES``, ``qwen2`` perhaps with fused projections."""
     paddle.seed(2)
-    prefix = {"llama": "Llama", "qwen2": "Qwen2"}[name]
+    prefix = PREFIXES[name]
     config = getattr(transformers, f"{prefix}Config")(
         **SIZES, vocab_size=vocab, tie_word_embeddings=tied
     )

@@ -15,13 +15,17 @@ SIZES: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 32,
     "rms_norm_eps": 1e-6,
+    "head_dim": 8,
+    "pad_token_id": 0,
 }
+
+PREFIXES = {"llama": "Llama", "phi3": "Phi3", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
 
 def build(name: str = "llama", vocab: int = 48, *, tied: bool = False) -> Any:  # noqa: ANN401 - untyped library
-    """Build ``llama`` or ``qwen2``; every weight is random, none a default."""
+    """Build one of ``PREFIXES``; every weight is random, none a default."""
     torch.manual_seed(1)
-    prefix = {"llama": "Llama", "qwen2": "Qwen2"}[name]
+    prefix = PREFIXES[name]
     config = getattr(transformers, f"{prefix}Config")(
         **SIZES, vocab_size=vocab, tie_word_embeddings=tied
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from padiff.dumpfile import Role
+from padiff.dumpfile import Index, Role
 from padiff.pairing.weights.plan import plan_weights
 from tests.support.dumps import DumpBuilder, MemorySide
 
@@ -161,7 +161,16 @@ def test_without_equal_values_what_is_sure_is_right(case: _Case) -> None:
 def _without_values(side: MemorySide) -> MemorySide:
     """Give a side as a live model is: names and shapes alone."""
     records = tuple(replace(record, value=None) for record in side.index.records)
-    return replace(side, index=replace(side.index, records=records))
+    known = side.index
+    index = Index(
+        step=known.step,
+        rank=known.rank,
+        modules=known.modules,
+        calls=known.calls,
+        records=records,
+        values=known.values,
+    )
+    return replace(side, index=index)
 
 
 def _wrong(

@@ -54,7 +54,7 @@ def test_a_deep_tree_goes_through_every_command(
     assert main(["report", reports["--json"], "--html", str(tmp_path / "again.html")]) == 1
     assert "internal error" not in capsys.readouterr().err
     result = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
-    origin = result["origins"][0]["reference"]["module"]
+    origin = result["origins"][0]["pair"]["reference"]["address"]["module"]
     assert origin.count("m") == depth - 1  # the innermost one
 
 

@@ -65,7 +65,10 @@ def test_two_dumps_of_one_run_are_byte_identical(framework: str, tmp_path: Path)
     assert {key for key in one if one[key] != two[key]} <= TIMES
 
 
-@pytest.mark.parametrize("content", ["sample=8", "stats", "digest"])
+@pytest.mark.parametrize(
+    "content",
+    ["sample=8", *(pytest.param(one, marks=pytest.mark.slow) for one in ("stats", "digest"))],
+)
 def test_less_content_is_deterministic_too(content: str, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODELS["torch"], encoding="utf-8")
     np.save(tmp_path / "x.npy", np.ones((2, 3, 6, 6), np.float32))

@@ -57,7 +57,7 @@ def test_a_hostile_checkpoint_is_refused(
 def test_a_hostile_map_array_report_or_log_is_refused(
     write: Callable[[Path], list[str]], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("padiff.dumpfile.boundedfile._WAIT_S", 0.2)
+    monkeypatch.setattr("padiff.dumpfile.untrusted._WAIT_S", 0.2)
     tiny_net().write(tmp_path / "good")
     command = write(tmp_path)
     before = listing(tmp_path)

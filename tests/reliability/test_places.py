@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = set(INTO_A_FOLDER)
-FEW, ALL = 25, 1
+FEW, ALL = 60, 1
 """Every so many moments."""
-SIGNALS = 938
+SIGNALS = 884
 """Trials where every moment is tried; a twentieth more or fewer is no reason to count again."""
-VANISHING = 212
+VANISHING = 227
 """Trials where the folder vanishes at every moment; likewise."""
 LEFT = (0, 1, 5, 30)
 """Pages of a full disk."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from padiff.dumper import record
+from padiff import record
 from padiff.dumper.adapters import load
 from padiff.dumper.runs.rehearsal import rehearse, rehearse_fed
 from padiff.dumper.weights.weights import load_weights

@@ -16,10 +16,12 @@ from padiff.comparer.result import (
     Metrics,
     NodeRow,
     PairedModules,
+    ReasonKind,
     Scope,
     StepComparison,
     Tolerance,
     Verdict,
+    VerdictReason,
 )
 from padiff.dumpfile import Address, Manifest, Phase, Role, SourceLine, Statistics
 from padiff.pairing import PairedBy
@@ -111,7 +113,7 @@ def pair(
         verdict=verdict,
         kind=kind,
         metrics=measured,
-        tolerance=TOLERANCE,
+        tolerance=TOLERANCE if reference and candidate else None,
         paired_by=PairedBy.NAME if reference and candidate else None,
         equal_digest=verdict is Verdict.MATCH and measured is None,
         fatal=verdict is not Verdict.MATCH,
@@ -183,7 +185,7 @@ def comparison(
     """Make the result of comparing one step."""
     return Comparison(
         verdict=Verdict.DIVERGED if divergences or reasons else Verdict.MATCH,
-        reasons=reasons,
+        reasons=tuple(VerdictReason(ReasonKind.DIVERGED, line) for line in reasons),
         scope=Scope(
             looked_at=Looked.RESULT, outputs=1, losses=1, weights=62, gradients=62, records=198
         ),

@@ -364,6 +364,7 @@ def add_step(writer: DumpWriter, built: DumpBuilder) -> None:
                 value=None if array is None else step.store(array),
                 requires_grad=record.requires_grad,
                 tensor=record.tensor,
+                layout=record.layout,
             )
         if built.program is not None:
             step.add_program(built.program(step))

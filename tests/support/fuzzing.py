@@ -27,10 +27,10 @@ from safetensors.numpy import save_file
 from padiff.cli.main import main
 from padiff.dumpfile import Content, DumpWriter, Floor, Keep, RecordFloor, write_floor
 from padiff.dumpfile.packed import pack
-from padiff.dumpfile.programcolumns import PROGRAM_COLUMNS
 from tests.support.damage import bend, bend_toml, flip, nudge
 from tests.support.dumps import add_step, manifest
 from tests.support.hostile_checkpoints import GOOD, old_torch_file, tensor, torch_archive
+from tests.support.indexes import FILE, read_tables, with_number, write_tables
 from tests.support.tiny_net import tiny_net
 from tests.support.tiny_program import tiny_program
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASE_S = 20
-FILE = "step_000000/rank_0000.h5"
 MAP = """[[pair]]
 reference = "fc{i}"
 candidate = "fc{i}"
@@ -116,7 +115,7 @@ def _without_checksums(dump: Path) -> None:
     """Write a step file anew in HDF5's old form, in which a damaged byte is not found out."""
     with h5py.File(dump / FILE) as file:
         found = {f"values/{name}": dataset[...] for name, dataset in file["values"].items()}
-        found["index"] = file["index"][...]
+        found |= {f"index/{name}": dataset[...] for name, dataset in file["index"].items()}
     with h5py.File(dump / FILE, "w", libver="earliest") as file:
         file.create_group("values")
         for name, elements in found.items():
@@ -144,30 +143,25 @@ def case_of_file(folder: Path, chance: random.Random) -> list[list[str]]:
 
 
 def case_of_index(folder: Path, chance: random.Random) -> list[list[str]]:
-    """Damage the index within a step file by its structure, its length kept by blanks."""
+    """Damage tables of an index: numbers, lengths, texts; cycles, counts, positions."""
     bad = _copy(folder, chance.choice(["plain", "deflated", "sampled"]))
-    data = (bad / FILE).read_bytes()
-    start = data.index(b'{"step"')
-    _, length = json.JSONDecoder().raw_decode(data[start:].decode("latin-1"))
-    bent = bend(data[start : start + length], chance)
-    bent = bent if len(bent) <= length else bent.replace(b" ", b"")
-    if len(bent) <= length:
-        (bad / FILE).write_bytes(data[:start] + bent.ljust(length) + data[start + length :])
+    _bend_tables(bad, "index", chance)
     return [_command(bad, folder, chance)]
+
+
+def _bend_tables(dump: Path, group: str, chance: random.Random) -> None:
+    tables = read_tables(dump, group)
+    for _ in range(chance.choice([1, 1, 1, 2, 4])):
+        name = chance.choice(sorted(tables))
+        tables[name] = _bent_table(tables[name], chance)
+    write_tables(dump, tables, group)
 
 
 def case_of_program(folder: Path, chance: random.Random) -> list[list[str]]:
     """Damage columns of a program: numbers, lengths, texts; operands, cycles, names, nesting."""
     name = chance.choice(["programmed", "executed", "executed"])
     bad = _copy(folder, name)
-    with h5py.File(bad / FILE, "r+") as file:
-        group = file["program"]
-        for _ in range(chance.choice([1, 1, 1, 2, 4])):
-            column = chance.choice(PROGRAM_COLUMNS)
-            changed = _bent_column(column, group[column][...], chance)
-            del group[column]
-            group.create_dataset(column, data=changed, track_times=False)
-    _state_size(bad)
+    _bend_tables(bad, chance.choice(["program", "program", "index"]), chance)
     out = str(folder / "out.onnx")
     return [
         chance.choice(
@@ -185,28 +179,27 @@ def case_of_program(folder: Path, chance: random.Random) -> list[list[str]]:
     ]
 
 
-def _bent_column(name: str, column: Any, chance: random.Random) -> Any:  # noqa: ANN401
-    """Change one thing about a column: most changes leave a program that can be read."""
-    if name == "floats":
-        wide = column.copy()
-        if wide.size:
-            wide[chance.randrange(wide.size)] = chance.choice([np.nan, np.inf, -1e300, 0.0, 2.5])
-        return wide
-    wide = column.astype(np.int64)
-    at = chance.randrange(wide.size) if wide.size else 0
+def _bent_table(table: Any, chance: random.Random) -> Any:  # noqa: ANN401
+    """Change one thing about a table: most changes leave a file that can be read."""
+    at = chance.randrange(table.size) if table.size else 0
     kind = chance.choice(["set", "set", "set", "step", "swap", "cut", "repeat", "huge"])
-    if kind == "cut" or not wide.size:
-        wide = wide[:at]
-    elif kind == "repeat":  # also of arguments: containers inside each other
-        wide = np.repeat(wide, chance.choice([1, 2, 40]))
-    elif kind == "swap":
-        wide[[at, -1]] = wide[[-1, at]]
-    else:
-        set_to = int(wide[chance.randrange(wide.size)])
-        huge = chance.choice([1 << 20, 1 << 31, (1 << 53) + 1, (1 << 62) + 3, -(1 << 62)])
-        step = int(wide[at]) + chance.choice([-1, 1, 2])
-        wide[at] = {"set": set_to, "step": step, "huge": huge}[kind]
-    return wide if name != "string_bytes" else wide.astype(np.uint8)
+    if kind == "cut" or not table.size:
+        return table[:at]
+    if kind == "repeat":  # also of arguments: containers inside each other
+        return np.repeat(table, chance.choice([1, 2, 40]))
+    column = None if table.dtype.names is None else chance.choice(table.dtype.names)
+    cells = table if column is None else table[column]
+    if cells.dtype.kind == "f":
+        return with_number(table, column, at, chance.choice([np.nan, np.inf, -1e300, 0.0, 2.5]))
+    if cells.ndim > 1:
+        return with_number(table, column, at, chance.randrange(256))
+    if kind == "swap":
+        swapped = with_number(table, column, at, int(cells[-1]))
+        return with_number(swapped, column, -1, int(cells[at]))
+    set_to = int(cells[chance.randrange(cells.size)])
+    huge = chance.choice([1 << 20, 1 << 31, (1 << 53) + 1, (1 << 62) + 3, -(1 << 62)])
+    step = int(cells[at]) + chance.choice([-1, 1, 2])
+    return with_number(table, column, at, {"set": set_to, "step": step, "huge": huge}[kind])
 
 
 def case_of_manifest(folder: Path, chance: random.Random) -> list[list[str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING
 
-from tests.support.hostile_dumps import FILE, Cases
+from tests.support.hostile_dumps import Cases
+from tests.support.indexes import FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def zip_with_an_absolute_path(dump: Path, target: Path) -> None:
         archive.writestr(str(dump.parent / "outside"), "x")
 
 
-@ARCHIVES.refused("expected 5634 bytes, found")
+@ARCHIVES.refused("bytes, found")
 def zip_with_a_link(dump: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w") as archive:
         archive.write(dump / "manifest.json", "manifest.json")

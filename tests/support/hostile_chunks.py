@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from h5py import h5d, h5p, h5s, h5t, h5z
 
-from tests.support.hostile_dumps import OWN, Cases, claim, edit_file, edit_index
+from tests.support.hostile_dumps import OWN, Cases, claim, edit_file
+from tests.support.indexes import edit_index
 
 if TYPE_CHECKING:
     from pathlib import Path

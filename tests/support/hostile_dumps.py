@@ -12,6 +12,14 @@ import numpy as np
 from h5py import h5a, h5d, h5g, h5s, h5t
 
 from padiff.dumpfile.dtypes import MOST_AXES
+from tests.support.indexes import (
+    FILE,
+    edit_index,
+    read_tables,
+    set_cell,
+    with_number,
+    write_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
 
     Spoil = TypeVar("Spoil", bound=Callable[..., Any])
 
-FILE = "step_000000/rank_0000.h5"
 PAGE = "p0000_float32"
 ATTRIBUTES = 3_000
 OWN = "v00000099"  # a dataset that no good dump here has
@@ -63,19 +70,19 @@ def edit_file(dump: Path, change: Callable[[h5py.File], object]) -> None:
     state_size(dump)
 
 
-def edit_index(dump: Path, change: Callable[[Any], object]) -> None:
-    def rewrite(file: h5py.File) -> None:
-        document = json.loads(file["index"][...].tobytes())
-        change(document)
-        del file["index"]
-        file["index"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
-
-    edit_file(dump, rewrite)
+def forget_contents(dump: Path) -> None:
+    """Leave the table of contents out, as dumps did before there was one."""
+    edit_file(dump, lambda file: file.__delitem__("contents"))
+    path = dump / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for entry in manifest["files"]:
+        entry.pop("contents", None)
+    path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def cell(document: Any, table: str, column: str, row: int, value: Any) -> None:  # noqa: ANN401
     """Put something into one cell of an index."""
-    document[table]["rows"][row][document[table]["columns"].index(column)] = value
+    set_cell(document, table, column, value, row)
 
 
 def replace_page(file: h5py.File, **how: Any) -> None:  # noqa: ANN401
@@ -118,6 +125,15 @@ def index_in_another_file(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         del file["index"]
         file["index"] = h5py.ExternalLink(str(dump.parent / "secret.h5"), "/x")
+
+    edit_file(dump, change)
+
+
+@DUMPS.refused("'records' is a soft or external link")
+def table_in_another_file(dump: Path) -> None:
+    def change(file: h5py.File) -> None:
+        del file["index/records"]
+        file["index/records"] = h5py.ExternalLink(str(dump.parent / "secret.h5"), "/x")
 
     edit_file(dump, change)
 
@@ -270,7 +286,8 @@ def overlapping_values(dump: Path) -> None:
 def dataset_outside_the_file(dump: Path) -> None:
     """Move a dataset's address behind the end of a file of the old form, without checksums."""
     with h5py.File(dump / FILE) as file:
-        found = {name: file[name][...] for name in ("index", f"values/{PAGE}")}
+        names = (*(f"index/{name}" for name in file["index"]), f"values/{PAGE}")
+        found = {name: file[name][...] for name in names}
     with h5py.File(dump / FILE, "w", libver="earliest") as file:
         file.create_group("values")
         for name, elements in found.items():
@@ -307,6 +324,7 @@ def sample_of_five_equal_axes(dump: Path) -> None:
 
     edit_file(dump, add)
     edit_index(dump, sample)
+    forget_contents(dump)
 
 
 @DUMPS.refused("expected the elements to be float32")
@@ -318,7 +336,7 @@ def text_elements(dump: Path) -> None:
 @DUMPS.refused("expected the elements to be float32")
 def references_to_objects(dump: Path) -> None:
     def change(file: h5py.File) -> None:
-        replace_page(file, data=[file["index"].ref] * 99, dtype=h5py.ref_dtype)
+        replace_page(file, data=[file["index/step"].ref] * 99, dtype=h5py.ref_dtype)
 
     edit_file(dump, change)
 
@@ -348,7 +366,7 @@ def many_attributes(dump: Path) -> None:
     def change(file: h5py.File) -> None:
         space = h5s.create(h5s.SCALAR)
         for number in range(ATTRIBUTES):
-            h5a.create(file["index"].id, f"a{number}".encode(), h5t.STD_I8LE, space).close()
+            h5a.create(file["index/step"].id, f"a{number}".encode(), h5t.STD_I8LE, space).close()
 
     edit_file(dump, change)
 
@@ -371,22 +389,86 @@ def names_that_are_no_text(dump: Path) -> None:
     edit_file(dump, change)
 
 
+def edit_table(dump: Path, name: str, change: Callable[[Any], Any]) -> None:
+    datasets = read_tables(dump)
+    write_tables(dump, {**datasets, name: change(datasets[name])})
+
+
 @DUMPS.refused("can't decode byte 0xff")
-def index_that_is_no_text(dump: Path) -> None:
+def texts_that_are_no_text(dump: Path) -> None:
+    edit_table(dump, "string_bytes", lambda data: np.where(np.arange(data.size) == 9, 255, data))
+
+
+@DUMPS.refused("attributes: type: expected the JSON text of an object, found '[[[")
+def deep_attributes(dump: Path) -> None:
+    deep = "[" * 2_000_000
+
+    def change(document: Any) -> None:  # noqa: ANN401
+        cell(document, "modules", "class_name", 1, deep)
+
+    edit_index(dump, change)
+    rows = read_tables(dump)["modules"]
+    position = int(rows["class_name"][1])
+    edit_table(dump, "modules", lambda table: with_number(table, "attributes", 1, position))
+
+
+@DUMPS.refused("expected distinct texts")
+def millions_of_empty_texts(dump: Path) -> None:
+    edit_table(dump, "string_ends", lambda ends: np.append(np.zeros(5_000_000, np.int64), ends))
+
+
+@DUMPS.refused("expected ascending ends")
+def texts_that_end_beyond_all(dump: Path) -> None:
+    edit_table(dump, "string_ends", lambda ends: with_number(ends, None, -1, 2**62))
+
+
+@DUMPS.refused("expected ascending ends")
+def lists_that_end_before_they_begin(dump: Path) -> None:
+    edit_table(dump, "list_ends", lambda ends: with_number(ends, None, 0, -(2**62)))
+
+
+@DUMPS.refused("records[0].slot: reference: expected one of the strings")
+def text_beyond_the_table(dump: Path) -> None:
+    edit_table(dump, "records", lambda table: with_number(table, "slot", 0, 2**62))
+
+
+@DUMPS.refused("expected the columns path, class_name")
+def table_without_a_column(dump: Path) -> None:
+    names = ["path", "class_name"]
+    edit_table(
+        dump, "modules", lambda table: np.array(table[names].tolist(), [(n, "u1") for n in names])
+    )
+
+
+@DUMPS.refused("modules.path: type: expected integers, found float64")
+def column_of_another_kind(dump: Path) -> None:
+    def change(table: Any) -> Any:  # noqa: ANN401
+        kinds = [(name, "<f8" if name == "path" else "<i4") for name in table.dtype.names]
+        return np.array(table.tolist(), kinds)
+
+    edit_table(dump, "modules", change)
+
+
+@DUMPS.refused("expected fields of integers, float64 or 16 bytes")
+def column_of_references(dump: Path) -> None:
     def change(file: h5py.File) -> None:
-        del file["index"]
-        file["index"] = np.frombuffer(b'{"step": "\xff\xfe"}', dtype=np.uint8)
+        del file["index/modules"]
+        kind = np.dtype([("path", h5py.ref_dtype)])
+        file.create_dataset("index/modules", shape=(3,), dtype=kind)
 
     edit_file(dump, change)
 
 
-@DUMPS.refused("nested too deeply")
-def deep_index(dump: Path) -> None:
-    def change(file: h5py.File) -> None:
-        del file["index"]
-        file["index"] = np.frombuffer(b"[" * 2_000_000, dtype=np.uint8)
+@DUMPS.refused("calls: missing: expected the dataset, found none")
+def table_that_is_not_there(dump: Path) -> None:
+    datasets = read_tables(dump)
+    del datasets["calls"]
+    write_tables(dump, datasets)
 
-    edit_file(dump, change)
+
+@DUMPS.refused("payload: unexpected: unknown dataset")
+def table_that_nobody_knows(dump: Path) -> None:
+    write_tables(dump, read_tables(dump) | {"payload": np.zeros(9, np.uint8)})
 
 
 @DUMPS.refused("modules[1].parent: reference: expected an earlier row")

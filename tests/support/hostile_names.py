@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from padiff.comparer.report.json_report import to_json
-from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.result import Comparison, Kind, Verdict
 from padiff.dumpfile import SourceLine
 from tests.support.comparisons import comparison, divergence, endpoint, metrics, pair, tree
-
-if TYPE_CHECKING:
-    from padiff.comparer.report.reading import Report
 
 __all__ = ["NASTY", "named", "read"]
 
@@ -52,6 +47,6 @@ def named(name: str) -> Comparison:
     return comparison([bad, alone], rows, [divergence(bad, name)], reasons=(name,), notes=(name,))
 
 
-def read(result: Comparison) -> Report:
-    """Take the way of all formats: through JSON text."""
+def read(result: Comparison) -> Comparison:
+    """Take a result through JSON text."""
     return read_report(json.loads(json.dumps(to_json(result), allow_nan=False)))

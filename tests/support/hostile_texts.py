@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -80,7 +79,7 @@ def described(kind: str, shape: str) -> str:
     return f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}}}"
 
 
-@TEXTS.refused("Python objects, which are never unpickled")
+@TEXTS.refused("it wants to load os.system")
 def array_of_objects(folder: Path) -> list[str]:
     return array(folder, described("|O", "(1,)"), b"cos\nsystem\n(S'touch executed'\ntR.")
 
@@ -169,7 +168,7 @@ def report_of_a_number_that_is_none(folder: Path) -> list[str]:
 
 @TEXTS.refused("1e999 is more than a number can be")
 def report_of_a_number_beyond_all_to_judge(folder: Path) -> list[str]:
-    return report(folder, b'{"schema": "padiff-report/1", "pairs": [1e999]}', "judge")
+    return report(folder, b'{"schema": "padiff-report/2", "steps": [1e999]}', "judge")
 
 
 @TEXTS.refused("1e999 is more than a number can be")
@@ -179,17 +178,16 @@ def report_of_a_number_beyond_all_to_render(folder: Path) -> list[str]:
     good = str(folder / "good")
     assert main(["compare", good, good, "--quiet", "--json", str(path)]) == 0
     text = path.read_text(encoding="utf-8")
-    details = '"details":{"records":[],"attributes":[],"left_out":0,"floors":[1e999]}'
-    path.write_text(re.sub(r'"details": ?null', details, text), encoding="utf-8")
-    assert details in path.read_text(encoding="utf-8")
+    details = '"details":{"records":[],"attributes":[],"left_out":0,"floors":[1e999]},'
+    path.write_text(text.replace("{", "{" + details, 1), encoding="utf-8")
     return ["report", "report.json", "--html", "page.html"]
 
 
-@TEXTS.refused("expected a number in the report")
+@TEXTS.refused("expected an integer of at most 64 bits")
 def report_of_huge_numbers(folder: Path) -> list[str]:
-    row = {"rests_on": "elements", "reference": {"shape": [10**400]}, "candidate": {"shape": []}}
+    step = {"step": 10**400}
     return report(
-        folder, json.dumps({"schema": "padiff-report/1", "pairs": [row]}).encode(), "judge"
+        folder, json.dumps({"schema": "padiff-report/2", "steps": [step]}).encode(), "judge"
     )
 
 
@@ -201,7 +199,7 @@ def endless(folder: Path, name: str, first: bytes = b"") -> None:
 
 @TEXTS.refused("a zero byte is no JSON")
 def report_beyond_all_size_to_judge(folder: Path) -> list[str]:
-    endless(folder, "report.json", b'{"schema": "padiff-report/1"}')
+    endless(folder, "report.json", b'{"schema": "padiff-report/2"}')
     return ["judge", "report.json"]
 
 

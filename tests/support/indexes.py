@@ -1,6 +1,12 @@
-"""The text of an index that has every table, and cells of every kind."""
+"""Indexes for tests: one that has every table, and any index as a document that can be spoilt."""
 
 from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
 
 from padiff.dumpfile import (
     CallInfo,
@@ -12,14 +18,116 @@ from padiff.dumpfile import (
     Statistics,
     ValueInfo,
 )
+from padiff.dumpfile.columns import PoolsBuilder, encode_table, read_pools, unpack
 from padiff.dumpfile.indexcodec import encode_index
+from padiff.dumpfile.indextables import OPTIONAL, TABLES
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+FILE = "step_000000/rank_0000.h5"
 _LINE = SourceLine(file="net.py", line=7, function="forward")
 
 
-def full_index() -> bytes:
-    """Write an index of three modules, calls and values, and of eight records."""
-    return encode_index(
+def read_tables(dump: Path, group: str = "index") -> dict[str, Array]:
+    """Return the datasets of the index, or of the program, of a dump's first file."""
+    with h5py.File(dump / FILE) as file:
+        return {name: dataset[...] for name, dataset in file[group].items()}
+
+
+def write_tables(dump: Path, datasets: dict[str, Array], group: str = "index") -> Path:
+    """Put other datasets in their place, and let the manifest state the size of the file."""
+    with h5py.File(dump / FILE, "r+") as file:
+        del file[group]
+        for name, table in datasets.items():
+            file.create_dataset(f"{group}/{name}", data=table, track_times=False)
+    document = json.loads((dump / "manifest.json").read_text(encoding="utf-8"))
+    document["files"][0]["size_bytes"] = (dump / FILE).stat().st_size
+    (dump / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
+    return dump
+
+
+def document_of(datasets: dict[str, Array]) -> dict[str, Any]:
+    """Return an index as a mapping from table to ``columns`` (names) and ``rows`` (cells)."""
+    problems: list[Any] = []
+    pools = read_pools(datasets, problems)
+    assert pools is not None
+    document: dict[str, Any] = {}
+    for name, columns in (TABLES | OPTIONAL).items():
+        if name in datasets:
+            table = unpack(name, datasets[name], columns, problems)
+            assert table is not None
+            for column in columns:
+                column.right_cells(table[column.name], pools, _ANY)
+            cells = [column.decode(table[column.name], pools) for column in columns]
+            rows = [
+                [list(cell) if isinstance(cell, tuple) else cell for cell in row]
+                for row in zip(*cells, strict=True)
+            ]
+            document[name] = {"columns": [column.name for column in columns], "rows": rows}
+    return document
+
+
+_ANY = dict.fromkeys((*TABLES, *OPTIONAL), 1 << 62)
+
+
+def datasets_of(document: dict[str, Any]) -> dict[str, Array]:
+    """Return the datasets of a document, whatever its cells say."""
+    pools = PoolsBuilder()
+    datasets: dict[str, Array] = {}
+    for name, columns in (TABLES | OPTIONAL).items():
+        if name in document:
+            rows = document[name]["rows"]
+            cells = {column.name: [row[at] for row in rows] for at, column in enumerate(columns)}
+            datasets[name] = encode_table(columns, cells, pools)
+    return pools.datasets() | datasets
+
+
+def edit_index(dump: Path, change: Callable[[Any], object]) -> Path:
+    """Change the document of a dump's first index."""
+    document = document_of(read_tables(dump))
+    change(document)
+    return write_tables(dump, datasets_of(document))
+
+
+def set_cell(document: Any, table: str, column: str, cell: object, row: int = 0) -> None:  # noqa: ANN401
+    """Put something into one cell of a document."""
+    document[table]["rows"][row][document[table]["columns"].index(column)] = cell
+
+
+def with_number(table: Array, column: str | None, row: int, number: Any) -> Array:  # noqa: ANN401
+    """Return a table with one number changed, in a field as wide as that needs.
+
+    Args:
+        table: As a file holds it.
+        column: Name of the field; None where the table has none.
+        row: Of the number.
+        number: What it becomes.
+    """
+    if column is None:
+        wide = table.astype(np.int64)
+        wide[row] = number
+        return wide
+    assert table.dtype.names is not None
+    kinds = [
+        (name, np.dtype(np.int64) if name == column and kind.kind in "iu" else kind)
+        for name, kind in ((name, table.dtype[name]) for name in table.dtype.names)
+    ]
+    made = np.empty(table.size, kinds)
+    for name in table.dtype.names:
+        made[name] = table[name]
+    made[column][row] = number
+    return made
+
+
+def full_index() -> dict[str, Array]:
+    """Return the datasets of an index of three modules, calls and values, and of eight records."""
+    pools = PoolsBuilder()
+    names = [column.name for column in TABLES["records"]]
+    index = encode_index(
         step=3,
         rank=1,
         modules=_modules(),
@@ -40,12 +148,14 @@ def full_index() -> bytes:
             ),
         ),
         values=_values(),
-        records=_RECORDS,
+        records=dict(zip(names, zip(*_RECORDS, strict=True), strict=True)),
         draws=(
             Draw(call=0, after=0, generators=("torch", "numpy")),
             Draw(call=None, after=5, generators=()),
         ),
+        pools=pools,
     )
+    return pools.datasets() | index
 
 
 def _modules() -> tuple[ModuleInfo, ...]:

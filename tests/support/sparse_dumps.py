@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
-from h5py import h5d, h5f, h5g, h5p, h5s
+from h5py import h5d, h5f, h5g, h5p, h5s, h5t
 
 from padiff.dumpfile import CallInfo, FileInfo, ModuleInfo, Phase, Role, Statistics, ValueInfo
+from padiff.dumpfile.columns import PoolsBuilder
 from padiff.dumpfile.dtypes import hdf5_type
 from padiff.dumpfile.indexcodec import encode_index
+from padiff.dumpfile.indextables import TABLES
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME, encode_manifest, file_path
 from tests.support.dumps import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from padiff.dumpfile.dtypes import Array
 
 __all__ = ["write_sparse"]
 
@@ -42,19 +46,23 @@ def write_sparse(directory: Path, tensors: int, elements: int, *, seed: int) -> 
     path.parent.mkdir(parents=True)
     values = [_value(number, elements, _first(number, seed)) for number in range(tensors)]
     modules, calls = _run(tensors)
+    pools = PoolsBuilder()
+    end = 2 * tensors + 1
+    records = [
+        *(_record(number, elements) for number in range(tensors)),
+        [0, 0, Phase.FORWARD, Role.OUTPUT, "", end, [elements], tensors - 1, False, None],
+    ]
+    names = [column.name for column in TABLES["records"]]
     index = encode_index(
         step=0,
         rank=0,
         modules=modules,
         calls=calls,
         values=values,
-        records=[
-            *(_record(number, elements) for number in range(tensors)),
-            [0, 0, Phase.FORWARD, Role.OUTPUT, "", 2 * tensors + 1, [elements], tensors - 1, False,
-             None],
-        ],
-    )  # fmt: skip
-    _write_file(path, values, index)
+        records=dict(zip(names, zip(*records, strict=True), strict=True)),
+        pools=pools,
+    )
+    _write_file(path, values, pools.datasets() | index)
     info = FileInfo(
         step=0,
         rank=0,
@@ -122,28 +130,30 @@ def _record(number: int, elements: int) -> Sequence[object]:
     return [call, call, Phase.FORWARD, Role.OUTPUT, "", 2 * call, [elements], number, False, None]
 
 
-def _write_file(path: Path, values: Sequence[ValueInfo], index: bytes) -> None:
+def _write_file(path: Path, values: Sequence[ValueInfo], index: Mapping[str, Array]) -> None:
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_libver_bounds(h5f.LIBVER_V110, h5f.LIBVER_V110)
     access.set_alignment(512, 64)
     file = h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fapl=access)
-    h5g.create(file, b"values").close()
+    for group in (b"values", b"index"):
+        h5g.create(file, group).close()
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_layout(h5d.CONTIGUOUS)
+    creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
     starts: list[int] = []
-    for name, size, dtype in (
-        *((value.dataset or "", value.size, "float32") for value in values),
-        ("/index", len(index), "uint8"),
-    ):
-        creation = h5p.create(h5p.DATASET_CREATE)
-        creation.set_layout(h5d.CONTIGUOUS)
-        creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
-        creation.set_fill_time(h5d.FILL_TIME_NEVER)
-        creation.set_obj_track_times(False)
-        space = h5s.create_simple((size,))
-        made = h5d.create(file, name.encode(), hdf5_type(dtype), space, creation)
-        if dtype == "uint8":
-            made.write(h5s.ALL, h5s.ALL, np.frombuffer(index, np.uint8))
-        else:
-            starts.append(made.get_offset())
+    for value in values:
+        space = h5s.create_simple((value.size,))
+        name = (value.dataset or "").encode()
+        made = h5d.create(file, name, hdf5_type("float32"), space, creation)
+        starts.append(made.get_offset())
+        made.close()
+    for table_name, table in index.items():
+        space = h5s.create_simple((table.size,))
+        kind = h5t.py_create(table.dtype)
+        made = h5d.create(file, f"/index/{table_name}".encode(), kind, space, creation)
+        made.write(h5s.ALL, h5s.ALL, table)
         made.close()
     file.close()
     with path.open("r+b") as raw:

@@ -1,8 +1,9 @@
 "use strict";
-// The result, unpacked from the page's tables. Nothing from it ever becomes markup: only text.
-const packed = JSON.parse(document.getElementById("data").textContent);
+// The result, unpacked from the page's tables.
 const text = packed.strings;
 const BAD = ["diverged", "incomparable", "missing"];
+const RANKED = ["covered", "skipped", "match", "missing", "incomparable", "diverged"];  // the worst last
+const WORDS = { covered: "elsewhere" };  // its value is judged as that of another module
 const SIGNS = { match: "✓", diverged: "✗", incomparable: "≠", missing: "∅", skipped: "–", covered: "≈" };
 
 function end(row) {
@@ -26,6 +27,20 @@ const records = packed.records.map((row, id) => {
   return record;
 });
 
+// Add a module and what is inside it to what one above it holds.
+function addInside(sum, node) {
+  for (const worst of [node.worst, node.inside.worst]) {
+    for (const [phase, verdict] of Object.entries(worst)) {
+      if (RANKED.indexOf(verdict) > RANKED.indexOf(sum.worst[phase])) sum.worst[phase] = verdict;
+    }
+  }
+  const isBad = Object.values(node.worst).some((verdict) => BAD.includes(verdict));
+  sum.modules += 1 + node.inside.modules;
+  sum.bad += (isBad || node.origin) + node.inside.bad;
+  sum.origins += node.origin + node.inside.origins;
+  sum.own += (isBad && !node.inherited) + node.inside.own;
+}
+
 const steps = packed.steps.map((step, number) => {
   const nodes = step.rows.map((row, id) => {
     const [parent, reference, candidate, referenceClass, candidateClass, pairedBy, worst, flags, sources] = row;
@@ -36,7 +51,7 @@ const steps = packed.steps.map((step, number) => {
       worst: Object.fromEntries(worst.map(([phase, verdict]) => [text[phase], text[verdict]])),
       origin: Boolean(flags & 1), inherited: Boolean(flags & 2),
       sources: sources.map((place) => (place === null ? null : text[place])),
-      children: [], records: [], level: 1, open: false, bad: false, step: number,
+      inside: { worst: {}, modules: 0, bad: 0, origins: 0, own: 0 }, children: [], records: [], level: 1, open: false, bad: false, step: number,
     };
   });
   const sides = [new Map(), new Map()];
@@ -54,6 +69,7 @@ const steps = packed.steps.map((step, number) => {
     node.hasOrigin = node.hasOrigin || node.origin;
     if (node.parent === null) continue;
     const parent = nodes[node.parent];
+    addInside(parent.inside, node);
     parent.bad = parent.bad || node.bad;
     parent.hasOrigin = parent.hasOrigin || node.hasOrigin;
   }
@@ -94,37 +110,9 @@ const findings = new Map(packed.origins.map((record, at) => [record, packed.find
 const confidence = new Map(packed.pairing.map(([reference, candidate, sure, others]) =>
   [`${text[reference]}\n${text[candidate]}`, { sure, others: others.map((other) => text[other] || "(root)") }]));
 
-function make(tag, properties, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties || {})) {
-    if (name === "class") element.className = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  for (const child of children) if (child !== null && child !== undefined) element.append(child);
-  return element;
-}
-
-// Escape sequences, directions and the like are shown, not obeyed.
-function shown(value) {
-  return String(value).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
-}
-
-function grouped(count) {
-  return count.toLocaleString("en");
-}
-
-function short(value) {
-  if (value === null || value === undefined) return "-";
-  if (typeof value === "string") return value;
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
-  const size = Math.abs(value);
-  return size < 1e-3 || size >= 1e6 ? String(Number(value.toPrecision(4)).toExponential()) : String(Number(value.toPrecision(4)));
-}
-
 function verdictWord(verdict, inherited) {
-  const word = inherited || !BAD.includes(verdict) ? verdict : verdict.toUpperCase();
-  return make("span", { class: `v-${inherited ? "inherited" : verdict}` }, `${SIGNS[verdict] || ""} ${word}`);
+  const word = inherited || !BAD.includes(verdict) ? WORDS[verdict] || verdict : verdict.toUpperCase();
+  return make("span", { class: `v-${inherited ? "inherited" : verdict}` }, SIGNS[verdict] || "", make("span", { class: "word" }, ` ${word}`));
 }
 
 function bothNames(node) {

@@ -17,9 +17,8 @@ function drawWeights() {
     ["relative L2", (record) => (record.metrics ? record.metrics[3] : record.restsOn === "digest" ? 0 : null)],
   ];
   const numeric = (place_) => place_ >= 5;
-  const severity = ["covered", "skipped", "match", "missing", "incomparable", "diverged"];
   let sorted = { column: 3, down: true };
-  const rank = (value, column) => (column === 3 ? severity.indexOf(value) : value);
+  const rank = (value, column) => (column === 3 ? RANKED.indexOf(value) : value);
   const compare = (one, two) => {
     const [left, right] = [one, two].map((record) => rank(columns[sorted.column][1](record), sorted.column));
     const number = (value) => (typeof value === "string" ? Infinity : value === null ? -1 : value);
@@ -47,13 +46,6 @@ function drawWeights() {
   place.append(make("p", { class: "printed" }, "What agrees is not printed."));
   if (!found.length) place.replaceChildren(make("p", { class: "dim" }, "none recorded"));
   if (found.length > MOST) place.append(make("p", { class: "dim" }, `${found.length - MOST} more are not listed`));
-}
-
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  const button = document.getElementById("theme");
-  button.textContent = name === "dark" ? "Light" : "Dark";
-  button.setAttribute("aria-pressed", String(name === "dark"));
 }
 
 function options(id, values) {
@@ -138,10 +130,11 @@ function start() {
 
 document.getElementById("heads").append(make("span", { class: "name" }, "module"),
   ...phases.map((phase) => make("span", { class: "cell" }, phase)), make("span", { class: "mark" }));
+document.getElementById("signs").append(["match", ...BAD, "skipped", "covered"].map((one) => `${SIGNS[one]} ${WORDS[one] || one}`).join("  "));
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 options("step", steps.map((step, at) => [String(at), `${step.step} rank ${step.rank}`]));
 options("phase", phases.map((phase) => [phase, phase]));
-options("verdict", ["diverged", "incomparable", "missing", "match", "skipped", "covered"].map((one) => [one, one]));
+options("verdict", ["diverged", "incomparable", "missing", "match", "skipped", "covered"].map((one) => [one, WORDS[one] || one]));
 listen();
 if (steps.length) start();
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

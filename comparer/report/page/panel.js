@@ -171,7 +171,7 @@ function showDetail(place, detail) {
   if (detail.sampled) place.append(make("p", { class: "dim" }, "Only the elements of the sample are known: no map, no profiles."));
   if (detail.mismatches.length) {
     place.append(make("h3", {}, "First mismatching elements"), make("div", { class: "scroll" }, table(["index", "reference", "candidate", "difference"],
-      detail.mismatches.map((one) => [`[${one.index.join(", ")}]`, one.reference, one.candidate, difference(one)]), { numbers: [1, 2, 3] })));
+      detail.mismatches.map(([index, one, two]) => [`[${index.join(", ")}]`, one, two, difference(one, two)]), { numbers: [1, 2, 3] })));
   }
   const grid = make("div", { class: "grid" });
   place.append(grid);
@@ -181,30 +181,33 @@ function showDetail(place, detail) {
     draw(graph);
   };
   if (detail.histogram) part("Histograms", `Histograms of both sides from ${short(detail.histogram.low)} to ${short(detail.histogram.high)}`, (graph) => drawHistogram(graph, detail.histogram));
-  if (detail.heat.rows.length) drawHeat(grid, detail.heat);
+  if (!detail.heat) place.append(make("p", { class: "dim" }, "Only the origins and the first records after them have a map and curves."));
+  else if (detail.heat.rows.length) drawHeat(grid, detail.heat);
   for (const profile of detail.profiles) {
     if (profile.size > 1) part(`Largest error along axis ${profile.axis} (${profile.size})`, `Largest error along axis ${profile.axis}`, (graph) => drawProfile(graph, profile));
   }
 }
 
-function difference(one) {
-  const [left, right] = [Number(one.reference), Number(one.candidate)];
+function difference(one, two) {
+  const [left, right] = [Number(one), Number(two)];
   return Number.isFinite(left) && Number.isFinite(right) ? short(right - left) : "-";
 }
+
+const SHADES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 function drawHeat(place, heat) {
   const height = heat.rows.length;
   const width = heat.rows[0].length;
-  const hatched = heat.rows.some((row) => row.includes(null));
+  const hatched = heat.rows.some((row) => row.includes(" "));
   const { top } = heat;
   const label = `Error of the tensor as ${heat.shape[0]} x ${heat.shape[1]}, the last axis across: from 0 to ${short(top)}${hatched ? "; hatched: finite on one side only" : ""}`;
   const canvas = make("canvas", { class: "heat", width: width * 4, height: height * 4, role: "img", "aria-label": label });
   const pen = canvas.getContext("2d");
   const colour = getComputedStyle(document.documentElement).getPropertyValue("--bad");
   pen.fillStyle = colour;
-  heat.rows.forEach((row, y) => row.forEach((one, x) => {
-    pen.globalAlpha = one === null ? 1 : one / 99;
-    if (one !== null) pen.fillRect(x * 4, y * 4, 4, 4);
+  heat.rows.forEach((row, y) => [...row].forEach((shade, x) => {
+    pen.globalAlpha = shade === " " ? 1 : SHADES.indexOf(shade) / (SHADES.length - 1);
+    if (shade !== " ") pen.fillRect(x * 4, y * 4, 4, 4);
     else for (let at = 0; at < 4; at += 1) pen.fillRect(x * 4 + at, y * 4 + at, 1, 1);
   }));
   const bar = make("canvas", { width: 64, height: 1, "aria-hidden": "true" });

@@ -93,31 +93,43 @@ function localName(node) {
   });
 }
 
+// What a row tells: of a closed one the worst of itself and all inside.
+function toldOf(node, isOpen) {
+  const { inside } = node;
+  if (isOpen || !node.children.length) return { worst: node.worst, isInherited: node.inherited && !node.origin, inside: "", origins: 0 };
+  const sum = { worst: {}, modules: 0, bad: 0, origins: 0, own: 0 };
+  addInside(sum, node);
+  const bad = inside.bad ? `, ${grouped(inside.bad)} diverged` : "";
+  return { worst: sum.worst, isInherited: !sum.own, inside: `${grouped(inside.modules)} inside${bad}`, origins: inside.origins };
+}
+
 function drawRow(node, place) {
   const isOpen = node.open || hasFilter();
+  const told = toldOf(node, isOpen);
   const classes = [...new Set(node.classes.filter(Boolean))].join(" = ");
   const mark = node.origin ? "◄ HERE origin" : node.reference === null ? "candidate only"
-    : node.candidate === null ? "reference only" : node.inherited ? "inherited" : "";
+    : node.candidate === null ? "reference only" : told.origins ? `${grouped(told.origins)} origin${told.origins > 1 ? "s" : ""} inside`
+    : told.isInherited && Object.values(told.worst).some((verdict) => BAD.includes(verdict)) ? "inherited" : "";
   const element = make("div", {
     class: `row${node === tree.selected ? " selected" : ""}`, role: "treeitem", id: `node-${node.id}`,
     "aria-level": node.level, "aria-selected": node === tree.selected,
-    "aria-label": shown(`${bothNames(node)}, ${classes}, ${Object.entries(node.worst).map((pair) => pair.join(" ")).join(", ")}${mark ? `, ${mark.replace("◄ ", "")}` : ""}`),
+    "aria-label": shown(`${bothNames(node)}, ${classes}, ${Object.entries(told.worst).map(([phase, verdict]) => `${phase} ${WORDS[verdict] || verdict}`).join(", ")}${told.inside ? `, ${told.inside}` : ""}${mark ? `, ${mark.replace("◄ ", "")}` : ""}`),
     "aria-expanded": node.children.length ? String(isOpen) : null,
     "aria-setsize": tree.rows.length, "aria-posinset": place + 1,
     onclick: () => select(node),
   });
   const twist = make("span", { class: "twist", "aria-hidden": "true" }, node.children.length ? (isOpen ? "▾" : "▸") : "");
   twist.addEventListener("click", (event) => { event.stopPropagation(); toggle(node); });
-  const name = make("span", { class: "name" }, shown(localName(node)), " ", make("span", { class: "class" }, shown(classes)));
+  const name = make("span", { class: "name" }, shown(localName(node)), " ", make("span", { class: "class" }, shown(classes)), make("span", { class: "inside" }, told.inside ? ` ${told.inside}` : ""));
   name.title = shown(bothNames(node));
   element.append(twist, name);
   twist.style.marginLeft = `${Math.min(node.level - 1, 40) * 14}px`;
   for (const phase of phases) {
     const cell = make("span", { class: "cell" });
-    if (node.worst[phase]) cell.append(verdictWord(node.worst[phase], node.inherited && !node.origin));
+    if (told.worst[phase]) cell.append(verdictWord(told.worst[phase], told.isInherited));
     element.append(cell);
   }
-  element.append(make("span", { class: `mark${node.origin ? " v-origin" : " dim"}` }, mark));
+  element.append(make("span", { class: `mark${node.origin || told.origins ? " v-origin" : " dim"}` }, mark));
   element.style.transform = `translateY(${place * ROW}px)`;
   return element;
 }

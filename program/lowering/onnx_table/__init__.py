@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from padiff.program.lowering.rules import Table
 
-from . import elementwise, networks, shapes
+from . import elementwise, networks, quantized, shapes
 
 __all__ = ["ONNX"]
 
 ONNX = Table(
     framework="onnx",
     prefixes={"": "onnx."},
-    rows=tuple(entry for room in (elementwise, shapes, networks) for entry in room.ROWS),
+    rows=tuple(entry for room in (elementwise, shapes, networks, quantized) for entry in room.ROWS),
     aliases={},
 )

@@ -40,5 +40,10 @@ TORCH = Table(
         "axes": ("dim", "dims"),
         "keepdims": ("keepdim",),
         "size": ("shape",),
+        "A": ("input",),
+        "mat2": ("other",),
+        "vec": ("other",),
+        "tensor": ("other", "input"),
+        "split_size_or_sections": ("split_size",),
     },
 )

@@ -138,9 +138,24 @@ def _one_hot(b: Builder, a: Arguments) -> Term:
 
 
 def _embedding(b: Builder, a: Arguments) -> Term:
+    """Look rows up; the one that stands for padding gets no gradient."""
+    count = a.weight.shape[0]
+    padding = None if a.padding_idx is None else a.padding_idx % count
+    return _looked_up(b, a, padding)
+
+
+def _plain_embedding(b: Builder, a: Arguments) -> Term:
+    return _looked_up(b, a, None if a.padding_idx == -1 else a.padding_idx)
+
+
+def _looked_up(b: Builder, a: Arguments, padding: int | None) -> Term:
     if a.max_norm is not None:
         raise NotLoweredError("rows are renormalised in place")
-    return b("take", a.weight, a.input, axis=0)
+    if a.scale_grad_by_freq:
+        raise NotLoweredError("gradients of rows are divided by how often they are read")
+    if padding is None:
+        return b("take", a.weight, a.input, axis=0)
+    return b("take", a.weight, a.input, axis=0, held=padding)
 
 
 def _embedding_bag(b: Builder, a: Arguments) -> Term:
@@ -215,7 +230,7 @@ ROWS: tuple[Row, ...] = (
     row(
         "embedding",
         "weight, input, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, max_norm=None",
-        _embedding,
+        _plain_embedding,
     ),
     row(
         "F.embedding_bag",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import h5py
+import numpy as np
 
 from padiff.cli.main import main
+from tests.support.indexes import read_tables, write_tables
 from tests.support.tiny_program import tiny_program
 
 if TYPE_CHECKING:
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
 
     import pytest
 
-FILE = "step_000000/rank_0000.h5"
-
 
 def test_a_value_of_an_unknown_dtype_is_not_audited(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dump = tiny_program(is_plain=True).write(tmp_path / "net")
-    with h5py.File(dump / FILE, "r+") as file:
-        raw = file["program/string_bytes"]
-        raw[...] = list(bytes(raw[...]).replace(b"float32", b"float99"))
+    index, program = read_tables(dump), read_tables(dump, "program")
+    index["string_bytes"] = np.append(index["string_bytes"], np.frombuffer(b"float99", np.uint8))
+    index["string_ends"] = np.append(index["string_ends"], np.uint16(index["string_bytes"].size))
+    program["values"]["dtype"] = index["string_ends"].size - 1
+    write_tables(write_tables(dump, index), program, "program")
 
     code = main(["audit", str(dump)])
 

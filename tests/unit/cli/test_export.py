@@ -74,14 +74,15 @@ def test_an_unknown_framework_and_an_empty_program_are_refused(
 ) -> None:
     built = DumpBuilder().module("", "Net").call("")
     built.program = lambda _: ProgramBuilder()
-    other = str(built.write(tmp_path / "other", framework="jax"))
+    other = str(built.write(tmp_path / "other", framework="tensorflow"))
     empty = str(built.write(tmp_path / "empty"))
 
     codes = [main(["export", path, "-o", str(tmp_path / "x")]) for path in (other, empty)]
 
     assert codes == [2, 2]
     said = capsys.readouterr().err
-    assert "expected a program of torch or paddle or onnx, found one of 'jax'" in said
+    assert "expected a program of torch or paddle or onnx" in said
+    assert "found one of 'tensorflow'" in said
     assert "expected a program that makes a value, found none" in said
 
 
@@ -103,16 +104,21 @@ def test_a_file_is_written_whole_or_not_at_all(
     dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
     before = sorted(tmp_path.iterdir())
 
     codes = [
-        main(["export", str(dump), "-o", str(tmp_path / place)])
-        for place in ("nowhere/x.onnx", "folder")
+        main(["export", str(dump), "-o", str(tmp_path / place)]) for place in ("file/x", "folder")
     ]
 
     assert codes == [2, 2]
-    assert "hint: name a file in an existing, writable folder" in capsys.readouterr().err
+    assert "expected a file name in a folder" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_folder_of_the_file_is_made(dump: Path, tmp_path: Path) -> None:
+    assert main(["export", str(dump), "-o", str(tmp_path / "new" / "folder" / "x.onnx")]) == 0
+    assert (tmp_path / "new" / "folder" / "x.onnx").is_file()
 
 
 def test_names_from_a_dump_may_collide(tmp_path: Path) -> None:
@@ -143,4 +149,4 @@ def test_without_onnx_the_way_out_is_said(dump: Path, tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "cannot export: onnx is not installed" in done.stderr
-    assert "hint: pip install 'padiff[onnx]'" in done.stderr
+    assert "hint: pip install 'padiff-align[onnx]'" in done.stderr

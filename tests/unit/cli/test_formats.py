@@ -3,101 +3,78 @@
 from __future__ import annotations
 
 import json
-import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from padiff.cli.formats import Wanted
-from padiff.comparer import CompareSettings, compare
-from padiff.comparer.report.json_report import report_parts, to_json
+from padiff.comparer import CompareSettings, Comparison, compare
+from padiff.comparer.later import Later
+from padiff.comparer.report.json_report import to_json
 from tests.support.tiny_net import tiny_pair
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from padiff.comparer.report.json_report import ReportParts
-    from padiff.dumpfile import JSON
-
 
 def _refuse() -> NoReturn:
-    raise AssertionError("nobody asked for JSON")
+    raise AssertionError("nobody needs this")
 
 
-def test_no_json_is_made_where_only_the_text_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    Wanted().write(_refuse, lambda: "they match\n")
+def refusing(result: Comparison, *names: str) -> Comparison:
+    """Return a result whose long parts of some names must not be looked at."""
+    parts: dict[str, Any] = {name: Later(_refuse) for name in names}
+    return replace(result, steps=[replace(step, **parts) for step in result.steps])
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Comparison:
+    return compare(*tiny_pair(tmp_path, eps=0.5), CompareSettings())
+
+
+def test_no_report_is_made_where_only_the_text_is_wanted(
+    result: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = refusing(result, "pairs", "tree", "pairing", "calls")
+
+    Wanted().write(bare, lambda: "they match\n")
 
     assert capsys.readouterr().out == "they match\n"
 
 
-class Entry(dict[str, "JSON"]):
-    """An object that can be seen to go."""
-
-
-def _parts(path: Path) -> ReportParts:
-    """Give a report whose long lists must not be looked at."""
-    return _refusing(report_parts(compare(*tiny_pair(path, eps=0.5), CompareSettings())))
-
-
-def _refusing(parts: ReportParts) -> ReportParts:
-    return {
-        name: (_refuse() for _ in (0,)) if isinstance(part, Iterator) else part
-        for name, part in parts.items()
-    }
-
-
 def test_what_names_origins_alone_makes_no_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    result: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "origins.sarif"
-    wanted = Wanted(files={"sarif": place}, github=True)
+    bare = refusing(result, "pairs", "tree", "pairing", "calls")
 
-    wanted.write(lambda: _parts(tmp_path), None)
+    Wanted(files={"sarif": place}, github=True).write(bare, None)
 
     assert "norm" in json.loads(place.read_text())["runs"][0]["results"][0]["message"]["text"]
     assert "::error" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["junit", "markdown", "csv", "html"])
-def test_what_looks_at_records_keeps_no_json_and_only_the_page_has_the_tree(
-    name: str, tmp_path: Path
+@pytest.mark.parametrize("name", ["junit", "markdown", "csv"])
+def test_what_looks_at_records_needs_neither_tree_nor_pairing(
+    result: Comparison, name: str, tmp_path: Path
 ) -> None:
-    result = compare(*tiny_pair(tmp_path, eps=0.5), CompareSettings())
-    made: list[weakref.ref[Entry]] = []
-    alive: list[int] = []
+    Wanted(files={name: tmp_path / "found"}).write(
+        refusing(result, "tree", "pairing", "calls"), None
+    )
 
-    def pairs(entries: Iterator[JSON]) -> Iterator[JSON]:
-        for entry in entries:
-            assert isinstance(entry, dict)
-            alive.append(sum(one() is not None for one in made))
-            held = Entry(entry)
-            made.append(weakref.ref(held))
-            yield held
-            del held
-
-    def make() -> ReportParts:
-        parts = report_parts(result)
-        whole = parts["pairs"]
-        assert isinstance(whole, Iterator)
-        return {**(parts if name == "html" else _refusing(parts)), "pairs": pairs(whole)}
-
-    Wanted(files={name: tmp_path / "found"}).write(make, None)
-
-    assert len(made) > 10
-    assert max(alive) <= 2
+    assert (tmp_path / "found").read_text()
 
 
-def test_every_document_is_written_as_if_alone(tmp_path: Path) -> None:
-    result = compare(*tiny_pair(tmp_path, eps=0.5), CompareSettings())
+def test_every_document_is_written_as_if_alone(result: Comparison, tmp_path: Path) -> None:
     names = ("json", "junit", "sarif", "markdown", "csv")
     for folder in ("alone", "together"):
         (tmp_path / folder).mkdir()
 
     for name in names:
-        Wanted(files={name: tmp_path / "alone" / name}).write(lambda: report_parts(result), None)
+        Wanted(files={name: tmp_path / "alone" / name}).write(result, None)
     together = {name: tmp_path / "together" / name for name in names}
-    Wanted(files=together).write(lambda: report_parts(result), None)
+    Wanted(files=together).write(result, None)
 
     for name in names:
         assert (tmp_path / "alone" / name).read_bytes() == together[name].read_bytes()

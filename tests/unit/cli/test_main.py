@@ -311,3 +311,16 @@ def test_the_package_runs_as_the_command_does(
 
     assert done.returncode == code
     assert getattr(done, stream).startswith(text)
+
+
+def test_messages_name_paths_from_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["check", str(tmp_path / "runs" / "nothing")]) == 2
+    assert main(["show", str(tmp_path.parent / "nothing")]) == 2
+
+    here, above = capsys.readouterr().err.splitlines()[:2]
+    assert here.startswith("padiff: error: cannot read dump 'runs/nothing': ")
+    assert str(tmp_path.parent / "nothing") in above

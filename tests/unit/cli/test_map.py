@@ -48,14 +48,13 @@ def test_compare_takes_the_written_map(tmp_path: Path, capsys: pytest.CaptureFix
     words = ["compare", str(reference), str(candidate), "--map", str(path)]
     assert main([*words, "--json", str(report), "--explain-pairing"]) == 0
 
-    pairing = json.loads(report.read_text())["pairing"]
+    pairing = json.loads(report.read_text())["steps"][0]["pairing"]
     assert pairing[1:] == [
         {
             "reference": name,
             "candidate": name,
             "paired_by": "map",
             "confidence": 1.0,
-            "alternatives": [],
         }
         for name in ("fc1", "norm", "fc2")
     ]
@@ -78,7 +77,7 @@ def test_an_existing_file_is_replaced_only_on_demand(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["candidate", "map.toml", "reference"]
 
 
-@pytest.mark.parametrize("name", ["nowhere/map.toml", "."])
+@pytest.mark.parametrize("name", ["reference/manifest.json/map.toml", "."])
 def test_a_place_that_cannot_be_written_is_trouble(tmp_path: Path, name: str) -> None:
     reference, candidate = tiny_pair(tmp_path)
 

@@ -52,13 +52,21 @@ def test_what_strict_json_cannot_hold_leaves_the_old_file(value: object, tmp_pat
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", ["absent/r.json", "."])
+@pytest.mark.parametrize("name", ["file/r.json", "."])
 def test_a_place_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
     with pytest.raises(ConfigError) as caught:
         write_json(tmp_path / name, {})
 
     assert caught.value.hint
-    assert list(tmp_path.iterdir()) == []
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_folders_are_made(tmp_path: Path) -> None:
+    write_json(tmp_path / "a" / "b" / "r.json", {})
+
+    assert (tmp_path / "a" / "b" / "r.json").is_file()
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays(tmp_path: Path) -> None:

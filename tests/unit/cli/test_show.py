@@ -148,3 +148,26 @@ def test_max_rows_cuts_and_says_so(dump: Path, capsys: pytest.CaptureFixture[str
     assert "fc1" in text
     assert "norm" not in text
     assert "--max-rows 0" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shows"),
+    [
+        ("(root)", {"fc1", "norm", "fc2"}),
+        ("(root)@self", set()),
+        ("(root)@sublayers", {"fc1", "norm", "fc2"}),
+        ("fc1@sublayers", set()),
+        ("type:Linear@self", {"fc1", "fc2"}),
+    ],
+)
+def test_include_means_a_module_and_what_is_inside(
+    pattern: str, shows: set[str], dump: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = shown(capsys, str(dump), "--include", pattern)
+
+    assert {name for name in ("fc1", "norm", "fc2") if f"{name}  " in text} == shows
+
+
+def test_a_wrong_reach_is_refused(dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(dump), "--include", "fc1@all"]) == 2
+    assert "expected self, sublayers or both after '@', found 'all'" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_coverage_below_the_gate_is_a_divergence_that_says_which_gate_held(tmp_p
     result = compared(net(*"abcabcabcc"), net(*"abcabcabc", wrap=True), tmp_path, min_coverage=1.0)
 
     assert result.verdict is Verdict.DIVERGED
-    assert any("100" in reason and "required" in reason for reason in result.reasons)
+    assert any("100" in reason and "required" in reason for reason in map(str, result.reasons))
 
 
 def test_what_the_user_allows_to_be_missing_counts_no_more(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import weakref
 from typing import TYPE_CHECKING
 
 import pytest
 
+from padiff.comparer import judgedpairs
 from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replaced
+from padiff.comparer.later import unpacked
 from padiff.comparer.result import JudgedPair, Verdict
 
 if TYPE_CHECKING:
@@ -128,3 +131,28 @@ def test_a_plain_sequence_of_pairs_serves_as_well() -> None:
     assert list(remarkable(ALL)) == list(enumerate(ALL))
     assert picked(ALL, [3, 1]) == picked(Made().pairs, [3, 1]) == [ALL[3], BAD]
     assert replaced(ALL, {2: skipped}) == (ALL[0], BAD, skipped, ALL[3])
+
+
+def test_those_that_simply_match_are_unpacked_where_they_arrived_when_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = pair("")
+    looked: list[bytes] = []
+
+    def noted(data: bytes) -> tuple[object, ...]:
+        looked.append(data)
+        return unpacked(data)
+
+    monkeypatch.setattr(judgedpairs, "unpacked", noted)
+    pairs = JudgedPairs(4, {0: plain, 1: BAD, 2: plain, 3: plain}, None)
+
+    arrived = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(pairs))))
+
+    assert list(remarkable(arrived)) == [(1, BAD)]
+    assert len(arrived) == 4
+    assert not looked
+    changed = replaced(pickle.loads(pickle.dumps(pairs)), {3: BAD})
+    assert tuple(changed) == (plain, BAD, plain, BAD)
+    assert tuple(arrived) == tuple(pairs)
+    assert arrived[1:3] == (BAD, plain)
+    assert len(looked) == 2

@@ -7,14 +7,17 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
 from padiff.dumpfile import DTYPE_NAMES, FORMAT_VERSION
-from padiff.dumpfile.indextables import COLUMNS, OPTIONAL
+from padiff.dumpfile.columns import POOLS
+from padiff.dumpfile.indextables import OPTIONAL, TABLES
+from padiff.dumpfile.programcolumns import PROGRAM_TABLES
 from tests.support.dumps import DumpBuilder
+from tests.support.indexes import read_tables
 
 PAGE = (Path(__file__).parents[3] / "docs" / "format.md").read_text(encoding="utf-8")
 
@@ -38,10 +41,19 @@ def test_the_manifest_is_what_the_code_writes(dump: Path) -> None:
 
 
 def test_the_index_is_what_the_code_writes(dump: Path) -> None:
-    with h5py.File(dump / "step_000000/rank_0000.h5") as file:
-        written = json.loads(file["index"][...].tobytes())
+    written: dict[str, object] = {}
+    for name, table in read_tables(dump).items():
+        columns = table.dtype.names
+        written[name] = {one: cells(table[one]) for one in columns} if columns else cells(table)
+        if name == "string_bytes":
+            written[name] = table.tobytes().decode()
 
     assert json.loads(blocks("json")[1]) == written
+
+
+def cells(column: np.ndarray[Any, Any]) -> list[object]:
+    found: list[object] = column.tolist()
+    return found if column.ndim == 1 else [row.tobytes().hex() for row in column]
 
 
 def test_the_code_reads_the_example(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +68,9 @@ def test_the_code_reads_the_example(dump: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_every_column_and_dtype_is_described() -> None:
     words = set(re.findall(r"`(\w+)`", PAGE))
-    columns = {column.name for table in (*COLUMNS.values(), *OPTIONAL.values()) for column in table}
+    tables = TABLES | OPTIONAL | PROGRAM_TABLES
+    columns = {column.name for table in tables.values() for column in table}
+    columns |= {*POOLS, *tables}
 
     assert columns <= words
     assert {name for name in DTYPE_NAMES if not re.search(r"int(16|32)", name)} <= words

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,6 +30,7 @@ from padiff.dumpfile import (
 from padiff.dumpfile.indexcodec import decode_index
 from padiff.dumpfile.sampling import is_sampled
 from tests.support.dumps import DumpBuilder, manifest
+from tests.support.indexes import datasets_of, document_of, read_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,8 +192,7 @@ def test_digests_alone_hold_nothing_else(tmp_path: Path) -> None:
 def test_what_is_not_sampled_is_written_as_before(tmp_path: Path) -> None:
     path = made(tmp_path / "net", Keep(), np.ones((60, 50), np.float32))
 
-    with h5py.File(path / "step_000000/rank_0000.h5") as file:
-        assert "samples" not in json.loads(file["index"][...].tobytes())
+    assert "samples" not in read_tables(path)
 
 
 @pytest.mark.parametrize(
@@ -213,11 +211,10 @@ def test_samples_that_fit_no_value_are_refused(
     rows: list[object], loc: str, tmp_path: Path
 ) -> None:
     path = made(tmp_path / "net", Keep.parse("sample=32"), np.ones((60, 50), np.float32))
-    with h5py.File(path / "step_000000/rank_0000.h5") as file:
-        document = json.loads(file["index"][...].tobytes())
+    document = document_of(read_tables(path))
     document["samples"]["rows"] = rows
 
-    index, problems, _ = decode_index(json.dumps(document).encode())
+    index, problems = decode_index(datasets_of(document))
 
     assert index is None
     assert loc in [problem.loc for problem in problems]

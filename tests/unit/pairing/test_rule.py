@@ -29,6 +29,8 @@ TEXTS = [
     "zeros 1 4 | concat 0",
     "insert 2",
     "squeeze 2",
+    "transpose | split 1",
+    "merge 0 | transpose",
     "not",
 ]
 
@@ -46,12 +48,29 @@ def test_text_form_reads_back(text: str) -> None:
     [
         "flip", "rows", "rows 3/3", "rows 2:2", "rows -1:2", "permute 0 0", "reshape -1 -1",
         "concat", "zeros 1", "groups 0 0:1", "transpose 1", "reshape | transpose", "rows 0/3 1/3",
-        "take x",
+        "take x", "split 1 | transpose", "merge",
     ],
 )  # fmt: skip
 def test_wrong_text_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         Rule.parse(text)
+
+
+def test_heads_are_split_as_the_candidate_has_them_and_merged_again() -> None:
+    rule = Rule.parse("transpose | split 1")
+
+    split = rule.apply([MATRIX], (4, 2, 3))
+
+    assert rule.inverse == Rule.parse("merge 1 | transpose")
+    np.testing.assert_array_equal(split[:, 1], MATRIX[3:].T)
+    np.testing.assert_array_equal(rule.inverse.apply([split], MATRIX.shape), MATRIX)
+    assert not rule.fits([MATRIX.shape], (6, 2, 2))
+
+
+def test_heads_that_are_merged_and_split_again_are_reshaped() -> None:
+    merged = Rule.parse("merge 1 | transpose")
+
+    assert merged.then(Rule.parse("transpose | split 1")) == Rule.parse("reshape")
 
 
 def test_rows_take_a_block_of_the_first_axis() -> None:

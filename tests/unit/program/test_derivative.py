@@ -1,4 +1,4 @@
-"""Derivatives of linear programs are their differences, along outer products, too."""
+"""Derivatives of linear programs are their differences, of smooth ones their central ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.program import Outer, derivative, execute
+from padiff.program.lowering.composites.activations import gelu
 from tests.support.small_programs import drawn, lowered
 
 if TYPE_CHECKING:
@@ -78,8 +79,48 @@ def test_the_derivative_of_a_linear_program_is_its_difference(
     np.testing.assert_allclose(dense, after - before, atol=1e-12)
 
 
-def test_what_is_not_linear_has_no_exact_derivative() -> None:
-    program, result = lowered(SHAPES, squared)
+def activated(leaves: Mapping[str, Term]) -> Term:
+    return gelu(leaves["rows"].builder, leaves["rows"])
+
+
+def attended(leaves: Mapping[str, Term]) -> Term:
+    build, rows = leaves["rows"].builder, leaves["rows"]
+    scores = rows @ build("transpose", rows, order=(0, 2, 1))
+    return build("softmax", scores, axis=-1) @ rows
+
+
+def normalized(leaves: Mapping[str, Term]) -> Term:
+    build, rows = leaves["rows"].builder, leaves["rows"]
+    squares = build("sum", rows * rows, axes=(2,), keepdims=True) / 4.0
+    return rows / build("sqrt", squares + 1e-5)
+
+
+def several(leaves: Mapping[str, Term]) -> Term:
+    build = leaves["rows"].builder
+    bounded = build("tanh", leaves["rows"]) * build("sigmoid", leaves["rows"])
+    return build("log", build("exp", bounded) + 1.0)
+
+
+@pytest.mark.parametrize("make", [squared, activated, attended, normalized, several])
+def test_the_derivative_of_a_smooth_program_is_its_central_difference(
+    make: Callable[[Mapping[str, Term]], Term],
+) -> None:
+    program, result = lowered(SHAPES, make)
+    leaves, random = drawn(SHAPES, 1), np.random.default_rng(2)
+    direction = Outer(random.normal(size=2), random.normal(size=(3, 4)))
+
+    found = derivative(program, leaves, 0, direction, result)
+
+    above, below = (
+        execute(program, {**leaves, 0: leaves[0] + way * direction.dense()}, [result])[result]
+        for way in (1e-5, -1e-5)
+    )
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, (above - below) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+def test_what_has_kinks_has_no_derivative() -> None:
+    program, result = lowered(SHAPES, lambda leaves: leaves["rows"].builder("abs", leaves["rows"]))
     direction = Outer(np.ones(2), np.ones((3, 4)))
 
     assert derivative(program, drawn(SHAPES, 1), 0, direction, result) is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from padiff.dumpfile import ProgramError
 from padiff.program import (
@@ -20,6 +21,7 @@ from padiff.program import (
     ValueRef,
     execute,
     lower,
+    on_one_thread,
 )
 
 TORCH = TABLES["torch"]
@@ -71,7 +73,7 @@ def test_a_value_in_the_middle_cuts_the_program() -> None:
 
     result = execute(lower(chain(), TORCH), {1: middle}, [3])
 
-    np.testing.assert_allclose(result[3], 1 + np.e, rtol=1e-15)
+    np.testing.assert_allclose(result[3], 1 + np.exp(1.0), rtol=1e-15)
 
 
 def test_a_leaf_is_loaded_only_when_it_is_needed() -> None:
@@ -216,3 +218,14 @@ def test_outcomes_of_random_operators_are_leaves() -> None:
     assert lowered.opaque == {}
     assert lowered.random == {0}
     assert set(lowered.leaves.values()) == {0, 1}
+
+
+def test_products_run_on_one_thread_while_one_asks_for_it() -> None:
+    def threads() -> set[int]:
+        return {int(one["num_threads"]) for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        before = threads()
+        with on_one_thread():
+            assert threads() == {1}
+        assert threads() == before

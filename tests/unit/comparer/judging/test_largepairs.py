@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,11 @@ import pytest
 from padiff.comparer import Tolerance, measure
 from padiff.comparer.judging import largepairs
 from padiff.comparer.judging.largepairs import (
+    PAIR_BYTES,
     LargePair,
     LargePairs,
-    metrics_of_line,
-    pair_of_line,
+    measure_share,
 )
-from padiff.comparer.judging.worker import work
 from padiff.dumpfile import DumpFormatError, digest_of
 from padiff.dumpfile.extent import Extent, FileId, MappedFiles
 
@@ -60,26 +58,23 @@ def arrays(values: list[float]) -> tuple[Array, Array]:
     [[], [0.5], [math.nan, math.inf], [0.0, 1e-30]],
     ids=["equal", "infinite relatively", "nan and inf", "tiny"],
 )
-def test_a_worker_gives_what_measuring_gives(tmp_path: Path, values: list[float]) -> None:
+def test_a_share_gives_what_measuring_gives(tmp_path: Path, values: list[float]) -> None:
     known, found = arrays(values)
     pair = pair_of(tmp_path, 7, known, found)
-    written = io.StringIO()
 
-    work([pair.line() + "\n"], written)
+    ((place, metrics),) = measure_share([pair])
 
-    assert pair_of_line(pair.line()) == pair
-    place, metrics = metrics_of_line(written.getvalue())
     assert place == 7
     assert repr(metrics) == repr(measure(known, found, TOLERANCE, mean=True))
 
 
-def test_a_worker_refuses_damaged_elements(tmp_path: Path) -> None:
+def test_a_share_refuses_damaged_elements(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, 7, *arrays([0.5]))
     path = tmp_path / "found7"
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
 
     with pytest.raises(DumpFormatError, match="digest"):
-        work([pair.line() + "\n"], io.StringIO())
+        measure_share([pair])
 
 
 @pytest.fixture
@@ -106,17 +101,17 @@ def test_other_processes_measure_their_share(
     assert len(found) == 2
 
 
-@pytest.mark.usefixtures("at_once")
-def test_processes_end_with_whoever_started_them(
+def test_many_pairs_are_worth_a_process_though_they_are_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(largepairs, "WORKER", ("-c", "import time; time.sleep(600)"))
-    pairs = [pair_of(tmp_path, place, *arrays([])) for place in range(2)]
+    monkeypatch.setattr(largepairs, "WORTH_BYTES", 5 * PAIR_BYTES)
+    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
+    pairs = [pair_of(tmp_path, place, *arrays([])) for place in range(5)]
 
-    with LargePairs(pairs, jobs=2) as large:
-        running = [process for process, _ in large._running]
+    with LargePairs(pairs, jobs=2) as many, LargePairs(pairs[1:], jobs=2) as few:
+        pass
 
-    assert [process.returncode for process in running] == [-9]
+    assert (len(many.others), len(few.others)) == (2, 0)
 
 
 @pytest.mark.parametrize(("jobs", "loads"), [(1, [21]), (2, [11, 10]), (3, [7, 7, 7]), (9, None)])

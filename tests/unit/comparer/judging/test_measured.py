@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import signal
+from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import CompareSettings, Tolerance, compare, measure
+from padiff.comparer.executors import local_pool
 from padiff.comparer.judging import largepairs
 from padiff.comparer.judging.blocks import RELEASE_BYTES
-from padiff.comparer.judging.largepairs import LargePair, LargePairs
 from padiff.comparer.judging.measured import LARGE_FROM
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
@@ -20,15 +22,15 @@ from tests.support.dumps import DumpBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from padiff.comparer import Metrics
+    from padiff.comparer.judging.largepairs import LargePair
 
 Array = npt.NDArray[Any]
 LAYERS = 7
-ONE_PAIR = """
-import sys
-from padiff.comparer.judging.worker import work
-work([sys.stdin.readline()], sys.stdout)
-"""
 
 
 def written(path: Path, change: float) -> Path:
@@ -51,17 +53,16 @@ def both_written(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let processes start however small the pairs are, and note how many pairs they get."""
+    """Let processes start however small the pairs are, and note how many."""
     counts: list[int] = []
-    start = LargePairs._start
 
-    def noted(large: LargePairs, share: Sequence[LargePair]) -> None:
-        counts.append(len(share))
-        start(large, share)
+    def noted(count: int) -> AbstractContextManager[Executor]:
+        counts.append(count)
+        return local_pool(count)
 
     monkeypatch.setattr(largepairs, "WORTH_BYTES", 0)
     monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
-    monkeypatch.setattr(LargePairs, "_start", noted)
+    monkeypatch.setattr(largepairs, "local_pool", noted)
     return counts
 
 
@@ -76,7 +77,7 @@ def test_processes_change_nothing(tmp_path: Path, started: list[int]) -> None:
 
     assert one == three
     assert one["verdict"] == "diverged"
-    assert len(started) == 2
+    assert started == [2]
 
 
 def test_few_bytes_are_not_worth_a_process(
@@ -89,25 +90,20 @@ def test_few_bytes_are_not_worth_a_process(
     assert started == []
 
 
-@pytest.mark.parametrize(
-    "does",
-    [
-        "raise SystemExit(3)",
-        "import os; os.kill(os.getpid(), 9)",
-        "import sys; sys.stdin.read(); print('[0, {', end='')",
-        ONE_PAIR,
-    ],
-    ids=["ends at once", "killed", "cut off in a line", "does one pair only"],
-)
+def killed(share: Sequence[LargePair]) -> list[tuple[int, Metrics]]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
 def test_what_a_process_does_not_give_back_is_measured_here(
-    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch, does: str
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = both_written(tmp_path)
     one = compared(paths, 1)
-    monkeypatch.setattr(largepairs, "WORKER", ("-c", does))
+    monkeypatch.setattr(largepairs, "measure_share", killed)
 
     assert compared(paths, 2) == one
-    assert len(started) == 1
+    assert started == [1]
 
 
 def test_no_process_at_all_leaves_everything_here(
@@ -115,10 +111,10 @@ def test_no_process_at_all_leaves_everything_here(
 ) -> None:
     paths = both_written(tmp_path)
     one = compared(paths, 1)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    monkeypatch.setattr(spawn, "get_executable", lambda: os.fsencode(tmp_path / "missing"))
 
     assert compared(paths, 2) == one
-    assert len(started) == 1
+    assert started == [1]
 
 
 def test_less_than_one_process_is_refused() -> None:

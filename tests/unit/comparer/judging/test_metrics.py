@@ -42,6 +42,21 @@ def test_kinds_are_never_mixed() -> None:
         measure(np.zeros(3, np.int64), np.zeros(3), EXACT)
 
 
+@pytest.mark.parametrize("scale", [1e-36, 1e-39, 1e-41, 1e-44])
+@pytest.mark.parametrize("count", [7, 5000, 300_000])
+def test_numbers_near_the_smallest_are_measured(scale: float, count: int) -> None:
+    draws = np.random.default_rng(0).standard_normal((2, count))
+    reference = (draws[0] * scale).astype(np.float32)
+    candidate = reference + (draws[1] * scale).astype(np.float32)
+
+    found = measure(reference, candidate, EXACT)
+
+    off = np.abs(candidate.astype(np.float64) - reference.astype(np.float64))
+    assert found.max_abs == off.max()
+    assert found.mismatched == np.count_nonzero(off)
+    assert found.needed_atol == pytest.approx(off.max(), rel=1e-9)
+
+
 @pytest.mark.parametrize("size", [3, 100_000])
 def test_nan_against_a_number_is_a_mismatch(size: int) -> None:
     reference, candidate = np.zeros(size, np.float32), np.zeros(size, np.float32)

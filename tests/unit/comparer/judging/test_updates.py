@@ -9,7 +9,6 @@ import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.judging.rejudge import Outcome, rejudge
-from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import Phase, Role
 from tests.support.dumps import DumpBuilder, write_dump
 
@@ -125,7 +124,7 @@ def test_judging_updates_again_is_comparing_again_or_open(
     moved: Array, before: float | None, again: float, tmp_path: Path
 ) -> None:
     candidate = step(0, 0, before=WEIGHT, moved=moved)
-    report = to_json(compared(tmp_path / "before", candidate, atol=before))
+    report = compared(tmp_path / "before", candidate, atol=before)
     comparison = compared(tmp_path / "again", candidate, atol=again)
 
     (found,) = rejudge(report, atol=again, rtol=None).pairs  # all else is equal by digest

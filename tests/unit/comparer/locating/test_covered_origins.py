@@ -11,16 +11,14 @@ import pytest
 from rich.console import Console
 
 from padiff.comparer import CompareSettings, compare
-from padiff.comparer.report.fields import Fields
 from padiff.comparer.report.github import to_github
-from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import to_markdown
 from padiff.comparer.report.page_data import page_data
-from padiff.comparer.report.reading import read_report
-from padiff.comparer.report.rebuild import rebuild
 from padiff.comparer.report.sarif import to_sarif
 from padiff.comparer.report.terminal import render
+from padiff.comparer.report.wording import owners, what
 from padiff.dumpfile import Role, SourceLine
 from tests.support.dumps import DumpBuilder
 from tests.support.layer_pairs import TOKENS, normal
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.comparer import Comparison
-    from padiff.comparer.report.reading import Report
 
 GATE, UP, FC, HEAD = (normal(8, 8, seed=seed) for seed in (1, 2, 6, 7))
 
@@ -65,7 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 @pytest.fixture(scope="module")
-def report(found: Comparison) -> Report:
+def report(found: Comparison) -> Comparison:
     return read_report(to_json(found))
 
 
@@ -85,22 +82,22 @@ def test_both_sides_are_named_with_the_numbers_of_what_covers_them(found: Compar
     assert any(line.startswith("shows first at ") for line in origin.evidence)
 
 
-def test_annotations_have_file_and_line(report: Report) -> None:
+def test_annotations_have_file_and_line(report: Comparison) -> None:
     assert to_github(report).startswith("::error file=theirs.py,line=30,title=")
     log = json.dumps(to_sarif(report))
     assert '"uri": "theirs.py"' in log
     assert '"startLine": 30' in log
 
 
-def test_markdown_names_class_and_source_of_the_candidate(report: Report) -> None:
+def test_markdown_names_class_and_source_of_the_candidate(report: Comparison) -> None:
     text = to_markdown(report)
 
     assert "Block" in text
-    assert "<code>theirs&#46;py&#58;30</code>" in text
+    assert "`theirs.py:30`" in text
     assert "max abs" in text.partition("### Compared")[0]
 
 
-def test_junit_fails_the_case_of_the_origin(report: Report) -> None:
+def test_junit_fails_the_case_of_the_origin(report: Comparison) -> None:
     (case,) = [part for part in to_junit(report).split("<testcase")
                if 'name="block = theirs"' in part]  # fmt: skip
 
@@ -109,19 +106,16 @@ def test_junit_fails_the_case_of_the_origin(report: Report) -> None:
 
 
 def test_page_shows_the_origin_where_it_is_judged(found: Comparison) -> None:
-    data = to_json(found)
-    report = read_report(data, with_statistics=True)
+    tables = page_data(found, found.origins)
 
-    top = Fields(data, "report")
-    tables = page_data(report, top, top.inners("steps"), list(report.origins))
-
-    places = [at for at, line in enumerate(report.lines) if line.owners == "block.fc = theirs.last"
-              and line.place.what == "output"]  # fmt: skip
+    places = [at for at, pair in enumerate(found.steps[0].pairs)
+              if owners(pair) == "block.fc = theirs.last"
+              and what(pair.end) == "output"]  # fmt: skip
     assert tables["origins"] == places
 
 
 def test_stored_report_is_drawn_as_the_comparison_was(found: Comparison) -> None:
-    kept, made = rebuild(to_json(found)), found
+    kept, made = read_report(to_json(found)), found
 
     assert [one.pair.reason for one in kept.origins] == [one.pair.reason for one in made.origins]
     assert drawn(kept) == drawn(made)

@@ -9,22 +9,24 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
 
+from padiff.comparer.proving import Parting, Place
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
 from padiff.comparer.report.html import to_html
-from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import LIMIT, to_markdown
-from padiff.comparer.report.reading import read_report
+from padiff.comparer.report.overview_page import to_overview
 from padiff.comparer.report.sarif import to_sarif
 from padiff.comparer.result import Comparison, Kind, Verdict
 from padiff.dumpfile import ConfigError
+from padiff.program import Site
 from tests.support.comparisons import (
     comparison,
     divergence,
@@ -36,15 +38,44 @@ from tests.support.comparisons import (
 )
 from tests.support.hostile_names import NASTY, named, read
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def changed(
+    *, whole: dict[str, Any] | None = None, step_of: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make a report in which some entries are others."""
+    data: Any = to_json(resnet_like())
+    data["steps"][0] |= step_of or {}
+    return {**data, **(whole or {})}
+
+
+NO_SIDE = {"reference": None, "candidate": None, "verdict": "match"}
+NO_ROOT = [{**changed()["steps"][0]["tree"][0], "parent": 0}]
+DEEP = json.loads("[" * 100 + "]" * 100)
+LOOSE = {
+    "records": [
+        {"step": 0, "pair": 99, "stride": 1, "spread": {
+            "histogram": None, "heat": [], "heat_shape": [0, 0], "profiles": [], "mismatches": []}}
+    ],
+    "attributes": [],
+    "left_out": 0,
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "expected an object"),
-        ({"schema": "other/1"}, "padiff-report/1"),
-        ({"schema": "padiff-report/1"}, "no such entry"),
-        ({**to_json(resnet_like()), "pairs": [7]}, "pairs"),
-        ({**to_json(resnet_like()), "inherited": "1"}, "inherited"),
+        ([], "found list"),
+        ({"schema": "padiff-report/1"}, "expected schema 'padiff-report/2', found"),
+        ({"schema": "padiff-report/2"}, "cannot read report: expected '.*', found no such entry"),
+        (changed(step_of={"pairs": [7]}), r"report.steps\[0\].pairs\[0\]: expected an object"),
+        (changed(whole={"inherited": 1}), "found an unknown entry 'inherited'"),
+        (changed(step_of={"tree": NO_ROOT}), r"steps\[0\].tree\[0\]: expected id 0"),
+        (changed(step_of={"pairs": [NO_SIDE]}), "found one that is on neither"),
+        (changed(whole={"settings": {"mode": DEEP}}), "not nested too deeply"),
+        (changed(whole={"details": LOOSE}), "details.records: expected a record of the report"),
     ],
 )
 def test_what_is_no_report_is_refused(data: Any, message: str) -> None:  # noqa: ANN401 -- any JSON
@@ -64,7 +95,10 @@ def test_junit_has_a_suite_per_phase_and_a_case_per_call() -> None:
     assert failure.get("type") == "origin"
     assert "max abs 0.01235" in (failure.text or "")
     assert forward["relu"].find("skipped") is None  # covered: judged elsewhere
-    assert suites["backward"].find("testcase/failure[@type='inherited']") is not None
+    inherited = suites["backward"].find("testcase/skipped")
+    assert inherited is not None
+    assert "inherited from layer2.0.bn1" in inherited.get("message", "")
+    assert len(list(root.iter("failure"))) == 1  # one for each origin
 
 
 def test_junit_counts_are_those_of_its_cases() -> None:
@@ -122,12 +156,36 @@ def test_sarif_of_a_divergence_without_origin_is_not_empty() -> None:
     ]
 
 
+def test_what_has_no_source_stands_at_the_candidates_name() -> None:
+    bare = replace(endpoint("fc"), call_site=None, module_source=None)
+    lone = pair(bare, bare, Verdict.DIVERGED, kind=Kind.ORIGIN)
+    whole = comparison([], tree([""], {}), reasons=("step 1 is missing",))
+
+    for result in (comparison([lone], (), [divergence(lone)]), whole):
+        log: Any = to_sarif(read(result))
+        (found,) = log["runs"][0]["results"]
+        physical = found["locations"][0]["physicalLocation"]
+        assert physical["artifactLocation"]["uri"] == result.candidate.name
+        assert f"file={result.candidate.name},line=1," in to_github(read(result))
+
+
+def test_a_proved_origin_stands_at_the_line_that_was_proved_wrong() -> None:
+    site = Site(file="models/block.py", line=19, function="forward")
+    place = Place(operator="mul", module="fc", class_name="Block", site=site, operators=1)
+    lone = pair(endpoint("fc"), endpoint("fc"), Verdict.DIVERGED, kind=Kind.ORIGIN)
+    parted = replace(divergence(lone), faults=(Parting(reference=place, candidate=place),))
+
+    assert to_github(read(comparison([lone], (), [parted]))).startswith(
+        "::error file=models/block.py,line=19,"
+    )
+
+
 def test_markdown_leads_with_verdict_and_origin() -> None:
     lines = to_markdown(read(resnet_like())).splitlines()
 
     assert lines[0] == "## padiff: DIVERGED"
     text = "\n".join(lines)
-    assert "layer2.0.bn1" in text.replace("&#46;", ".")
+    assert "### Origin 1: `layer2.0.bn1` (forward)" in lines
     assert "1 covered" in text
 
 
@@ -147,10 +205,10 @@ def test_csv_has_a_row_for_each_record() -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(read(resnet_like())))))
 
     assert [row["verdict"] for row in rows] == [
-        "match", "diverged", "diverged", "diverged", "covered",
+        "match", "covered", "diverged", "diverged", "diverged",
     ]  # fmt: skip
-    assert rows[1]["reference_module"] == "layer2.0.bn1"
-    assert float(rows[1]["max_abs"]) == 0.0123456
+    assert rows[2]["reference_module"] == "layer2.0.bn1"
+    assert float(rows[2]["max_abs"]) == 0.0123456
 
 
 def test_annotation_of_a_match_is_a_notice() -> None:
@@ -170,9 +228,10 @@ class _Page(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
+@pytest.mark.parametrize("draw", [to_html, to_overview])
 @pytest.mark.parametrize("name", NASTY)
-def test_no_name_becomes_markup_in_the_page(name: str) -> None:
-    text = to_html(to_json(named(name)))
+def test_no_name_becomes_markup_in_a_page(name: str, draw: Callable[[Comparison], str]) -> None:
+    text = draw(named(name))
 
     page = _Page()
     page.feed(text)
@@ -183,12 +242,15 @@ def test_no_name_becomes_markup_in_the_page(name: str) -> None:
     text.encode("utf-8")
 
 
-def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
+@pytest.mark.parametrize("draw", [to_html, to_overview])
+def test_page_loads_nothing_and_runs_only_its_own_script(
+    draw: Callable[[Comparison], str],
+) -> None:
     page = _Page()
-    page.feed(to_html(to_json(resnet_like())))
+    page.feed(draw(resnet_like()))
 
     loads = [(tag, found) for tag, found in page.tags if {"src", "href", "srcset"} & set(found)]
-    assert [found.get("href") for _, found in loads] == ["#tree"]
+    assert [found.get("href") for _, found in loads] in (["#tree"], ["#map"])
     assert not [found for _, found in page.tags if any(name.startswith("on") for name in found)]
     policy = next(found["content"] for tag, found in page.tags if found.get("http-equiv"))
     assert policy is not None
@@ -197,9 +259,10 @@ def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
 
 
 def test_page_needs_nothing_but_the_json() -> None:
-    data = to_json(resnet_like())
+    result = resnet_like()
 
-    assert to_html(json.loads(json.dumps(data))) == to_html(data)
+    assert to_html(read(result)) == to_html(result)
+    assert to_overview(read(result)) == to_overview(result)
 
 
 def test_markdown_says_what_verdicts_rest_on_where_elements_are_missing() -> None:
@@ -223,12 +286,12 @@ def of_two_steps(count: int) -> Comparison:
 
 def test_several_steps_are_told_apart() -> None:
     result = of_two_steps(2)
-    text, page = to_markdown(read(result)), to_html(to_json(result))
+    text, page = to_markdown(read(result)), to_html(result)
 
     assert "(forward, step 0)" in text
     assert "| step | module | record |" in text
-    assert "| 0 | <code>fc1</code> |" in text
-    assert "| 3 rank 1 | <code>fc0</code> |" in text
+    assert "| 0 | `fc1` |" in text
+    assert "| 3 rank 1 | `fc0` |" in text
     assert "forward, step 0" in page
     assert "step 3 rank 1" in page
     assert "step" not in to_markdown(read(replace(result, steps=result.steps[:1], reasons=())))

@@ -13,11 +13,9 @@ import pytest
 
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
-from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import to_markdown
-from padiff.comparer.report.reading import read_report
-from padiff.comparer.report.rebuild import rebuild
 from padiff.comparer.report.sarif import to_sarif
 from tests.support.drawing import draw
 from tests.support.hostile_names import NASTY, named, read
@@ -65,7 +63,7 @@ def test_no_name_breaks_junit(name: str) -> None:
 
     root = ET.fromstring(text.encode("utf-8"))
     assert {child.tag for child in root.iter()} == {
-        "testsuites", "testsuite", "testcase", "failure",
+        "testsuites", "testsuite", "testcase", "failure", "system-out",
     }  # fmt: skip
     assert "\x1b" not in text
 
@@ -76,6 +74,7 @@ def test_no_name_becomes_markdown(name: str) -> None:
 
     text.encode("utf-8")
     assert "\x1b" not in text
+    text = re.sub(r"`[^`|\\<>&@\n]+`", "", text)  # within which nothing is markup
     for bad in ("<script", "<x/>", "](javascript", "@everyone", "https://", "`"):
         assert bad not in text
     assert not [line for line in text.splitlines() if line.startswith("::")]
@@ -87,7 +86,7 @@ def test_no_name_becomes_markdown(name: str) -> None:
 def test_no_name_reaches_the_terminal_as_it_is(name: str) -> None:
     result = named(name)
 
-    for found in (result, rebuild(json.loads(json.dumps(to_json(result))))):
+    for found in (result, read(result)):
         text = draw(found, verbose=True, explain_pairing=True)
         assert all(char.isprintable() for line in text.splitlines() for char in line)
         assert text.isascii()
@@ -99,4 +98,4 @@ def test_no_name_breaks_the_json(name: str) -> None:
     text = json.dumps(to_json(named(name)), allow_nan=False, ensure_ascii=True)
 
     assert text.isprintable()
-    assert read_report(json.loads(text)).lines[0].place.module == name
+    assert read_report(json.loads(text)).steps[0].pairs[0].end.address.module == name

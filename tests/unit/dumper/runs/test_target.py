@@ -130,7 +130,7 @@ def test_missing_framework_names_the_extra(folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError) as caught:
         import_target(parse_target("needs.py:build"))
 
-    assert caught.value.hint == "pip install 'padiff[paddle]'"
+    assert caught.value.hint == "pip install 'padiff-align[paddle]'"
 
 
 def test_module_that_raises_is_the_users_error_with_its_traceback(folder: Path) -> None:

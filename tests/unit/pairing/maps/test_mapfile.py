@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import ConfigError
-from padiff.pairing import Absence, MapFile, PairedBy, Pairing, SideName, pair, read_map
+from padiff.pairing import (
+    Absence,
+    MapFile,
+    PairedBy,
+    Pairing,
+    RanksEntry,
+    SideName,
+    pair,
+    read_map,
+)
 from padiff.pairing.maps.mapfile import layout_rule
 from padiff.pairing.maps.pattern import PathPattern
 from tests.support.tiny_net import tiny_net
@@ -244,3 +253,41 @@ def test_the_calls_inside_a_mapped_pair_are_paired_within_it() -> None:
 
     assert len(found.calls) == 4
     assert len(found.records) == len(paired("").records)
+
+
+def test_a_layout_over_ranks_is_read_from_a_file_and_from_an_option() -> None:
+    text = (
+        '[[layout]]\nmodule = "**.wo"\noutput = "R over tp"\nweight = "S(0;3) over tp, R over dp"\n'
+    )
+
+    (entry,) = MapFile.parse(text).over_ranks
+
+    assert entry.placements == {"output": {"tp": "R"}, "weight": {"tp": "S(0;3)", "dp": "R"}}
+    assert [RanksEntry.parse(one).placements for one in entry.texts] == [
+        {"output": {"tp": "R"}},
+        {"weight": {"tp": "S(0;3)", "dp": "R"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["wo", "wo output", "wo output=R", "wo output=S(x) over tp", "wo loss=R over tp", "=R over tp"],
+)
+def test_a_layout_over_ranks_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="cannot read the layout"):
+        RanksEntry.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[[layout]]\nmodule = "a"\n', "expected 'module' and one of"),
+        ('[[layout]]\nmodule = "a"\nreference = "b"\noutput = "R over tp"\n', "expected 'module'"),
+        ('[[layout]]\nreference = "a"\nweight = "R over tp"\n', "'weight' needs 'module'"),
+    ],
+)
+def test_a_layout_is_either_of_two_kinds(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        MapFile.parse(text)
+
+    assert problem in str(caught.value)

@@ -1,0 +1,58 @@
+"""``padiff.save``: named arrays as a dump, numbered where they are saved again and again."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from padiff.dumper.recording.named import save as save_named
+from padiff.dumpfile import DumpExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["save"]
+
+NUMBER = "{n}"
+"""What the first free number stands for in a name."""
+
+
+def save(
+    name: str,
+    values: Mapping[str, object],
+    *,
+    out: str | Path = "padiff_dump",
+    overwrite: bool = False,
+) -> Path:
+    """Save named tensors, arrays and numbers as a dump, to be compared like any other.
+
+    ::
+
+        padiff.save("forward_torch", {"logits": logits, "accuracy": 0.761})
+        padiff.save("batch_{n}", {"image": image})  # batch_0, batch_1, …
+
+    Args:
+        name: Name of the dump; ``{n}`` in it is the first number of which there is no dump.
+        values: Tensors of any framework at hand, arrays, numbers, or containers of these.
+        out: Directory of all dumps.
+        overwrite: Replace an existing dump of that name.
+
+    Returns:
+        The dump's directory.
+
+    Raises:
+        ConfigError: There is nothing to save, or something that is no number.
+        DumpError: The dump cannot be written.
+    """
+    if NUMBER not in name:
+        return save_named(name, values, out=out, overwrite=overwrite)
+    for number in count():
+        numbered = name.replace(NUMBER, str(number))
+        if (Path(out) / numbered).exists():
+            continue
+        try:
+            return save_named(numbered, values, out=out)
+        except DumpExistsError:
+            continue  # another process took the number meanwhile
+    raise AssertionError("numbers do not end")

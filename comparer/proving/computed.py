@@ -1,0 +1,288 @@
+"""Constants of one side that the other computes, or that are the rounding of a number.
+
+An exporter folds what follows from weights alone, such as embeddings of positions and tables of a
+rotary embedding, and writes numbers as tensors of few bits. Such a constant is no difference of
+function: the other side's elements stand for it where they are the same but for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
+from padiff.program import UNIT_ROUNDOFF, Limits, execute
+from padiff.program.primitives import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from padiff.program import Leaf
+    from padiff.program.primitives import Array, Spec
+
+    from .side import Side
+
+__all__ = ["DERIVED_ROUNDINGS", "computed_values", "exact_constants", "is_unrounded"]
+
+DERIVED_ROUNDINGS = 4
+"""Of the size of what was computed: frameworks compute sines, powers and logarithms to a unit or
+two."""
+_LIMITS = Limits(total_bytes=1 << 30, work=10**10)
+_FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, LeafKind.HOLE})
+"""Leaves that are there before the model is called; a hole is, where it holds what such leaves
+make."""
+
+
+def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, float]:
+    """Return the numbers that constants of one element are the rounding of.
+
+    A number of the other program, its reciprocal, its root, or one of few decimal digits. None of
+    them is off by more than the rounding of the constant's dtype.
+
+    Args:
+        side: Whose constants they are.
+        values: Their value ids.
+        other: The other side.
+    """
+    pool: list[float] | None = None
+    found: dict[int, float] = {}
+    for value in values:
+        end = side.program.values[value]
+        if end.kind is not LeafKind.CONSTANT or math.prod(end.shape) != 1:
+            continue
+        elements = side.recorded.elements(value)
+        unit = UNIT_ROUNDOFF.get(end.dtype)
+        if elements is None or unit is None or "complex" in end.dtype:
+            continue
+        rounded = float(elements.reshape(()))
+        if not math.isfinite(rounded) or not rounded:
+            continue
+        if pool is None:
+            pool = list(_numbers(other))
+        near = [one for one in pool if abs(one - rounded) <= unit * abs(rounded)]
+        near = near or _written(rounded, unit)
+        if near:
+            found[value] = min(near, key=lambda one: abs(one - rounded))
+    return found
+
+
+def _written(rounded: float, unit: float) -> list[float]:
+    """Return the number of few digits that another one is the rounding of, if there is one.
+
+    Of a dtype's decimal digits one less is asked for: a number that was computed has them all.
+    """
+    digits = int(-math.log10(unit)) - 1
+    written = float(f"{rounded:.{max(digits, 1)}g}")
+    return [written] if abs(written - rounded) <= unit * abs(rounded) else []
+
+
+def is_unrounded(side: Side, value: int) -> bool:
+    """Return whether a constant holds only numbers that no dtype rounds.
+
+    Whole numbers, infinities, and the largest numbers of its dtype: a mask.
+    """
+    end, info = side.program.values[value], side.recorded.info(value)
+    if info is not None and info.statistics.l2 == 0:
+        return True
+    elements = side.recorded.elements(value) if end.kind is LeafKind.CONSTANT else None
+    if elements is None or end.dtype not in UNIT_ROUNDOFF or "complex" in end.dtype:
+        return False
+    largest = float(ml_dtypes.finfo(elements.dtype).max)  # type: ignore[no-untyped-call]
+    wide = np.abs(elements.astype(np.float64))
+    whole = (wide == np.rint(wide)) & (wide * UNIT_ROUNDOFF[end.dtype] < 1)
+    return bool(np.all(whole | ~np.isfinite(wide) | (wide == largest)))
+
+
+def _numbers(side: Side) -> Iterator[float]:
+    """Yield the numbers of a program, and what is made of one alone."""
+    for node in side.lowered.nodes:
+        number = dict(node.attributes).get("value") if node.primitive == "full" else None
+        if isinstance(number, float) and math.isfinite(number) and number:
+            root = math.sqrt(abs(number))
+            yield from (number, 1 / number, root, 1 / root)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What one side computes from fixed leaves, where the other holds the outcome."""
+
+    values: dict[int, int]
+    """Values of the reference that hold what values of the candidate hold, by the latter's ids."""
+    open: tuple[set[int], set[int]]
+    """The leaves without a partner that something else is computed from, of both sides."""
+
+
+def computed_values(
+    sides: tuple[Side, Side],
+    alone: tuple[set[int], set[int]],
+    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+) -> Computed:
+    """Find where one side computes what the other holds in a leaf, or in a part of one.
+
+    One port computes the tables of a rotary embedding in each call, another one takes rows of a
+    buffer. Only what follows from weights, buffers and constants is looked at, whatever the inputs
+    are, and only behind leaves without a partner.
+
+    Args:
+        sides: The reference and the candidate.
+        alone: Ids of their leaves without a partner.
+        given: What the leaves of each side hold.
+    """
+    known, found = (_Fixed(side, own) for side, own in zip(sides, alone, strict=True))
+    specs = known.specs_of_open() | found.specs_of_open()
+    pool: dict[Spec, list[int]] = defaultdict(list)
+    for term in known.terms_of(specs):
+        pool[known.specs[term]].append(term)
+    wanted = [term for term in found.terms_of(specs) if found.specs[term] in pool]
+    images: dict[int, int] = {}
+    if wanted:
+        try:
+            known.execute([*chain(*pool.values())], given[0])
+            found.execute(wanted, given[1])
+        except (ProgramError, DumpFormatError):
+            return Computed({}, alone)
+
+        def find_image(term: int) -> bool:
+            others = pool[found.specs[term]]
+            is_open = bool(found.rests[term])
+            candidates = (one for one in others if is_open or known.rests[one])
+            image = next((one for one in candidates if _is_same(known, one, found, term)), None)
+            if image is not None:
+                images[term] = image
+            return image is not None
+
+        found.follow(cut=frozenset(wanted), is_settled=find_image)
+        settled = set(images.values())
+        known.follow(
+            cut=frozenset(chain(*pool.values())),
+            is_settled=lambda term: any(
+                known.specs[term] == known.specs[one] and _is_same(known, one, known, term)
+                for one in settled
+            ),
+        )
+    values = {found.values[term]: known.values[one] for term, one in images.items()}
+    return Computed(values, (known.leaking(), found.leaking()))
+
+
+class _Fixed:
+    """What one side computes before it takes any input."""
+
+    def __init__(self, side: Side, alone: set[int]) -> None:
+        """Follow the leaves without a partner.
+
+        Args:
+            side: Its program.
+            alone: Ids of these leaves.
+        """
+        self.side, self.specs = side, side.lowered.specs
+        lowered, values = side.lowered, side.program.values
+        self._alone = {lowered.terms[value]: value for value in alone}
+        self._fixed = {term for term, one in lowered.leaves.items() if values[one].kind in _FIXED}
+        for node in lowered.nodes:
+            if self._fixed.issuperset(node.operands):
+                self._fixed.update(node.outputs)
+        self.values: dict[int, int] = {}
+        """A value that holds each term."""
+        for value, term in lowered.terms.items():
+            self.values.setdefault(term, value)
+        self.rests: dict[int, frozenset[int]] = {}
+        """The leaves without a partner that each term rests on, by their terms."""
+        self.arrays: dict[int, Array] = {}
+        """What was computed, by term."""
+        self.follow()
+
+    def follow(
+        self,
+        *,
+        cut: frozenset[int] = frozenset(),
+        is_settled: Callable[[int], bool] = lambda _term: True,
+    ) -> None:
+        """Say of each term what it rests on.
+
+        Args:
+            cut: Terms that may be known.
+            is_settled: Asked of them in order; nothing behind one that is settled rests on what is
+                before it.
+        """
+        nothing: frozenset[int] = frozenset()
+
+        def note(term: int, rests: frozenset[int]) -> None:
+            self.rests[term] = rests
+            if term in cut and is_settled(term):
+                self.rests[term] = nothing
+
+        for term in self.side.lowered.leaves:
+            note(term, frozenset({term}) if term in self._alone else nothing)
+        for node in self.side.lowered.nodes:
+            rests = nothing.union(*(self.rests[term] for term in node.operands))
+            for term in node.outputs:
+                note(term, rests if term in self._fixed else nothing)
+
+    def terms_of(self, specs: set[Spec]) -> list[int]:
+        """Return the terms of some kinds and shapes that were computed, or have no partner."""
+        leaves = self.side.lowered.leaves
+        return [
+            term
+            for term in self.values
+            if term in self._fixed
+            and self.specs[term] in specs
+            and (term not in leaves or term in self._alone)
+        ]
+
+    def specs_of_open(self) -> set[Spec]:
+        """Return kinds and shapes of what rests on leaves without a partner; numbers are none."""
+        return {
+            self.specs[term]
+            for term, rests in self.rests.items()
+            if rests and self.specs[term].count > 1 and self.specs[term].kind is not Kind.COMPLEX
+        }
+
+    def execute(self, terms: list[int], given: Mapping[int, Leaf]) -> None:
+        """Compute terms from what the leaves hold."""
+        ids = [self.values[term] for term in terms]
+        made = execute(self.side.lowered, given, ids, limits=_LIMITS)
+        self.arrays = {term: made[value] for term, value in zip(terms, ids, strict=True)}
+
+    def leaking(self) -> set[int]:
+        """Return the leaves without a partner that results, or what takes inputs, rest on."""
+        lowered = self.side.lowered
+        taken = {lowered.terms[one] for one in self.side.program.outputs}
+        taken.update(lowered.terms[value] for one in self.side.cuts for value in one.taken)
+        for node in lowered.nodes:
+            if not self._fixed.issuperset(node.outputs):
+                taken.update(node.operands)
+        return {self._alone[leaf] for term in taken for leaf in self.rests.get(term, ())}
+
+
+def _is_same(known: _Fixed, one: int, found: _Fixed, two: int) -> bool:
+    """Return whether two terms hold the same: as recorded, or as computed but for rounding."""
+    ends = (known, known.values[one]), (found, found.values[two])
+    infos = [fixed.side.recorded.info(value) for fixed, value in ends]
+    contents = [None if info is None else (info.digest, info.dtype) for info in infos]
+    if contents[0] is not None and contents[0] == contents[1]:
+        return True
+    dtypes = (fixed.side.program.values[value].dtype for fixed, value in ends)
+    unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
+    return _is_near(found.arrays[two], known.arrays[one], unit)
+
+
+def _is_near(elements: Array, array: Array, unit: float) -> bool:
+    """Return whether elements are what was computed, but for rounding.
+
+    Each may be rounded to its dtype once. What it was computed from was float32 at the least, or
+    the dtype's own precision: of a coarser one, other numbers would pass for rounding.
+    """
+    known = array.astype(np.float64)
+    found = elements.astype(np.float64)
+    computing = DERIVED_ROUNDINGS * min(unit, UNIT_ROUNDOFF["float32"])
+    with np.errstate(all="ignore"):
+        same = (known == found) | (np.isnan(known) & np.isnan(found))
+        size = float(np.sqrt(np.mean(np.square(known[np.isfinite(known)]))))
+        off = np.where(same, 0.0, np.abs(known - found))
+        return bool(np.all(off <= unit * np.abs(known) + computing * size))

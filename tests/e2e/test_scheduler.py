@@ -1,0 +1,203 @@
+"""`padiff compare --scheduler`: the same report from a cluster, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from distributed import Client, LocalCluster
+from distributed.security import Security
+
+from padiff.comparer import CompareSettings, compare, executors, tasks
+from padiff.comparer.report.json_report import to_json
+from padiff.dumpfile import CompareError, ConfigError
+from tests.support.command import run_padiff
+from tests.support.many_ranks import write_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Cluster = Any
+"""A ``LocalCluster``, which has no types."""
+RUNS = """
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+def threads(count):
+    return ThreadPoolExecutor(int(count))
+class Lost(ThreadPoolExecutor):
+    def submit(self, *args):
+        lost = Future()
+        lost.set_exception(BrokenExecutor("all workers are gone"))
+        return lost
+def lost(address):
+    return Lost(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    start: Any = LocalCluster
+    with start(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_ranks(tmp_path / "known")
+    write_ranks(tmp_path / "found", "paddle", faulty=(1,))
+    return tmp_path
+
+
+def reports(folder: Path, *options: str) -> tuple[str, bytes]:
+    """Return the report as text and as JSON."""
+    done = run_padiff("compare", "known", "found", *options, "--json", "report.json", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == ""
+    return done.stdout, (folder / "report.json").read_bytes()
+
+
+def test_reports_are_equal_byte_for_byte_wherever_ranks_are_compared(
+    folder: Path, cluster: Cluster
+) -> None:
+    scheduler_file = folder / "scheduler.json"
+    scheduler_file.write_text(json.dumps(cluster.scheduler.identity()))
+
+    one = reports(folder, "--jobs", "1")
+
+    assert one == reports(folder, "--jobs", "2")
+    assert one == reports(folder, "--scheduler", cluster.scheduler_address)
+    assert one == reports(folder, "--scheduler", str(scheduler_file))
+
+
+def test_an_executor_of_another_package_is_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "runs.py").write_text(RUNS)
+    about = folder / "runs-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: runs\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(
+        "[padiff.executors]\nthreads = runs:threads\nlost = runs:lost\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    paths = folder / "known", folder / "found"
+
+    found = compare(*paths, CompareSettings(scheduler="threads:2"))
+
+    assert to_json(found) == to_json(compare(*paths))
+    with pytest.raises(ConfigError) as error:
+        compare(*paths, CompareSettings(scheduler="treads:2"))
+    assert "threads" in str(error.value)
+    with pytest.raises(CompareError, match=r"cannot compare on lost: .* all workers are gone"):
+        compare(*paths, CompareSettings(scheduler="lost"))
+    del sys.modules["runs"]
+
+
+def test_an_encrypted_scheduler_is_used_with_certificates_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start: Any = LocalCluster
+    certificates: Any = Security
+    one = reports(folder, "--jobs", "1")
+    pem = certificates.temporary()
+    names = {"CA_FILE": "ca_file", "CLIENT__CERT": "client_cert", "CLIENT__KEY": "client_key"}
+
+    with start(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", security=pem) as made:
+        address = made.scheduler_address
+        without = run_padiff("compare", "known", "found", "--scheduler", address, cwd=folder)
+        for name, attribute in names.items():
+            file = folder / f"{attribute}.pem"
+            file.write_text(getattr(pem, f"tls_{attribute}"))
+            monkeypatch.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{name}", str(file))
+        encrypted = reports(folder, "--scheduler", address)
+
+    assert address.startswith("tls://")
+    assert without.returncode == 2
+    assert "expected certificates for TLS" in without.stderr
+    assert encrypted == one
+
+
+class Killer:
+    """Kills a process when the first task is done."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid: int | None = pid
+
+    def begin(self, steps: int) -> None:
+        pass
+
+    def advance(self, steps: int) -> None:
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.pid = None
+
+    def note(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+def test_a_killed_worker_loses_nothing(
+    folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "STEPS_A_TASK", 1)
+    paths = folder / "known", folder / "found"
+    connect: Any = Client
+    with connect(cluster, set_as_default=False) as client:
+        pids = list(client.run(os.getpid).values())
+    settings = CompareSettings(scheduler=cluster.scheduler_address)
+
+    found = compare(*paths, settings, watch=Killer(pids[0]))
+
+    assert len(pids) == 2
+    assert to_json(found) == to_json(compare(*paths))
+
+
+def test_a_scheduler_that_is_not_there_is_waited_for_in_bounds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "CONNECT_S", 0.5)
+    settings = CompareSettings(scheduler="tcp://127.0.0.1:9")
+
+    with pytest.raises(CompareError, match="cannot reach the Dask scheduler") as error:
+        compare(folder / "known", folder / "found", settings)
+
+    assert error.value.hint is not None
+
+
+def test_workers_of_another_version_are_refused(
+    folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "own_version", lambda: "0.0.9")
+    settings = CompareSettings(scheduler=cluster.scheduler_address)
+
+    with pytest.raises(CompareError, match=r"expected padiff 0\.0\.9, found"):
+        compare(folder / "known", folder / "found", settings)
+
+
+@pytest.mark.parametrize("address", ["nowhere", "no/such/scheduler.json", "udp://x:1"])
+def test_what_is_no_scheduler_ends_with_code_2_and_writes_nothing(
+    folder: Path, address: str
+) -> None:
+    done = run_padiff(
+        "compare", "known", "found", "--scheduler", address, "--json", "r.json", cwd=folder
+    )
+
+    assert done.returncode == 2
+    assert address in done.stderr
+    assert "hint:" in done.stderr
+    assert done.stdout == ""
+    assert not (folder / "r.json").exists()
+
+
+def test_ranks_that_lack_are_named(folder: Path, cluster: Cluster) -> None:
+    write_ranks(folder / "two", ranks=2)
+    done = [
+        run_padiff("compare", "known", "two", "--scheduler", cluster.scheduler_address, cwd=folder),
+        run_padiff("compare", "known", "two", cwd=folder),
+    ]
+
+    assert done[0].returncode == done[1].returncode
+    assert (done[0].stdout, done[0].stderr) == (done[1].stdout, done[1].stderr)

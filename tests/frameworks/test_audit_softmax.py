@@ -1,0 +1,66 @@
+"""Gradients that a softmax leaves next to nothing of are rounding, and not blamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+from tests.frameworks.test_audit import audited
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class _Attention(nn.Module):
+    """Attention in one of several forms; the last module makes its result."""
+
+    def __init__(self, form: str, *, sharpness: float, wrong: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+        self.softmax, self.out = nn.Softmax(-1), nn.Linear(8, 8)
+        self.form, self.sharpness, self.wrong = form, sharpness, wrong
+
+    def forward(self, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.query(x) * self.sharpness, self.key(memory), self.value(memory)
+        if self.wrong != 1:
+            query.register_hook(lambda gradient: gradient * self.wrong)
+        if self.form == "fused":
+            mixed = nn.functional.scaled_dot_product_attention(query, key, value)
+        elif self.form == "module":
+            mixed = self.softmax(query @ key.mT) @ value
+        elif self.form == "logarithm":
+            mixed = torch.log_softmax(query @ key.mT, -1) @ value
+        else:
+            mixed = torch.softmax(query @ key.mT / 8**0.5, -1) @ value
+        made: torch.Tensor = self.out(mixed)
+        return made
+
+
+def _inputs(keys: int) -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    return {"x": torch.randn(2, 5, 8), "memory": torch.randn(2, keys, 8)}
+
+
+@pytest.mark.parametrize(("keys", "sharpness"), [(1, 1.0), (1, 100.0), (4, 100.0), (4, 1e4)])
+@pytest.mark.parametrize("form", ["fused", "written", "module", "logarithm"])
+def test_next_to_nothing_is_not_blamed(
+    form: str, keys: int, sharpness: float, tmp_path: Path
+) -> None:
+    model = _Attention(form, sharpness=sharpness)
+
+    found = audited(model, tmp_path, _inputs(keys))
+
+    assert found.unsound == ()
+
+
+@pytest.mark.parametrize("form", ["fused", "written", "module", "logarithm"])
+def test_a_wrong_gradient_before_a_softmax_is_found(form: str, tmp_path: Path) -> None:
+    model = _Attention(form, sharpness=3.0, wrong=1.001)
+
+    found = audited(model, tmp_path, _inputs(4))
+
+    assert [one.module for one in found.unsound][:1] == ["query"]

@@ -1,0 +1,104 @@
+"""Tables that one side computes in each call and the other holds: the function is executed."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.comparer.proving import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from padiff.comparer import FunctionComparison
+
+WAYS = ("computed", "buffer", "attribute")
+"""How the table comes to the model: in each call, or rows of one that is longer."""
+PAIRS = [*itertools.permutations(WAYS, 2)]
+
+
+class _Rotary(nn.Module):
+    """One head of attention with rotary positions."""
+
+    def __init__(self, way: str, *, scale: float = 1.0, base: float = 10000.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.out = (nn.Linear(16, 16) for _ in range(3))
+        self.way, self.scale, self.base = way, scale, base
+        if way == "buffer":
+            self.register_buffer("cosines", self.table(24)[0], persistent=False)
+            self.register_buffer("sines", self.table(24)[1], persistent=False)
+        elif way == "attribute":
+            self.cosines, self.sines = self.table(24)
+
+    def table(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        frequencies = self.base ** (-torch.arange(0, 8, dtype=torch.float32) / 8)
+        angles = torch.arange(count, dtype=torch.float32)[:, None] * frequencies
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos(), angles.sin()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = x.shape[1]
+        whole = self.table(count) if self.way == "computed" else (self.cosines, self.sines)
+        cosines, sines = (one[:count].to(x.dtype) for one in whole)
+
+        def turned(one: torch.Tensor) -> torch.Tensor:
+            return one * cosines + torch.cat([-one[..., 8:], one[..., :8]], -1) * sines
+
+        scores = turned(self.query(x)) * self.scale @ turned(self.key(x)).transpose(1, 2)
+        result: torch.Tensor = self.out(torch.softmax(scores / 4, -1) @ x)
+        return result
+
+
+def _compared(
+    reference: _Rotary, candidate: _Rotary, folder: Path, dtype: torch.dtype = torch.float32
+) -> FunctionComparison:
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(1)).to(dtype)
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with padiff.record(model.to(dtype), name=name, out=folder):
+            model(x).square().mean().backward()
+    found = padiff.compare(folder / "reference", folder / "candidate")
+    executed = found.steps[0].executed
+    assert executed is not None
+    return executed.function
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_table_is_the_same_wherever_it_comes_from(
+    one: str, other: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    found = _compared(_Rotary(one), _Rotary(other), tmp_path, dtype)
+
+    assert (found.answer, found.tolerated, found.lone) == (Answer.SAME, 0, (0, 0))
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_scale_behind_a_table_is_found_however_small(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    found = _compared(_Rotary(one), _Rotary(other, scale=1.000001), tmp_path)
+
+    assert found.answer in (Answer.DIFFERENT, Answer.HIDDEN)
+    assert "1.000001" in str(found.edits)
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_table_of_other_numbers_is_found(one: str, other: str, tmp_path: Path) -> None:
+    found = _compared(_Rotary(one), _Rotary(other, base=10100.0), tmp_path)
+
+    assert found.answer is Answer.DIFFERENT
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_coarse_dtype_does_not_make_other_numbers_the_same_table(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    found = _compared(_Rotary(one), _Rotary(other, base=10100.0), tmp_path, torch.bfloat16)
+
+    assert found.tolerated == 1

@@ -1,0 +1,194 @@
+"""The pages for learners run as they stand, and their translations have the same commands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from padiff.cli.main import main
+from padiff.cli.output import NO_WIDTH
+from tests.support.pages import DOCS, blocks, run_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "start",
+    "audit",
+    "guides/cnn",
+    "guides/llm",
+    "guides/training",
+    "guides/onnx",
+    "guides/coming-from",
+)
+SPLIT = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj = (
+            torch.nn.Linear(8, size, bias=False) for size in (8, 4, 4)
+        )
+
+    def forward(self, x):
+        return x + self.q_proj(x) * torch.cat([self.k_proj(x), self.v_proj(x)], -1)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.ModuleDict({"attn": Attention()}) for _ in "ab")
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer["attn"](x)
+        return x
+"""
+FUSED = """
+import paddle
+
+class Attention(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.qkv_proj = paddle.nn.Linear(8, 16, bias_attr=False)
+
+    def forward(self, x):
+        groups = self.qkv_proj(x).reshape([0, 0, 2, 8]).split([4, 2, 2], axis=-1)
+        q, k, v = (part.flatten(2) for part in groups)
+        return x + q * paddle.concat([k, v], -1)
+
+class Net(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        blocks = [paddle.nn.LayerDict({"attn": Attention()}) for _ in "ab"]
+        self.layers = paddle.nn.LayerList(blocks)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer["attn"](x)
+        return x
+"""
+SCRIPT = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--lr", type=float)
+options = parser.parse_args()
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), options.lr)
+for _ in range(options.epochs):
+    for _ in range(2):
+        model(torch.ones(3, 4)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+RECORD = "dump --model torch_net.py:Net --inputs auto:2x3x8 --name torch"
+USED_AS = {"build": "CNN", "optimizer": "sgd", "schedule": "warmup_cosine"}
+"""Names in the commands of docs/training.md, and what tests/support/ports calls the same."""
+TRANSLATIONS = sorted(DOCS.rglob("*.zh.md"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", str(NO_WIDTH))  # pages show what goes into a pipe
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_does_what_the_page_says(
+    page: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run_page(DOCS / f"{page}.md", folder, capsys)
+
+    assert {"padiff compare", "padiff audit"} & ran
+
+
+def weights(folder: Path) -> dict[str, str]:
+    """Write a split and a fused attention of two groups, and record the split one."""
+    (folder / "torch_net.py").write_text(SPLIT, encoding="utf-8")
+    (folder / "paddle_net.py").write_text(FUSED, encoding="utf-8")
+    assert main(RECORD.split()) == 0
+    again = "--model torch_net.py:Net --inputs-from padiff_dump/torch --name again --weights-from"
+    return {
+        "[-o plan.toml]": "-o plan.toml",
+        "--no-run --model net.py:Net": "--no-run --model torch_net.py:Net --name bare",
+        "net.py:Net": "torch_net.py:Net",
+        "torch_torch_net": "torch_net",
+        "paddle_torch_net": "paddle_net",
+        "padiff dump --weights-from": f"padiff dump {again}",
+        "[--map plan.toml]": "",
+        "SIDE [SIDE]": "padiff_dump/torch padiff_dump/torch",
+        "--to DEST": "--to moved.safetensors --overwrite",
+        **dict.fromkeys(("REFERENCE", "CANDIDATE", "SOURCE", "TARGET"), "padiff_dump/torch"),
+    }
+
+
+def training(folder: Path) -> dict[str, str]:
+    """Write the trainings of two models, a script, and five batches."""
+    for framework in ("torch", "paddle"):
+        code = (ROOT / "tests" / "support" / "ports" / f"training_{framework}.py").read_text()
+        names = "".join(f"{name} = {known}\n" for name, known in USED_AS.items())
+        (folder / f"{framework}_model.py").write_text(code + names, encoding="utf-8")
+    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    random = np.random.default_rng(0)
+    for step in range(5):
+        np.save(f"batch{step}.npy", random.standard_normal((6, 3, 8, 8), np.float32))
+        np.save(f"label{step}.npy", random.integers(0, 5, 6))
+    return {}
+
+
+def operators(folder: Path) -> dict[str, str]:
+    """Record a model, and test fewer operators with fewer cases than the page does."""
+    (folder / "torch_net.py").write_text(SPLIT, encoding="utf-8")
+    assert main(RECORD.split()) == 0
+    return {
+        "--examples 200": "--examples 2",
+        "ops generate": "ops generate abs",
+        "ops test --python": "ops test abs --examples 2 --python",
+        "~/paddle/bin/python": sys.executable,
+        "--profile 20": "--profile 1",
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(weights, id="weights"),
+        pytest.param(training, id="training"),
+        pytest.param(operators, id="operators", marks=pytest.mark.slow),  # starts many processes
+    ],
+)
+def test_every_command_of_a_reference_page_works(
+    page: Callable[[Path], dict[str, str]], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run_page(DOCS / f"{page.__name__}.md", folder, capsys, changed=page(folder))
+
+    assert {"padiff compare", "padiff weights", "padiff replay"} & ran
+
+
+@pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_a_translation_has_the_commands_and_files_of_its_page(page: Path) -> None:
+    original = blocks(page.with_name(page.name.replace(".zh.md", ".md")))
+
+    translated = blocks(page)
+
+    assert [block for block in translated if block not in original] == []
