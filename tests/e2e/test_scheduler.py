@@ -106,7 +106,9 @@ def test_an_encrypted_scheduler_is_used_with_certificates_only(
     pem = certificates.temporary()
     names = {"CA_FILE": "ca_file", "CLIENT__CERT": "client_cert", "CLIENT__KEY": "client_key"}
 
-    with start(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", security=pem) as made:
+    with start(
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", security=pem
+    ) as made:
         address = made.scheduler_address
         without = run_padiff("compare", "known", "found", "--scheduler", address, cwd=folder)
         for name, attribute in names.items():
