@@ -429,7 +429,7 @@ class _Library:
     """What cffi puts among the modules: says that it is one, and takes no weak references."""
 
     __slots__ = ()
-    __class__ = property(lambda _: ModuleType)  # type: ignore[assignment]
+    __class__ = property(lambda _: ModuleType)
 
 
 def test_what_only_says_that_it_is_a_module_is_left_alone(
@@ -449,7 +449,12 @@ def test_an_error_while_operators_are_replaced_leaves_none_replaced(
 ) -> None:
     operators, before = PaddleOperators(), _bindings()
 
-    def run(_: object, function: Any, args: Any, kwargs: Any) -> Any:
+    def run(
+        _: object,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         return function(*args, **kwargs)
 
     with monkeypatch.context() as patch:
