@@ -31,6 +31,7 @@ from padiff.layermap import map_of
 from padiff.options import Options, options_of
 from padiff.pairing import plan_weights
 from padiff.pairing.weights.weight_text import WeightError
+from padiff.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -146,7 +147,7 @@ def assign_weight(
     map: Any = None,  # noqa: A002, ANN401 - a map file, LayerMap, or dict of modules
     *,
     strict: bool = True,
-) -> WeightPlan:
+) -> Plan:
     """Give a live model the weights of another live model, a dump or a checkpoint, in place.
 
     Args:
@@ -156,7 +157,7 @@ def assign_weight(
         strict: Whether anything missing or ambiguous is an error.
 
     Returns:
-        The plan that was carried out.
+        The plan that was carried out; true if nothing is missing or in doubt.
 
     Raises:
         ConfigError: All problems at once; the candidate is as it was.
@@ -164,7 +165,9 @@ def assign_weight(
     """
     is_path = isinstance(reference, str | Path)
     entries = map_of(map, candidate if is_path else reference, candidate)
-    return weights.assign_weight(reference, candidate, entries, strict=strict)
+    with weights.opened_sides(reference, candidate) as (side, live, task):
+        found = weights.carry_over(side, live, task=task, map_file=entries, strict=strict)
+        return Plan(found, side, live)
 
 
 _METHODS = {

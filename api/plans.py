@@ -67,6 +67,11 @@ class Plan(Presented):
             for pair in self._plan.ambiguous
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided although names left it open, a sentence each."""
+        return self._plan.notes
+
     def _name(self, alone: WeightAlone) -> str:
         side = self._sides[alone.side is SideName.CANDIDATE]
         return weight_name(side, side.index.records[alone.record])
@@ -90,7 +95,7 @@ class Plan(Presented):
         """
         from padiff.cli.output import write_json  # noqa: PLC0415 - as asked for
 
-        write_json(Path(path), list(self._rows()))
+        write_json(Path(path), list(self.rows()))
         return Path(path)
 
     def to_dataframe(self) -> Any:  # noqa: ANN401 - pandas is not there everywhere
@@ -99,9 +104,10 @@ class Plan(Presented):
         Raises:
             ConfigError: pandas is not installed.
         """
-        return data_frame(self._rows(), COLUMNS)
+        return data_frame(self.rows(), COLUMNS)
 
-    def _rows(self) -> Iterator[dict[str, object]]:
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Iterate over what the table holds: each pair, then each weight without a partner."""
         reference, candidate = self._sides
         for pair in self._plan.pairs:
             record = candidate.index.records[pair.candidate]

@@ -39,7 +39,7 @@ Rehearsal = Callable[[], AbstractContextManager["Side"]]
 FedRehearsal = Callable[["MapFile | None"], AbstractContextManager["Side"]]
 """The same, each call handing on what the reference's did."""
 
-__all__ = ["assign_weight", "carry_over", "load_weights"]
+__all__ = ["assign_weight", "carry_over", "load_weights", "opened_sides"]
 
 
 def load_weights(
@@ -106,17 +106,30 @@ def assign_weight(
         ConfigError: All problems at once; the candidate is as it was.
         DumpError: The reference cannot be read.
     """
-    adapter = find(candidate)
     entries = read_map(Path(map)) if isinstance(map, str | Path) else map
+    with opened_sides(reference, candidate) as (side, live, task):
+        return carry_over(side, live, task=task, map_file=entries, strict=strict)
+
+
+@contextmanager
+def opened_sides(
+    reference: Model | Path | str, candidate: Model
+) -> Iterator[tuple[Side, LiveSide, str]]:
+    """Open where weights come from and go to, with how an error about them begins.
+
+    Args:
+        reference: A model of either framework, or the path of a dump or checkpoint.
+        candidate: The model to change.
+
+    Raises:
+        DumpError: The reference cannot be read.
+    """
+    live = LiveSide(candidate, find(candidate))
     if isinstance(reference, str | Path):
-        return load_weights(candidate, adapter, reference, map_file=entries, strict=strict)
-    return carry_over(
-        LiveSide(reference, find(reference)),
-        LiveSide(candidate, adapter),
-        task="cannot assign weights",
-        map_file=entries,
-        strict=strict,
-    )
+        with open_source(reference) as side:
+            yield side, live, f"cannot load weights from {str(reference)!r}"
+    else:
+        yield LiveSide(reference, find(reference)), live, "cannot assign weights"
 
 
 def carry_over(

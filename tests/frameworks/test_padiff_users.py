@@ -259,7 +259,7 @@ def test_weights_are_assigned_between_wrapped_models() -> None:
 
     plan = assign_weight(module, layer)
 
-    assert len(plan.pairs) == 4
+    assert len(list(plan.rows())) == 4
     expected = module.linear1.weight.detach().numpy()  # type: ignore[attr-defined]
     np.testing.assert_array_equal(layer.linear1.weight.numpy().T, expected)  # type: ignore[attr-defined]
 

@@ -114,7 +114,7 @@ def test_stacks_of_one_class_are_copied_as_they_lie() -> None:
 
     plan = padiff.assign_weight(reference, candidate)
 
-    assert all(pair.confidence > 0.6 for pair in plan.pairs)
+    assert all(row["confidence"] > 0.6 for row in plan.rows())
     for one, two in zip(reference.parameters(), candidate.parameters(), strict=True):
         assert torch.equal(one, two)
 

@@ -257,6 +257,8 @@ def test_layers_that_hold_the_same_are_assigned_whichever_is_which() -> None:
 
     plan = padiff.assign_weight(reference, candidate)
 
+    assert plan, plan.report()
+    assert "h.0.norm1.weight" in plan.report()
     (note,) = (note for note in plan.notes if "hold the same" in note)
     assert "h.{i}.norm1 / norm2 (3 blocks)" in note
     made = candidate(paddle.to_tensor(X)).numpy()
