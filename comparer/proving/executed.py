@@ -17,7 +17,7 @@ from padiff.dumpfile import ConfigError
 from padiff.program import UNIT_ROUNDOFF, Limits, Rounding, execute
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from padiff.pairing import Rule
     from padiff.program import Leaf
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink"]
+__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "size_of"]
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
 _NEAR = 1e-9
@@ -53,6 +53,7 @@ class Sink:
     """The layout of a result; None for what operators take."""
     others: tuple[int, ...] = ()
     """More values of the reference, which the rule joins with the first."""
+    is_loss: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -85,7 +86,7 @@ class Runs:
         if found is None:
             return float("inf")
         off, known = found
-        return float(np.max(off, initial=0.0)) / self._scale(sink, off, known)
+        return float(np.max(off, initial=0.0)) / self.scale(sink, off, known)
 
     def agree(self, sink: Sink) -> bool:
         """Return whether all elements agree as far as float64 can tell."""
@@ -110,18 +111,17 @@ class Runs:
         if found is None:
             return False
         off, known = found
-        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * self._scale(sink, off, known)))
+        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * self.scale(sink, off, known)))
 
-    def _scale(self, sink: Sink, off: Array, known: Array) -> float:
-        """Return the root mean square of a result, or of what went into one that is zero.
+    def scale(self, sink: Sink, off: Array, known: Array) -> float:
+        """Return the size that differences of a result are measured by.
 
-        The mean of what a norm gives is zero but for the rounding of float64 itself.
+        Args:
+            sink: The result.
+            off: The magnitudes of the differences.
+            known: The reference's elements.
         """
-        size = _size(known)
-        if not np.max(off, initial=0.0) > size > 0:
-            return size or 1.0
-        went_in = _size(self._moved(sink)) / _DISTURBANCE
-        return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
+        return size_of(off, known, lambda: self._moved(sink))
 
     def execute(
         self, which: int, rounding: Rounding | None = None, sinks: Sequence[Sink] | None = None
@@ -188,9 +188,7 @@ class Runs:
         return [[self._disturb(which, seed) for seed in _SEEDS] for which in (0, 1)]
 
     def _disturb(self, which: int, seed: int) -> dict[int, Array]:
-        operators = range(len(self._sides[which].program.operators))
-        units = dict.fromkeys(operators, _DISTURBANCE)
-        return self.execute(which, Rounding(units, seed=seed))
+        return self.execute(which, disturbing(len(self._sides[which].program.operators), seed))
 
     def _moved(self, sink: Sink) -> Array:
         """Return by how much random errors moved each element, on the side where it is more."""
@@ -208,6 +206,29 @@ def _values(sinks: Sequence[Sink]) -> tuple[list[int], list[int]]:
     """Return the value ids of results, of the reference and of the candidate."""
     joined = [value for sink in sinks for value in (sink.reference, *sink.others)]
     return joined, [sink.candidate for sink in sinks]
+
+
+def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
+    """Return the root mean square of a result, or of what went into one that is zero.
+
+    The mean of what a norm gives is zero but for the rounding of float64 itself.
+
+    Args:
+        off: The magnitudes of the differences.
+        known: The reference's elements.
+        moved: By how much random errors of 2**-53 in each primitive move each element; asked for
+            only where a difference is larger than the result.
+    """
+    size = _size(known)
+    if not np.max(off, initial=0.0) > size > 0:
+        return size or 1.0
+    went_in = _size(moved()) / _DISTURBANCE
+    return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
+
+
+def disturbing(operators: int, seed: int) -> Rounding:
+    """Return random errors of 2**-53 in the primitives of so many operators."""
+    return Rounding(dict.fromkeys(range(operators), _DISTURBANCE), seed=seed)
 
 
 def _size(array: Array) -> float:

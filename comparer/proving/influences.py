@@ -8,7 +8,7 @@ reference instead, since the others were repaired in programs of its shapes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,12 @@ import numpy as np
 from padiff.dumpfile import ConfigError, DumpFormatError, LeafKind, Phase, ProgramError
 from padiff.program import Limits, execute
 
+from .executed import disturbing, size_of
 from .repaired import reached
 from .result import Influence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Leaf, Lowered
     from padiff.program.primitives import Array
@@ -93,8 +94,12 @@ def _influence_of(
     wanted = [sink.candidate for sink in results]
     if _is_cut_off(sides[1], program, _made_by(program, repaired.operators(group)), wanted):
         return _UNMEASURED
-    found = None if is_whole else execute(program, given, wanted, limits=_LIMITS)
-    return _influence(runs.pair(sink, found=found) for sink in results)
+    made = None if is_whole else execute(program, given, wanted, limits=_LIMITS)
+    moves = []
+    for sink in results:
+        known, found = runs.pair(sink, found=made)
+        moves.append(_Move(known, found, partial(runs.scale, sink), sink.is_loss))
+    return _influence(moves)
 
 
 def _influence_on_reference(
@@ -104,12 +109,16 @@ def _influence_on_reference(
     if len(group) > 1:
         return _UNMEASURED
     program, given, readers = repaired.reference_with(group[0])
-    wanted = [value for sink in results for value in (sink.reference, *sink.others)]
+    ends = [(value, sink) for sink in results for value in (sink.reference, *sink.others)]
+    wanted = [value for value, _ in ends]
     if _is_cut_off(reference, program, _made_by(program, readers), wanted):
         return _UNMEASURED
     known = runs.execute(0, sinks=results)
     found = execute(program, given, wanted, limits=_LIMITS)
-    return _influence([known[value], found[value]] for value in wanted)
+    return _influence(
+        _Move(known[value], found[value], partial(runs.scale, sink), sink.is_loss)
+        for value, sink in ends
+    )
 
 
 def _made_by(program: Lowered, operators: Collection[int]) -> set[int]:
@@ -135,7 +144,7 @@ def with_influences(
             them.
         results: The results of the model.
     """
-    wanted = [sink.candidate for sink in results]
+    wanted = {sink.candidate: sink.is_loss for sink in results}
     measured = _Leaves(sides[1], leaves, repaired, wanted) if repaired and wanted else None
     count = 0
     for one in differences:
@@ -149,11 +158,22 @@ def with_influences(
         yield replace(one, influence=found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What a fault does to one result."""
+
+    known: Array
+    found: Array
+    scale: Callable[[Array, Array], float]
+    """Gives the size of the result by the magnitudes of the differences and its elements."""
+    is_loss: bool
+
+
 class _Leaves:
     """The repaired candidate, executed with leaves of its own."""
 
     def __init__(
-        self, candidate: Side, leaves: Leaves, repaired: Repaired, wanted: Sequence[int]
+        self, candidate: Side, leaves: Leaves, repaired: Repaired, wanted: Mapping[int, bool]
     ) -> None:
         self._candidate, self._leaves, self._wanted = candidate, leaves, wanted
         self._repaired = repaired
@@ -164,7 +184,13 @@ class _Leaves:
 
     @cached_property
     def _known(self) -> dict[int, Array]:
-        return execute(*self._program, self._wanted, limits=_LIMITS)
+        return execute(*self._program, [*self._wanted], limits=_LIMITS)
+
+    @cached_property
+    def _disturbed(self) -> dict[int, Array]:
+        operators = len(self._candidate.program.operators)
+        errors = disturbing(operators, seed=1)
+        return execute(*self._program, [*self._wanted], limits=_LIMITS, rounding=errors)
 
     def influence(self, difference: LeafDifference) -> Influence:
         """Execute with what the candidate holds of one leaf."""
@@ -176,11 +202,18 @@ class _Leaves:
         ]
         program, given = self._program
         changed = {program.terms[value] for value in own}
-        if not own or _is_cut_off(self._candidate, program, changed, self._wanted):
+        if not own or _is_cut_off(self._candidate, program, changed, [*self._wanted]):
             return _UNMEASURED
         given = {**given, **{value: self._candidate.recorded_leaf(value) for value in own}}
-        known, found = self._known, execute(program, given, self._wanted, limits=_LIMITS)
-        return _influence([known[value], found[value]] for value in self._wanted)
+        known, found = self._known, execute(program, given, [*self._wanted], limits=_LIMITS)
+        return _influence(
+            _Move(known[value], found[value], partial(self._scale, value), is_loss)
+            for value, is_loss in self._wanted.items()
+        )
+
+    def _scale(self, value: int, off: Array, known: Array) -> float:
+        """Return the size that differences of a result are measured by."""
+        return size_of(off, known, lambda: np.abs(self._disturbed[value] - known))
 
 
 def _tried(measure: Callable[[], Influence]) -> Influence:
@@ -210,19 +243,31 @@ def _is_cut_off(
     )
 
 
-def _influence(pairs: Iterable[Sequence[Array]]) -> Influence:
-    """Return the most that any of the results is off, of its own size."""
-    relative, largest = 0.0, 0.0
-    for known, found in pairs:
-        if known.shape != found.shape:
+def _influence(moves: Iterable[_Move]) -> Influence:
+    """Return the most that any of the results is off, of its own size.
+
+    A loss counts where nothing else moves: a mean of logits is small by chance.
+    """
+    largest = {False: (0.0, 0.0), True: (0.0, 0.0)}
+    for move in moves:
+        if move.known.shape != move.found.shape:
             return _UNMEASURED
-        with np.errstate(all="ignore"):
-            one, two = (array.astype(np.complex128).reshape(-1) for array in (known, found))
-            is_alike = (one == two) | (np.isnan(one) & np.isnan(two))
-            off = np.where(is_alike, 0.0, np.abs(one - two))
-            off[np.isnan(off)] = np.inf
-            size = float(np.linalg.norm(one[np.isfinite(one)]))
-            moved = float(np.linalg.norm(off))
-        relative = max(relative, moved / size if size else np.inf if moved else 0.0)
-        largest = max(largest, float(np.max(off, initial=0.0)))
-    return Influence(relative_l2=relative, max_abs=largest)
+        both = zip(largest[move.is_loss], _moved(move), strict=True)
+        relative, maximum = map(max, both)
+        largest[move.is_loss] = relative, maximum
+    relative, maximum = largest[False] if largest[False][0] > _FORM else largest[True]
+    return Influence(relative_l2=relative, max_abs=maximum)
+
+
+def _moved(move: _Move) -> tuple[float, float]:
+    """Return how far a result is off: of its own size, and the largest difference."""
+    with np.errstate(all="ignore"):
+        one, two = (array.astype(np.complex128) for array in (move.known, move.found))
+        is_alike = (one == two) | (np.isnan(one) & np.isnan(two))
+        off = np.where(is_alike, 0.0, np.abs(one - two))
+        off = np.where(np.isnan(off), np.inf, off)
+        finite = np.count_nonzero(np.isfinite(one))
+        size = move.scale(off, move.known) * np.sqrt(finite) if one.any() else 0.0
+        moved = float(np.linalg.norm(off))
+    relative = moved / size if size else np.inf if moved else 0.0
+    return float(relative), float(np.max(off, initial=0.0))

@@ -83,7 +83,7 @@ def pair_results(pairing: Pairing, reference: Side, candidate: Side) -> Results:
         known = _value(reference, pair.reference[0], reads[0])
         found = _value(candidate, pair.candidate, reads[1])
         if known is not None and found is not None:
-            results.sinks.append(Sink(known, found, pair.rule))
+            results.sinks.append(Sink(known, found, pair.rule, is_loss=info.role is Role.LOSS))
         elif info.role is Role.RESULT and not pair.rule.steps:
             results.facts.append(pair)
     return results

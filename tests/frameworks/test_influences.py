@@ -157,3 +157,37 @@ def test_report_and_json_say_it(tmp_path: Path) -> None:
     size = moved(_Net(act=functional.relu))[0]
     assert edit["influence"]["relative_l2"] == pytest.approx(size, rel=1e-9)
     assert f"moves the result by {size:.4g} of its size" in text
+
+
+class _Normed(_Net):
+    """Ends with a norm, so that the mean of its results is zero but for rounding."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(super().forward(x), (16,))
+
+
+@pytest.mark.parametrize("kind", ["edit", "leaf"])
+def test_a_loss_that_is_zero_but_for_rounding_says_nothing_of_a_fault(
+    tmp_path: Path, kind: str
+) -> None:
+    reference, candidate = _Normed(), _Normed(eps=1e-2 if kind == "edit" else 1e-5)
+    if kind == "leaf":
+        candidate.into.bias.data[0] += 0.125
+    with torch.no_grad():
+        known, found = (model.double()(X.double()) for model in (reference, candidate))
+    expected = float((found - known).norm() / known.norm())
+    reference.float()
+    candidate.float()
+
+    paths = []
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            recorder.loss(model(X).mean())
+        assert recorder.path is not None
+        paths.append(recorder.path)
+    function = function_of(padiff.compare(paths[0], paths[1]))
+
+    found = [one.influence for one in function.edits]
+    (influence,) = found or [one.influence for one in function.differences]
+    assert influence is not None
+    assert influence.relative_l2 == pytest.approx(expected, rel=1e-3)
