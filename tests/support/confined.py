@@ -23,7 +23,9 @@ for _name in ("accept", "check", "compare", "extract", "map", "pack", "show", "w
 MEMORY_BYTES = 420 << 20
 """More than the process has when it is forked."""
 TIME_S = 30
-"""For each command."""
+"""Of processor time for each command, so that a busy machine changes nothing."""
+WAIT_S = 10 * TIME_S
+"""Of time, for a command that waits for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +65,15 @@ def _run(commands: Sequence[Sequence[str | Path]], folder: Path, said: int) -> N
         os.dup2(said, 2)
         os.chdir(folder)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         limit = _data_bytes() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         codes = []
         with open(1, "w", closefd=False) as out:
             sys.stdout = sys.stderr = out
             for words in commands:
-                signal.alarm(TIME_S)
+                signal.alarm(WAIT_S)
+                signal.setitimer(signal.ITIMER_PROF, TIME_S)
                 codes.append(main([str(word) for word in words]))
                 out.flush()
             out.write("\n" + " ".join(map(str, codes)))
