@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["locate_by_execution"]
 
-_WITHIN = "within the tolerance, but executing both programs tells them apart"
-"""The reason of an origin that no tolerance sees."""
+_TOLD_APART = "executing both programs tells them apart"
+"""The reason of an origin that was not measured here."""
+_WITHIN = f"within the tolerance, but {_TOLD_APART}"
+"""The reason of one that no tolerance sees."""
 
 _ROLES = {
     Phase.FORWARD: (Role.OUTPUT, Role.LOSS, Role.RESULT, Role.INPUT),
@@ -351,7 +353,8 @@ def _as_origin(pair: JudgedPair) -> JudgedPair:
     told = replace(pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True)
     if pair.verdict is Verdict.DIVERGED:
         return told
-    return replace(told, by_execution=True, reason=_WITHIN)
+    reason = _WITHIN if pair.verdict is Verdict.MATCH else _TOLD_APART
+    return replace(told, by_execution=True, reason=reason)
 
 
 def _origin(pair: JudgedPair, found: Iterable[_Found], known: Divergence | None) -> Divergence:
