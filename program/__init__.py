@@ -17,7 +17,7 @@ from .graph import (
     Value,
     ValueRef,
 )
-from .lowering import TABLES, Lowered, Node, NotLoweredError, Table, lower
+from .lowering import TABLES, Draw, Lowered, Node, NotLoweredError, Table, lower
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
 from .rounding import (
@@ -38,6 +38,7 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "VOCABULARY",
     "Argument",
+    "Draw",
     "Dtype",
     "Execution",
     "Leaf",

@@ -64,7 +64,7 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
             f"found one of {file.framework!r}"
         )
     program = recorded.program
-    lowered = lower(program, table, contents=recorded.elements)
+    lowered = lower(program, table, contents=recorded.elements, draws=True)
     known = KnownProgram(recorded, lowered)
     answers = Answers() if answers is None else answers
     values = (*_forward(known, answers), *_gradients(known, answers))
@@ -137,8 +137,10 @@ def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audite
     sources = set(known.lowered.leaves.values())
     made = (one for one in known.program.operators if one.name.rpartition(".")[2] in _UNWRITTEN)
     unwritten = {value for one in made for value in one.outputs}
+    drawn = {one.made for one in known.lowered.draws.values()}
     for value in known.program.values:
-        if value.kind is not None or value.id not in known.lowered.terms:
+        is_leaf = value.kind is not None and value.id not in drawn
+        if is_leaf or value.id not in known.lowered.terms:
             continue
         if value.id in unwritten:
             continue
@@ -210,7 +212,7 @@ def _tried(
         return _answer(known, value, check, None, Reason.FAILED)
     if measured is None:
         return None
-    is_open = measured.reason is Reason.TIED
+    is_open = measured.reason in {Reason.TIED, Reason.DRAWN}
     return _answer(known, value, check, None if is_open else measured, measured.reason)
 
 

@@ -52,7 +52,7 @@ class Readers:
         for operator in known.program.operators:
             if operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
-            is_unknown = operator.id in lowered.opaque or operator.random
+            is_unknown = operator.id in lowered.opaque or operator.id in lowered.random
             if is_unknown or cuts(operator) or (operator.no_grad and operator.id not in carrying):
                 self._opaque.update(_terms_taken(known, operator))
         self._with_gradient = {
@@ -164,6 +164,8 @@ def _measure(known: KnownProgram, value: Value, parts: Sequence[Part]) -> Measur
     found = _answer(ratio, summed(own), [*map(summed, terms)])
     if ratio <= LARGEST_GRADIENT_ERROR:
         return found
+    if any(map(known.leaves_draws_open, parts)):
+        return replace(found, reason=Reason.DRAWN)
     if any(known.rests_on_ties(part, value.id) for part in parts):
         return replace(found, reason=Reason.TIED)
     ways = (_Way(known, value.id, parts, wide, turn=turn) for turn in _TURNS)

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     NO_ELEMENTS = "no elements were recorded"
     FAILED = "its program could not be executed"
     TIED = "it rests on the order of equal elements, which sorting leaves open"
+    DRAWN = "it rests on which zeros a dropout kept, which is not recorded"
     KEPT = "running statistics, which kernels sum in ways of their own"
 
 

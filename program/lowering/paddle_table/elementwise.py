@@ -96,7 +96,7 @@ def _dropout(b: Builder, a: Arguments) -> Term:
         return a.x if a.mode == "upscale_in_train" else a.x * (1.0 - share)
     if share == 0:
         return a.x
-    raise NotLoweredError("elements are drawn")
+    return b.kept(a.x, 1 / (1 - share) if a.mode == "upscale_in_train" else 1.0)
 
 
 def _gelu(b: Builder, a: Arguments) -> Term:

@@ -170,6 +170,12 @@ def _dropout(b: Builder, a: Arguments) -> Term:
     if a.training and a.p > 0:
         if a.p == 1:
             return a.input * 0.0
+        return b.kept(a.input, 1 / (1 - a.p))
+    return a.input
+
+
+def _alpha_dropout(_b: Builder, a: Arguments) -> Term:
+    if a.training and a.p > 0:
         raise NotLoweredError("elements are drawn")
     return a.input
 
@@ -578,13 +584,25 @@ ROWS: tuple[Row, ...] = (
         _identity,
     ),
     row(
-        "F.dropout F.dropout1d F.dropout2d F.dropout3d F.alpha_dropout F.feature_alpha_dropout",
+        "F.dropout F.dropout1d F.dropout2d F.dropout3d",
         "input, p=0.5, training=True, inplace=False",
         _dropout,
     ),
     row(
-        "dropout feature_dropout alpha_dropout",
+        "F.alpha_dropout F.feature_alpha_dropout",
+        "input, p=0.5, training=True, inplace=False",
+        _alpha_dropout,
+    ),
+    row(
+        "dropout feature_dropout",
         "input, p, train",
         lambda b, a: _dropout(b, Arguments({"input": a.input, "p": a.p, "training": a.train})),
+    ),
+    row(
+        "alpha_dropout",
+        "input, p, train",
+        lambda b, a: _alpha_dropout(
+            b, Arguments({"input": a.input, "p": a.p, "training": a.train})
+        ),
     ),
 )
