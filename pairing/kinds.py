@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["ACTIVATIONS", "CONTAINERS", "expand", "kind_of", "known_class"]
+__all__ = ["ACTIVATIONS", "expand", "kind_of", "known_class"]
 
 _SPACES = {
     "t": "torch.nn",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
+    from padiff.pairing.result import Matching
     from padiff.pairing.view import View
-    from padiff.pairing.weights.matching import Matching
 
 __all__ = ["pair_joined", "pair_packed"]
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.pairing.names import likeness, words_of
-from padiff.pairing.result import PairedBy
-from padiff.pairing.weights.matching import Matching
+from padiff.pairing.names import WordTable, likeness, words_of
+from padiff.pairing.result import Matching, PairedBy
 from padiff.pairing.weights.nesting import Nesting, pair_nesting
-from padiff.pairing.wordtable import WordTable
 
 from .align import align_items
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, Phase, Role
 from padiff.dumpfile.bulk import collector_paused
-from padiff.pairing.calls.fold import Family, Names, fold
 from padiff.pairing.result import ModulePair, PairedBy, Pairing, SideName
-from padiff.pairing.weights.weight_text import weight_name
+from padiff.pairing.weights.weight_text import comment, quoted, weight_name
 
 from .mapped import Captured, ModuleLookup
 from .mapremains import Remains, remains_of
-from .pattern import PathPattern
-from .tomltext import comment, quoted
+from .pattern import Family, Names, PathPattern, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

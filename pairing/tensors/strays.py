@@ -17,10 +17,9 @@ from padiff.dumpfile import CALL_ROLES, DumpError, RecordInfo, Role
 from padiff.pairing.result import PairedBy, RecordPair
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .distance import distance
 from .layout import layouts_between
 from .repeated import find_repetition, may_repeat
-from .sampled import Elements, elements_of
+from .sampled import Elements, distance, elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

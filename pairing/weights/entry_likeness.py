@@ -8,8 +8,7 @@ from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.pairing.calls.telling import numbers_in
-from padiff.pairing.names import likeness, words_of
+from padiff.pairing.names import likeness, numbers_in, words_of
 
 from .weight_norm import is_magnitude
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from padiff.pairing.calls.align import Scores
-
-    from .matching import Matching
+    from padiff.pairing.result import Matching
 
 __all__ = ["Nested", "Nesting", "pair_nesting"]
 

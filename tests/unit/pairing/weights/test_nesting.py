@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.pairing.result import Matching
 from padiff.pairing.weights import nesting
-from padiff.pairing.weights.matching import Matching
 from padiff.pairing.weights.nesting import Nested, Nesting, pair_nesting
 
 if TYPE_CHECKING:
