@@ -168,6 +168,8 @@ _PARTS = (
     ("_v", "_orig", "v"),
 )
 """Suffix of a reparametrised name, suffix that a sibling must have, part."""
+_PLACEHOLDERS = {"w": "(?:weight|bias)_(?:ih|hh)", "p": "[qkv]"}
+"""What the letters of the table stand for; all others are numbers."""
 _PARAMETRISED = re.compile(r"parametrizations\.(\w+)\.(original[01]?|0\._[uv])")
 
 
@@ -193,7 +195,7 @@ def _forms() -> Mapping[str, Form]:
             continue
         class_name, local, held = _read(line)
         if "{" in local:
-            pattern = re.sub(r"\\{(\w)\\}", r"(?P<\1>\\d+)", re.escape(local))
+            pattern = re.sub(r"\\{(\w)\\}", _placeholder, re.escape(local))
             patterns.setdefault(class_name, []).append((re.compile(pattern), held))
         else:
             exact.setdefault(class_name, {})[local] = held
@@ -206,6 +208,11 @@ def _forms() -> Mapping[str, Form]:
                 patterns=tuple(patterns.get(name, ())),
             )
     return forms
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    stands_for = _PLACEHOLDERS.get(found[1], r"\d+")
+    return f"(?P<{found[1]}>{stands_for})"
 
 
 @cache
