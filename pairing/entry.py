@@ -38,10 +38,6 @@ _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 def pair_equal(reference: Side, candidate: Side) -> Pairing | None:
     """Pair each module, call and record with the one of the same address.
 
-    Args:
-        reference: One side.
-        candidate: The other.
-
     Returns:
         What ``pair`` gives without a map file. None where anything differs but elements, values
         of settings and execution order, or where names alone do not tell one from the other.

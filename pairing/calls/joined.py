@@ -64,12 +64,6 @@ def pair_packed(
 
     torch's attention computes its projections without calling them; what comes out of it comes out
     of another author's last projection.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: The paired calls.
-        weights: The pairs of weights.
     """
     parts: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
     if not any("attention" in view.kinds for view in (reference, candidate)):

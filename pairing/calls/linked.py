@@ -177,7 +177,7 @@ def prove_free(
             proven=frozenset(), rivals={}, calls=(frozenset(free[0]), frozenset(free[1]))
         )
     proven = _alike(views, pairs, free)
-    gaps = [_Gaps(view, side) for view, side in zip(views, anchors, strict=True)]
+    gaps = [_Gaps(side) for side in anchors]
     for _ in range(_ROUNDS):
         known = [(one, calls.ahead[one]) for one in sorted({*layers, *proven})]
         sets: dict[frozenset[int], int] = {}
@@ -274,7 +274,7 @@ class _Links:
 class _Gaps:
     """The layers right before and after each call of one side."""
 
-    def __init__(self, view: View, anchors: Sequence[int]) -> None:
+    def __init__(self, anchors: Sequence[int]) -> None:
         self._anchors = anchors
 
     def around(self, call: int) -> tuple[int | None, int | None]:

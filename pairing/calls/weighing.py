@@ -196,12 +196,7 @@ class Weighing:
     """Weighs pairs of leaves against those that other partners would make, many at once."""
 
     def __init__(self, sides: tuple[RatedSide, RatedSide], modules: Matching) -> None:
-        """Begin.
-
-        Args:
-            sides: Both sides.
-            modules: The paired modules.
-        """
+        """Begin."""
         self.views = sides[0].view, sides[1].view
         self._sides = sides
         self._modules = modules

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError, Phase, Role
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.result import ModulePair, PairedBy, Pairing, SideName
-from padiff.pairing.weights.weight_text import comment, quoted, weight_name
+from padiff.pairing.weights.weight_text import comment, entry, quoted, weight_name
 
 from .mapped import Captured, ModuleLookup
 from .mapremains import Remains, remains_of
@@ -110,9 +110,7 @@ class _Writer:
         for family in _exact(fold(names), [lookup.matching for lookup in lookups], ids):
             yield ""
             yield from self._evidence([names[member] for member in family.members])
-            yield "[[pair]]"
-            yield f"reference = {quoted(family.patterns[0])}"
-            yield f"candidate = {quoted(family.patterns[1])}"
+            yield from entry("pair", family.patterns[:1], family.patterns[1])
 
     def _names(self, pair: ModulePair) -> Names:
         reference = self.modules[0][pair.reference].path
@@ -166,17 +164,8 @@ class _Writer:
                 count = len(group[0]) - 1
                 ids = [known[0]] * count + [known[1]]
                 for family in _exact(fold(group), [_search(one) for one in ids], ids):
-                    yield from _weight_entry(family, rule)
-
-
-def _weight_entry(family: Family, rule: str) -> Iterator[str]:
-    sources = [quoted(name) for name in family.patterns[:-1]]
-    shown = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
-    yield ""
-    yield "[[weight]]"
-    yield f"reference = {shown}"
-    yield f"candidate = {quoted(family.patterns[-1])}"
-    yield f"rule = {quoted(rule)}"
+                    *sources, target = family.patterns
+                    yield from ("", *entry("weight", sources, target, rule))
 
 
 def _unmatched(remains: Remains) -> Iterator[str]:
@@ -184,14 +173,7 @@ def _unmatched(remains: Remains) -> Iterator[str]:
     for family in fold(remains.suggested):
         yield ""
         yield comment("no partner was found; these two come nearest:")
-        yield from map(
-            comment,
-            (
-                "[[pair]]",
-                f"reference = {quoted(family.patterns[0])}",
-                f"candidate = {quoted(family.patterns[1])}",
-            ),
-        )
+        yield from map(comment, entry("pair", family.patterns[:1], family.patterns[1]))
     for side, paths in (("reference", remains.reference), ("candidate", remains.candidate)):
         for family in fold((path,) for path in paths):
             yield ""

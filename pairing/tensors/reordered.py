@@ -35,11 +35,6 @@ def is_promised(sides: tuple[Side, Side], reference: RecordInfo, candidate: Reco
 
     No layout is guessed for these: a caller of the one could not call the other. Models of two
     frameworks may lie otherwise (NCHW, NHWC), which the report then notes.
-
-    Args:
-        sides: Reference and candidate.
-        reference: A record of the one.
-        candidate: A record of the other.
     """
     if sides[0].framework != sides[1].framework:
         return False

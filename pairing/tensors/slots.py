@@ -142,12 +142,6 @@ MOST_NAMES = 3
 def arguments_of(reference: View, one: int, candidate: View, two: int) -> dict[str, str] | None:
     """Find which slot of a call's inputs holds what a slot of its partner's holds, bit by bit.
 
-    Args:
-        reference: One side.
-        one: A call of it.
-        candidate: The other.
-        two: The partner of the call.
-
     Returns:
         The candidate's slot by the reference's; None unless all inputs and all outputs of the two
         calls are bit-equal, the inputs at other places.

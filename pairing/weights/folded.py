@@ -25,6 +25,7 @@ from padiff.dumpfile import ConfigError, DumpError, Phase, RecordInfo, Role
 from padiff.pairing.result import Absence, SideName, UnmatchedRecord
 
 from .lone import MOVED
+from .weight_rules import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -253,13 +254,6 @@ def _held(view: View, module: int) -> list[_Holder]:
     return [("of", module), *(("is", value) for value in own)]
 
 
-_NAMES = {
-    "running_mean": "mean", "_mean": "mean", "moving_mean": "mean",
-    "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
-    "gamma": "weight", "beta": "bias",
-}  # fmt: skip
-
-
 class _States:
     """The vectors that the modules of possible folds keep, by neutral name."""
 
@@ -278,10 +272,12 @@ class _States:
                     self._records[side, record.module].append(record)
 
     def of(self, side: int, module: int) -> dict[str, Floats]:
+        form = form_of(self._views[side].modules[module])
         found = {}
         for record in self._records[side, module]:
             name = record.slot.removeprefix(".")
-            found[_NAMES.get(name, name)] = _array(self._views[side], record)
+            held = None if form is None else form.find(name, ())
+            found[name if held is None else held.atoms[0]] = _array(self._views[side], record)
         return found
 
 

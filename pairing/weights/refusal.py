@@ -14,15 +14,14 @@ with what is wrong and what comes closest on the other side::
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from padiff.pairing.result import SideName
 
-from .weight_text import closest_of, quoted, weight_name, with_captures
+from .weight_text import NUMBER, closest_of, entry, weight_name, with_captures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from padiff.dumpfile import ModuleInfo
     from padiff.pairing.side import Side
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from .weight_plan import WeightPair, WeightPlan
 
 __all__ = ["draw_problems", "example_of"]
-
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-"""A component of a path that is a number."""
 
 
 def example_of(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str, ...]:
@@ -47,7 +43,7 @@ def example_of(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str,
     entries: dict[str, list[str]] = {}
     for pair in plan.ambiguous:
         target, lines = _entry(pair, plan, reference, candidate)
-        entries.setdefault(_NUMBER.sub("#", target), lines)
+        entries.setdefault(NUMBER.sub("#", target), lines)
     if not entries:
         return ()
     return (
@@ -70,14 +66,9 @@ def _entry(
     if _is_alike(plan, pair, reference, candidate):
         names, module = with_captures(names), module and with_captures(module)
     *sources, target = module or names
-    lines = [
-        "[[weight]]" if module is None else "[[pair]]",
-        f"reference = {_list(sources)}",
-        f"candidate = {quoted(target)}",
-    ]
     if module is None:
-        lines.append(f"rule = {quoted(str(pair.rule))}")
-    return place, lines
+        return place, entry("weight", sources, target, pair.rule)
+    return place, entry("pair", sources, target)
 
 
 def _module_pair(
@@ -101,8 +92,8 @@ def _is_alike(plan: WeightPlan, first: WeightPair, reference: Side, candidate: S
     def forms(pair: WeightPair) -> tuple[list[str], list[str], list[list[str]]]:
         names = [weight_name(reference, reference.index.records[one]) for one in pair.reference]
         names.append(weight_name(candidate, candidate.index.records[pair.candidate]))
-        plain = [_NUMBER.sub("#", name) for name in names]
-        return plain[-1:], plain[:-1], [_NUMBER.findall(name) for name in names]
+        plain = [NUMBER.sub("#", name) for name in names]
+        return plain[-1:], plain[:-1], [NUMBER.findall(name) for name in names]
 
     wanted = forms(first)
     alike = [found for found in map(forms, plan.pairs) if found[0] == wanted[0]]
@@ -110,11 +101,6 @@ def _is_alike(plan: WeightPlan, first: WeightPair, reference: Side, candidate: S
         found[1] == wanted[1] and all(numbers == found[2][0] for numbers in found[2])
         for found in alike
     )
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(map(quoted, names))
-    return shown if len(names) == 1 else f"[{shown}]"
 
 
 _MAX_MARKS = 40

@@ -105,11 +105,6 @@ def without_unsaved(plan: WeightPlan, reference: Side, candidate: Side) -> Weigh
     """Return the plan without buffers that either framework does not save with weights.
 
     A parameter of the candidate that is made of such a buffer stays: nothing else makes it.
-
-    Args:
-        plan: For these two sides.
-        reference: Where the values come from.
-        candidate: The model that is to hold them.
     """
     unsaved = unsaved_records(reference), unsaved_records(candidate)
     if not any(unsaved):

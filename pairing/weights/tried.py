@@ -72,8 +72,6 @@ class Meeting:
     """When the candidate makes it."""
     limit: float
     """Relative L2 error up to which it agrees."""
-    is_root: bool
-    """Whether it is an output of the whole model."""
 
 
 def meetings_of(
@@ -108,7 +106,6 @@ def meetings_of(
                     pair=pair,
                     order=records[1].order,
                     limit=limit_of((reference, records[0]), (candidate, records[1])),
-                    is_root=records[1].role is Role.OUTPUT and records[1].module == 0,
                 )
             )
     return sorted(found, key=lambda one: one.order)

@@ -28,7 +28,7 @@ from padiff.pairing.kinds import KINDS, expand, known_class, public_name
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import JOINING, Verb
 
-from .weight_table import CHILD_NAMES, PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
+from .weight_table import PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,12 +149,6 @@ def _plain_form(name: str) -> Form:
     return Form(class_name=name, exact={})
 
 
-def neutral_child(module: ModuleInfo, name: str) -> str:
-    """Give a child's name as torch's class of the same kind has it."""
-    known = known_class(module)
-    return name if known is None else _child_names().get(known, {}).get(name, name)
-
-
 def is_passive(local: str) -> bool:
     """Tell whether a buffer of this name holds what a constructor computed."""
     return local.rpartition(".")[2] in PASSIVE_BUFFERS
@@ -213,11 +207,6 @@ def _forms() -> Mapping[str, Form]:
 def _placeholder(found: re.Match[str]) -> str:
     stands_for = _PLACEHOLDERS.get(found[1], r"\d+")
     return f"(?P<{found[1]}>{stands_for})"
-
-
-@cache
-def _child_names() -> Mapping[str, Mapping[str, str]]:
-    return {expand(name): children for name, children in CHILD_NAMES.items()}
 
 
 def _read(line: str) -> tuple[str, str, Held]:

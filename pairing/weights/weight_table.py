@@ -3,10 +3,10 @@
 A line is ``CLASS LOCAL = ATOM[, ATOM …] [| RULE]``: the parameter that the class calls LOCAL holds
 these atoms, laid out by RULE. An atom is a parameter in the neutral form that all classes of a kind
 share (torch's, with packed ones taken apart), so every pair of frameworks and both directions
-follow from one line each. A parameter without a line is the atom of its own name. ``~`` before LOCAL: it
-may stay without partner. ``{i}`` stands for a number, ``{w}`` for a parameter of a recurrent cell,
-``{p}`` for ``q``, ``k`` or ``v``. ``LOCAL = !`` is another name of a parameter that has a line of
-its own.
+follow from one line each. A parameter without a line is the atom of its own name. ``~`` before
+LOCAL: it may stay without partner. ``{i}`` and ``{j}`` stand for numbers, ``{w}`` for a parameter
+of a recurrent cell, ``{p}`` for ``q``, ``k`` or ``v``. ``LOCAL = !`` is another name of a parameter
+that has a line of its own.
 
 Facts: measured on torch 2.13 and paddle 3.3 in float64, forward, input and parameter gradients;
 mindspore 2.10 in float32; flax 0.12; keras 3.15.
@@ -161,13 +161,6 @@ SAME_FORM = {
 
 SWITCHED = {"paddle.incubate.nn.FusedLinear": ("transpose_weight", "torch.nn.Linear")}
 """Classes that lie as another class does where an attribute is set: attribute, other class."""
-
-CHILD_NAMES = {
-    "p.TransformerDecoderLayer": {"cross_attn": "multihead_attn"},
-    "m.TransformerEncoderLayer": {"dense1": "linear1", "dense2": "linear2"},
-    "m.TransformerDecoderLayer": {"dense1": "linear1", "dense2": "linear2"},
-}
-"""Child modules whose name differs from the neutral (torch's) one, by class."""
 
 PASSIVE_BUFFERS = (
     "inv_freq", "original_inv_freq", "position_ids", "token_type_ids", "causal_mask", "attn_mask",

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
+    from padiff.pairing.rule import Rule
     from padiff.pairing.side import Side
 
     from .weight_plan import WeightAlone, WeightPair, WeightPlan
 
 __all__ = [
+    "NUMBER",
     "WeightError",
     "closest_of",
     "comment",
+    "entry",
     "kinds_of",
     "names_of",
     "plan_to_toml",
@@ -67,7 +70,7 @@ def _escaped(char: str) -> str:
 
 
 _CAPTURES = "ijklmn"
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 """A component of a path that is a number."""
 
 
@@ -87,7 +90,7 @@ def weight_name(side: Side, record: RecordInfo) -> str:
 
 def numbers_in(name: str) -> list[str]:
     """Return the components of a name that are numbers."""
-    return _NUMBER.findall(name)
+    return NUMBER.findall(name)
 
 
 def folded_names(names: Iterable[str]) -> str:
@@ -117,7 +120,7 @@ def kinds_of(pairs: Iterable[WeightPair], candidate: Side) -> list[WeightKind]:
     for pair in pairs:
         record = candidate.index.records[pair.candidate]
         module = candidate.index.modules[record.module]
-        place = _NUMBER.sub("#", module.path).rpartition(".")[0]
+        place = NUMBER.sub("#", module.path).rpartition(".")[0]
         key = place, module.class_path, pair.note, len(pair.alternatives)
         groups.setdefault(key, []).append(pair)
     found = []
@@ -140,6 +143,17 @@ def with_captures(names: Sequence[str]) -> list[str]:
         letters = iter(_CAPTURES)
         made.append(".".join(f"{{{next(letters)}}}" if p.isdecimal() else p for p in name))
     return made
+
+
+def entry(table: str, sources: Sequence[str], target: str, rule: Rule | str = "") -> list[str]:
+    """Return the lines of a map entry; one source stands alone, several in a list."""
+    shown = ", ".join(map(quoted, sources))
+    lines = [
+        f"[[{table}]]",
+        f"reference = {shown if len(sources) == 1 else f'[{shown}]'}",
+        f"candidate = {quoted(target)}",
+    ]
+    return [*lines, f"rule = {quoted(str(rule))}"] if str(rule) else lines
 
 
 class WeightError(ConfigError):
@@ -196,17 +210,11 @@ def plan_to_toml(plan: WeightPlan, reference: Side, candidate: Side) -> str:
     for pair in plan.pairs:
         name = weight_name(candidate, candidate.index.records[pair.candidate])
         sources = [weight_name(reference, reference.index.records[r]) for r in pair.reference]
-        shown = quoted(sources[0])
-        if len(sources) > 1:
-            shown = f"[{', '.join(map(quoted, sources))}]"
-        lines += ["", "[[weight]]"]
+        table, *rest = entry("weight", sources, name, pair.rule)
+        lines += ["", table]
         if pair.is_ambiguous:
             lines.append(comment(f"ambiguous: {options_of(pair, reference, at_most=9)}"))
-        lines += [
-            f"reference = {shown}",
-            f"candidate = {quoted(name)}",
-            f"rule = {quoted(str(pair.rule))}",
-        ]
+        lines += rest
     for alone in plan.alone:
         own = reference if alone.side is SideName.REFERENCE else candidate
         name = weight_name(own, own.index.records[alone.record])
