@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.calls.calls import CallPairs, pair_around, pair_calls
 from padiff.pairing.calls.confidence import rate, rate_calls
-from padiff.pairing.calls.joined import pair_joined, pair_packed
 from padiff.pairing.calls.modules import pair_modules
 from padiff.pairing.calls.onesided import hidden_by_weights, pair_wholes, stack_notes, weight_makers
 from padiff.pairing.calls.proof import Proofs
@@ -28,7 +27,7 @@ from padiff.pairing.tensors.records import (
     unmatched_records,
 )
 from padiff.pairing.tensors.slots import order_notes
-from padiff.pairing.tensors.strays import pair_strays
+from padiff.pairing.tensors.strays import pair_joined, pair_packed, pair_strays
 from padiff.pairing.weights.folded import absorbed, find_folds, without_folded
 from padiff.pairing.weights.owned import pair_owned, with_copies
 from padiff.pairing.weights.plan import plan_weights

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.pairing.result import Matching, PairedBy
-from padiff.pairing.weights.nesting import Nesting, pair_nesting
 
 from .activations import pair_exchanged
 from .align import align_all
 from .aligned import pair_anchors, pair_left
 from .anchors import anchors_of
 from .likeness import CallLikeness
+from .modules import Nesting, pair_nesting
 from .onesided import opaque_of
 
 if TYPE_CHECKING:

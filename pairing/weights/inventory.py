@@ -19,8 +19,7 @@ from padiff.pairing.kinds import kind_of
 from padiff.pairing.names import words_of
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .gates import with_gates
-from .standing import Standing, by_host, owned_by
+from .standing import Standing, by_host, owned_by, with_gates
 from .weight_rules import ClassRule, Form, Held, form_of, rule_for
 
 if TYPE_CHECKING:
