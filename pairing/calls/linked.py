@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ALIKE", "Outputs", "prove_free"]
 
-Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 ALIKE = 0.97

@@ -136,7 +136,6 @@ _KEYS = {
 }
 _FREE_KEYS = frozenset({"rule"})
 """Tables whose further keys are names of the user's own."""
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
