@@ -273,8 +273,8 @@ class _Writer:
                 count = len(group[0]) - 1
                 ids = [known[0]] * count + [known[1]]
                 for family in _exact(fold(group), [_search(one) for one in ids], ids):
-                    *sources, target = family.patterns
-                    yield from ("", *entry("weight", sources, target, rule))
+                    *made_of, made = family.patterns
+                    yield from ("", *entry("weight", made_of, made, rule))
 
 
 def _unmatched(remains: Remains) -> Iterator[str]:

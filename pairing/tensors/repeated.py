@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from padiff.dumpfile import RecordInfo
-    from padiff.pairing.steps import Shape
     from padiff.pairing.view import View
 
 __all__ = [
