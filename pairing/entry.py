@@ -1,9 +1,8 @@
 """Pair two sides of a comparison: at once where they are equal, else stage by stage.
 
-Pair two sides that have the same modules, calls and records: an archived dump and a new one.
-
-Each then has its own partner, and the stages that look for partners would find just these. What
-the elements say is not looked at, but for the order in which they stand.
+Of an archived dump and a new one, with the same modules, calls and records, each record has its own
+partner, and the stages that look for partners would find just these. What the elements say is not
+looked at, but for the order in which they stand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What the steps and ranks of two runs know of partners, and learning it from their first steps.
 
-One pairing for all steps and ranks of a run.
-
 An update moves weights so that layers of a kind look alike: after Adam's first step each norm is
 ones and zeros plus or minus one rate. What a step says of partners is therefore taken from the
 first one, where values prove it, and not asked anew of each.

@@ -1,8 +1,9 @@
 """Activations: inside a layer on one side, or of another kind on the other.
 
-Activations that differ: a GELU on one side at the place of a SiLU on the other.
+A layer may apply an activation itself, such as ``paddle.nn.BatchNorm(act="relu")``: its partner's
+output is then that of the activation behind it.
 
-Kinds that do different things are no partners by what they do. But where a port applies the wrong
+A GELU at the place of a SiLU is not its partner by what it does. But where a port applies the wrong
 activation, it stands where the right one stands, and the report should say so. A pair is made only
 where nothing else can be meant: the layer that feeds the one feeds the other, neither has another
 partner, and either both feed partners, or what comes behind them differs. A right port, which gives

@@ -1,9 +1,8 @@
 """Pair anchors: align them in execution order, then find what ran in another one.
 
-Undo what an order-preserving alignment does to siblings that have no order.
-
-Query, key and value projections are fed one tensor: authors run them in any order. Where names,
-weights or outputs tell such siblings apart, their order must not count.
+Siblings have no order: query, key and value projections are fed one tensor, and authors run them
+as they like. Where names, weights or outputs tell such siblings apart, what the alignment did to
+them is undone.
 """
 
 from __future__ import annotations

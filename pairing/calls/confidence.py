@@ -1,11 +1,9 @@
 """How sure each pair of modules is, and which other partners were possible.
 
-Which pairs of containers hold a pair of modules, and what these say of the containers.
-
-A pair inside two partners is inside all partners around these, too, as long as the partner of what
-is around the one is around the other. So each pair is counted once, at the innermost containers
-that hold it, and what these gathered is handed on outwards: a tree of 5 000 levels takes 5 000
-steps, not the square of it.
+A pair of containers is judged by the pairs inside. A pair inside two partners is inside all
+partners around these, too, as long as the partner of what is around the one is around the other.
+So each pair is counted once, at the innermost containers that hold it, and what these gathered is
+handed on outwards: a tree of 5 000 levels takes 5 000 steps, not the square of it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Pairs of layers that nothing but the data flow decides, and decides for sure.
 
-Layers that only one layer of the other side can be, by what must and what can run before them.
-
-What a layer provably depends on, its partner depends on too, and ran after it. So a layer before
-which nothing of a size ran is no partner of one that needs a layer of that size. Of two branches
-that start in one place, ``depthwise`` and ``pointwise, depthwise``, this tells the two depthwise
-layers apart wherever the shorter branch runs first.
-
 Two authors write the same computation. What feeds a layer directly on one side feeds its partner
 directly on the other; a layer that provably runs after some of its size and before all others
-has a partner of the same rank, if there are as many on both sides; and a layer needs before it
-what its partner needs (``sole_partners``).
+has a partner of the same rank, if there are as many on both sides.
+
+A layer also needs before it what its partner needs (``sole_partners``): what it provably depends
+on, its partner depends on too, and ran after it. So a layer before which nothing of a size ran is
+not the partner of one that needs a layer of that size. Of two branches that start in one place,
+``depthwise`` and ``pointwise, depthwise``, this tells the two depthwise layers apart wherever the
+shorter branch runs first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Modules whose inside one side shows and the other hides, or has in a container.
 
-Calls that make the weight of a layer: torch's parametrizations, which no other framework has.
-
-A convolution under ``weight_norm`` is one call in Paddle. In torch its weight is made by modules of
-its own, which run inside it and hold what it is made of.
-
-Pair a module with the container of what another author made modules of.
+Some calls make the weight of a layer. A convolution under ``weight_norm`` is one call in Paddle; in
+torch its weight is made by modules of its own, which run inside it and hold what it is made of.
 
 One author keeps a matrix, splines and their scale in one class and multiplies by itself; another
 has a Linear and a class for the splines in a container. No module of the one is a layer of the

@@ -1,10 +1,9 @@
 """Patterns of module paths in map files: ``layers.{i}.q``, ``backbone.**``, ``**.dropout``.
 
-Match a path against a pattern in time that grows with the product of their lengths.
-
-A regular expression of several open parts may try every way to divide a path among them: a pattern
-and a path from somebody who means harm would keep it busy for years. Here the places from which
-the rest of the pattern matches are worked out from its end, as the bits of one integer.
+Matching takes time that grows with the product of the lengths of path and pattern. A regular
+expression of several open parts may try every way to divide a path among them: a pattern and a path
+from somebody who means harm would keep it busy for years. Here the places from which the rest of
+the pattern matches are worked out from its end, as the bits of one integer.
 """
 
 from __future__ import annotations

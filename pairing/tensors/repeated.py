@@ -1,13 +1,9 @@
 """A tensor against a repetition of it, or against a longer one of which only a part counts.
 
-A tensor against a repetition of it: one batch for all, both halves of a rotary table.
-
 One author hands on positions as (1, seq, width) and lets the next operation broadcast them, another
 expands them to (batch, seq, width) first; one keeps the angles of a rotary embedding once, another
 twice, one half beside the other. That a tensor repeats itself is seen in that tensor alone: no
 agreement of the two sides is needed, so that a fault in them still shows.
-
-A tensor against a longer one of which only a part counts: padding and causal convolutions.
 
 One author pads on both sides and cuts off what is too long, another pads on one side only, a
 third before the layer and not inside. That only a part of an output is used is seen in its gradient

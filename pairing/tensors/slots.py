@@ -1,9 +1,7 @@
 """Pair the tensors within two calls, or that an optimizer keeps: by slot, size and order.
 
-What frameworks call the tensors that an optimizer keeps for a weight.
-
-Measured on torch 2.13 and paddle 3.3: after a step of the same optimizer the tensors named in one
-row hold the same values (docs/training.md).
+What frameworks call the tensors of an optimizer was measured on torch 2.13 and paddle 3.3: after a
+step of the same optimizer the tensors named in one row hold the same values (docs/training.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Values that no pair of calls covers: what several calls make together, and equal elements.
 
-Values that no pair of calls covers on either side, paired where their elements are the same.
-
 One author has one rotary module for all layers and another one for each, one calls a module where
 another calls a function and leaves its result to be met by the next module: no call corresponds,
 the values do. Such a pair says only that nothing was lost; where values diverged there is none.

@@ -1,14 +1,9 @@
 """Batch norms, and vectors, that one side has in the layer before them.
 
-Batch norms that one side folded into the layer before: the product is scaled, the norm is gone.
-
-``torch.nn.utils.fusion`` and every exporter for inference do it. The layer's output there is the
-norm's output here, and the weights agree after the same arithmetic, which is done and checked.
-
-Layers whose partner goes on to do what another module or function does on this side.
-
-A norm folded into the product before it, a vector that one author adds after a layer and another
-keeps as that layer's bias: the output of the one layer is not the output of the other.
+``torch.nn.utils.fusion`` and every exporter for inference fold a norm into the product before it.
+The layer's output there is the norm's output here, and the weights agree after the same arithmetic,
+which is done and checked. A vector that one author adds after a layer and another keeps as that
+layer's bias is like it: the output of the one layer is not the output of the other.
 """
 
 from __future__ import annotations

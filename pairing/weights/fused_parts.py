@@ -1,10 +1,9 @@
 """Which units of the other side lie side by side in a fused one: by their roles or their values.
 
-Parts of a fused projection that lack what the others have: a key without bias.
-
-The key of Whisper, BEIT and Swin v2 has no bias, its query and value have one. Fused they have one
-bias; what the key lacks is zeros there. That is so only where it is meant: a bias that went missing
-is told from one that never was by layers alike, and by what lies beside.
+A part may lack what the others have: the key of Whisper, BEIT and Swin v2 has no bias, its query
+and value have one. Fused they have one bias; what the key lacks is zeros there. That is so only
+where it is meant: a bias that went missing is told from one that never was by layers alike, and by
+what lies beside.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Parameters that are left in partner containers, and vectors beside the layer that has them.
 
-Parameters of users' own classes that are left in two partner containers: by name, or by a run.
-
 One author keeps decays and mixtures of a layer in one class, another has a class for the
 recurrence; what they are called has nothing in common. That they are as many of one size in the
-same block leaves few ways, and a run tells which.
+same block leaves few ways: a name tells which, or a run.
 
-Vectors that one author keeps beside the layer that they belong to, or in another class.
-
-A Linear without bias and a parameter that the block adds, or a layer of its own that only adds an
-offset, against a Linear with bias.
+A vector may be kept apart from its layer: a Linear without bias and a parameter that the block
+adds, or a layer of its own that only adds an offset, against a Linear with bias.
 """
 
 from __future__ import annotations

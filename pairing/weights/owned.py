@@ -1,12 +1,8 @@
 """Pair weights, buffers and all that follows them, by the weight plan.
 
-Records that follow a weight or buffer and are paired as it is.
-
-Gradients, the weight after the update, and what the optimizer keeps for it.
-
-Several instances with equal weights against one that runs as often.
-
-One author calls a block twice, another has two of it: tied, or each with a copy of the weights.
+Gradients, the weight after the update, and what the optimizer keeps for it are paired as it is. One
+author calls a block twice, another has two of it: tied, or each with a copy of the weights. Copies
+are paired with the one that runs as often as all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a refused weight plan shows: map lines that would settle it, and the trees it is about.
 
-The module trees of two sides, drawn as far as a weight plan finds no partner there.
-
 Only the branches that lead to a problem are drawn; each weight concerned is marked ``<--- HERE``
 with what is wrong and what comes closest on the other side::
 

@@ -1,14 +1,10 @@
 """Weights that need no choice: all that could be meant hold the same, or no checkpoint holds them.
 
-Weights that could be made of several others, all of which hold the same: any way is right.
+The norms of a model that was just built hold ones and zeros: any way to pair them is right.
 
-The norms of a model that was just built hold ones and zeros, so that nothing tells them apart, and
-nothing has to.
-
-Buffers that no checkpoint holds stay as the model made them.
-
-A constructor computes them: frequencies of a rotary embedding, an index of relative positions. What
-a port computes wrongly would be repaired if the reference's took its place.
+Buffers that a constructor computes stay as the model made them: frequencies of a rotary embedding,
+an index of relative positions. What a port computes wrongly would be repaired if the reference's
+took its place.
 """
 
 from __future__ import annotations

@@ -1,25 +1,19 @@
 """Where modules and weights stand: ranks and words of a path, and the class that lays a weight out.
 
-Where a module stands, in terms that survive renaming: the ranks of the numbers on its path.
+Ranks survive renaming: ``layer1.0.conv2`` of one author and
+``stages.0.layers.0.layer.1.convolution`` of another both stand at (0, 0, 1): the first stage, its
+first block, the second convolution in it. A number counts only among siblings that it tells apart,
+so that wrappers and single members add nothing.
 
-``layer1.0.conv2`` of one author and ``stages.0.layers.0.layer.1.convolution`` of another both
-stand at (0, 0, 1): the first stage, its first block, the second convolution in it. A number counts
-only among siblings that it tells apart, so that wrappers and single members add nothing.
-
-Where the units of one side stand, in terms that survive renaming.
-
-Ranks and words are worked out when they are first asked for: where modules are known to be
-partners nobody asks.
-
-Which module's class lays out each parameter: the one that owns it, or one around that.
+Ranks and words are worked out when they are first asked for: where modules are known to be partners
+nobody asks.
 
 The projections of a MultiheadAttention are its own parameters in one framework and those of layers
 inside it in the other; what torch's parametrizations keep is a part of the layer around them.
 
-What w1, w2 and w3 of a gated network are: their sizes tell which of two conventions it is.
-
 Llama's authors call the gate ``w1``, the way up ``w3`` and the way down ``w2``; xFormers and DINOv2
-call them ``w1``, ``w2`` and ``w3``. The way down is the one of another shape.
+call them ``w1``, ``w2`` and ``w3``. Sizes tell which convention it is: the way down has another
+shape.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Which weights make a run agree with the reference's: proof by value.
 
-Which way of laying weights out makes a run agree with the reference's: proof by value.
-
 Names and shapes do not tell which rows of a fused projection are the query. What comes out further
 on does: of the ways that are tried, one makes the values behind the projection those of the
 reference, and the others do not. A value that no way changes, or that several make right, tells
 nothing.
-
-Which layer of the reference takes what a layer of the candidate takes: partners by value.
 
 Two norms of a block have the same shapes, and authors name them otherwise. In a run with the right
 weights up to there each one is given what its partner is given, and nothing else is.

@@ -1,11 +1,8 @@
 """Weights that norms take apart: along which axis, and in which module the vectors lie.
 
-Along which axis weight_norm took a weight apart: along another one it is another function.
-
-torch keeps ``weight_g`` with axes of length 1, Paddle flat; and Paddle's Linear lies transposed, so
-that torch's ``dim=0`` is Paddle's ``dim=1``. On a square matrix the shapes do not tell.
-
-Spectral norm as a layer of its own on one side, as a part of its weight's layer on the other.
+weight_norm along another axis is another function. torch keeps ``weight_g`` with axes of length 1,
+Paddle flat; and Paddle's Linear lies transposed, so that torch's ``dim=0`` is Paddle's ``dim=1``.
+On a square matrix the shapes do not tell.
 
 ``paddle.nn.SpectralNorm`` stands beside the convolution whose weight it is given, and owns the two
 vectors of the power iteration; ``spectral_norm(conv)`` of both frameworks keeps them in the

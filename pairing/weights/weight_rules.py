@@ -1,8 +1,7 @@
 """Which atom each parameter of a class holds: by the table of weight rules, or as users say.
 
-Rules for classes of users' own: what such a class calls its parameters and how it lays them out.
-
-They say what a line of the table of weight rules says of a framework's class, in the same words::
+Rules for classes of users' own say what a line of the table of weight rules says of a framework's
+class, in the same words::
 
     [[rule]]
     class = "mylib.layers.PackedLinear"

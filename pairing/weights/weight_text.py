@@ -1,8 +1,7 @@
 """A weight plan as text: names, problems, and the editable map file that says the same.
 
-Names of weights, and one name for what the blocks of a model have in common.
-
-``h.{i}.norm1 / norm2 (3 blocks)`` stands for both norms of three blocks, with all that they own.
+What the blocks of a model have in common has one name: ``h.{i}.norm1 / norm2 (3 blocks)`` stands
+for both norms of three blocks, with all that they own.
 """
 
 from __future__ import annotations
