@@ -114,7 +114,7 @@ def convert(  # noqa: PLR0913 - one per option
     from padiff.dumper.weights.checkpoint import open_source, write_arrays  # noqa: PLC0415 -- when needed
     from padiff.dumper.weights.convert import convert as convert_weights  # noqa: PLC0415
     from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
-    from padiff.pairing.weights.same_content import settled_by_content  # noqa: PLC0415
+    from padiff.pairing.weights.settled import settled_by_content  # noqa: PLC0415
 
     from .weights_text import draw_conversion  # noqa: PLC0415
 
@@ -226,7 +226,7 @@ def _planned(
 ) -> tuple[tuple[Side, Side], WeightPlan]:
     from padiff.dumper.weights.checkpoint import open_source  # noqa: PLC0415 -- when needed
     from padiff.pairing import plan_weights, read_map  # noqa: PLC0415
-    from padiff.pairing.weights.same_content import settled_by_content  # noqa: PLC0415
+    from padiff.pairing.weights.settled import settled_by_content  # noqa: PLC0415
 
     sides = (
         stack.enter_context(open_source(reference)),

@@ -12,9 +12,7 @@ from padiff.dumpfile.lazynames import lazy_names
 if TYPE_CHECKING:
     from .entry import pair
     from .kinds import kind_of
-    from .maps.mapfile import MapFile, read_map
-    from .maps.overranks import RanksEntry
-    from .partners import learn_partners
+    from .maps.mapfile import MapFile, RanksEntry, read_map
     from .result import (
         Absence,
         CallPair,
@@ -26,14 +24,14 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
-    from .run import RunPartners
+    from .run import RunPartners, learn_partners
     from .side import Side, rows_of
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
+    from .tensors.slots import split_slot
     from .weights.carry import carry
-    from .weights.class_rule import ClassRule, forget_class, register_class
-    from .weights.optimizer_state import split_slot
     from .weights.plan import plan_weights
     from .weights.weight_plan import WeightAlone, WeightPair, WeightPlan
+    from .weights.weight_rules import ClassRule, forget_class, register_class
 
 __all__ = [
     "IDENTITY",
@@ -74,11 +72,11 @@ __all__ = [
 _HOMES = {
     "Absence": "result",
     "CallPair": "result",
-    "ClassRule": "weights.class_rule",
+    "ClassRule": "weights.weight_rules",
     "Elements": "tensors.sampled",
     "IDENTITY": "rule",
     "MapFile": "maps.mapfile",
-    "RanksEntry": "maps.overranks",
+    "RanksEntry": "maps.mapfile",
     "Matched": "tensors.sampled",
     "ModulePair": "result",
     "PairedBy": "result",
@@ -94,17 +92,17 @@ _HOMES = {
     "WeightPlan": "weights.weight_plan",
     "carry": "weights.carry",
     "elements_of": "tensors.sampled",
-    "forget_class": "weights.class_rule",
+    "forget_class": "weights.weight_rules",
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
-    "learn_partners": "partners",
+    "learn_partners": "run",
     "match_elements": "tensors.sampled",
     "pair": "entry",
     "plan_weights": "weights.plan",
     "read_map": "maps.mapfile",
-    "register_class": "weights.class_rule",
+    "register_class": "weights.weight_rules",
     "rows_of": "side",
-    "split_slot": "weights.optimizer_state",
+    "split_slot": "tensors.slots",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -2,7 +2,8 @@
 
 One table holds every layer of all frameworks. A module is looked up by its *full* class path,
 then by those of its bases, so that ``paddle.compat.nn.Linear`` is never taken for
-``paddle.nn.Linear`` and a parametrised or quantizable Linear of torch is a Linear.
+``paddle.nn.Linear`` and a parametrised or quantizable Linear of torch is a Linear. A line with
+``#`` stands for three: 1, 2 and 3 axes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["ACTIVATIONS", "CONTAINERS", "expand", "kind_of", "known_class"]
+__all__ = ["ACTIVATIONS", "expand", "kind_of", "known_class"]
 
 _SPACES = {
     "t": "torch.nn",
@@ -31,12 +32,9 @@ _TABLE = """
 linear              t.Linear t.LazyLinear p.Linear c.Linear i.FusedLinear f.ColumnParallelLinear f.RowParallelLinear m.Dense x.Linear x.LinearGeneral k.Dense
 linear              transformers.pytorch_utils.Conv1D
 bilinear            t.Bilinear p.Bilinear m.BiDense
-conv1d              t.Conv1d t.LazyConv1d p.Conv1D m.Conv1d k.Conv1D
-conv2d              t.Conv2d t.LazyConv2d p.Conv2D m.Conv2d x.Conv k.Conv2D
-conv3d              t.Conv3d t.LazyConv3d p.Conv3D m.Conv3d k.Conv3D
-conv_transpose1d    t.ConvTranspose1d t.LazyConvTranspose1d p.Conv1DTranspose m.Conv1dTranspose
-conv_transpose2d    t.ConvTranspose2d t.LazyConvTranspose2d p.Conv2DTranspose m.Conv2dTranspose
-conv_transpose3d    t.ConvTranspose3d t.LazyConvTranspose3d p.Conv3DTranspose m.Conv3dTranspose
+conv#d              t.Conv#d t.LazyConv#d p.Conv#D m.Conv#d k.Conv#D
+conv2d              x.Conv
+conv_transpose#d    t.ConvTranspose#d t.LazyConvTranspose#d p.Conv#DTranspose m.Conv#dTranspose
 batch_norm          t.BatchNorm1d t.BatchNorm2d t.BatchNorm3d t.LazyBatchNorm1d t.LazyBatchNorm2d t.LazyBatchNorm3d t.SyncBatchNorm
 batch_norm          p.BatchNorm p.BatchNorm1D p.BatchNorm2D p.BatchNorm3D p.SyncBatchNorm
 batch_norm          m.BatchNorm1d m.BatchNorm2d m.BatchNorm3d m.SyncBatchNorm x.BatchNorm k.BatchNormalization
@@ -111,32 +109,18 @@ dropout3d           t.Dropout3d p.Dropout3D m.Dropout3d
 alpha_dropout       t.AlphaDropout p.AlphaDropout
 feature_dropout     t.FeatureAlphaDropout p.FeatureAlphaDropout
 dropout_add         i.FusedDropoutAdd i.FusedBiasDropoutResidualLayerNorm
-max_pool1d          t.MaxPool1d p.MaxPool1D m.MaxPool1d k.MaxPooling1D
-max_pool2d          t.MaxPool2d p.MaxPool2D m.MaxPool2d k.MaxPooling2D
-max_pool3d          t.MaxPool3d p.MaxPool3D m.MaxPool3d k.MaxPooling3D
-avg_pool1d          t.AvgPool1d p.AvgPool1D c.AvgPool1D m.AvgPool1d k.AveragePooling1D
-avg_pool2d          t.AvgPool2d p.AvgPool2D c.AvgPool2D m.AvgPool2d k.AveragePooling2D
-avg_pool3d          t.AvgPool3d p.AvgPool3D c.AvgPool3D m.AvgPool3d k.AveragePooling3D
-adaptive_avg1d      t.AdaptiveAvgPool1d p.AdaptiveAvgPool1D m.AdaptiveAvgPool1d
-adaptive_avg2d      t.AdaptiveAvgPool2d p.AdaptiveAvgPool2D m.AdaptiveAvgPool2d
-adaptive_avg3d      t.AdaptiveAvgPool3d p.AdaptiveAvgPool3D m.AdaptiveAvgPool3d
-adaptive_max1d      t.AdaptiveMaxPool1d p.AdaptiveMaxPool1D m.AdaptiveMaxPool1d
-adaptive_max2d      t.AdaptiveMaxPool2d p.AdaptiveMaxPool2D m.AdaptiveMaxPool2d
-adaptive_max3d      t.AdaptiveMaxPool3d p.AdaptiveMaxPool3D m.AdaptiveMaxPool3d
+max_pool#d          t.MaxPool#d p.MaxPool#D m.MaxPool#d k.MaxPooling#D
+avg_pool#d          t.AvgPool#d p.AvgPool#D c.AvgPool#D m.AvgPool#d k.AveragePooling#D
+adaptive_avg#d      t.AdaptiveAvgPool#d p.AdaptiveAvgPool#D m.AdaptiveAvgPool#d
+adaptive_max#d      t.AdaptiveMaxPool#d p.AdaptiveMaxPool#D m.AdaptiveMaxPool#d
 fractional_max2d    t.FractionalMaxPool2d p.FractionalMaxPool2D
 fractional_max3d    t.FractionalMaxPool3d p.FractionalMaxPool3D
 lp_pool1d           t.LPPool1d p.LPPool1D
 lp_pool2d           t.LPPool2d p.LPPool2D
 lp_pool3d           t.LPPool3d
-max_unpool1d        t.MaxUnpool1d p.MaxUnPool1D
-max_unpool2d        t.MaxUnpool2d p.MaxUnPool2D
-max_unpool3d        t.MaxUnpool3d p.MaxUnPool3D
-pad1d               t.ConstantPad1d t.ReflectionPad1d t.ReplicationPad1d t.ZeroPad1d t.CircularPad1d
-pad1d               p.Pad1D p.ConstantPad1D p.ReflectionPad1D p.ReplicationPad1D p.ZeroPad1D p.CircularPad1D
-pad2d               t.ConstantPad2d t.ReflectionPad2d t.ReplicationPad2d t.ZeroPad2d t.CircularPad2d
-pad2d               p.Pad2D p.ConstantPad2D p.ReflectionPad2D p.ReplicationPad2D p.ZeroPad2D p.CircularPad2D
-pad3d               t.ConstantPad3d t.ReflectionPad3d t.ReplicationPad3d t.ZeroPad3d t.CircularPad3d
-pad3d               p.Pad3D p.ConstantPad3D p.ReflectionPad3D p.ReplicationPad3D p.ZeroPad3D p.CircularPad3D
+max_unpool#d        t.MaxUnpool#d p.MaxUnPool#D
+pad#d               t.ConstantPad#d t.ReflectionPad#d t.ReplicationPad#d t.ZeroPad#d t.CircularPad#d p.Pad#D p.ConstantPad#D p.ReflectionPad#D
+pad#d               p.ReplicationPad#D p.ZeroPad#D p.CircularPad#D
 upsample            t.Upsample p.Upsample
 upsample_nearest    t.UpsamplingNearest2d p.UpsamplingNearest2D
 upsample_bilinear   t.UpsamplingBilinear2d p.UpsamplingBilinear2D
@@ -183,22 +167,14 @@ def expand(name: str) -> str:
 
 KINDS = {
     expand(name): words[0]
-    for words in (line.split() for line in _TABLE.splitlines() if line)
+    for line in _TABLE.splitlines()
+    for words in (
+        (line.replace("#", axes).split() for axes in "123") if "#" in line else [line.split()]
+    )
+    if words
     for name in words[1:]
 }
 """Kind by public full class name."""
-
-CONTAINERS = frozenset(
-    {
-        "sequential",
-        "module_list",
-        "module_dict",
-        "parameter_list",
-        "parameter_dict",
-        "data_parallel",
-    }
-)
-"""Kinds that only hold other modules or parameters."""
 
 ACTIVATIONS = frozenset(
     {

@@ -1,15 +1,30 @@
-"""How alike two module paths are, in words that model authors use for the same thing."""
+"""How alike names are, in words that authors use for the same thing; singly or in arrays."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-__all__ = ["innermost", "kind_words", "likeness", "places_in", "weight_of", "words_of"]
+import numpy as np
+import numpy.typing as npt
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+__all__ = [
+    "WordTable",
+    "innermost",
+    "kind_words",
+    "likeness",
+    "numbers_in",
+    "places_in",
+    "weight_of",
+    "words_of",
+]
+
+_NUMBER = re.compile(r"\d{1,15}")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _SYNONYMS = {
@@ -110,6 +125,16 @@ def _words_in(part: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=65536)
+def numbers_in(path: str) -> tuple[int, ...]:
+    """Return the numbers on a path.
+
+    >>> numbers_in("layers.3.conv1")
+    (3, 1)
+    """
+    return tuple(map(int, _NUMBER.findall(innermost(path))))
+
+
 def likeness(reference: frozenset[str], candidate: frozenset[str]) -> float:
     """Give the weighted share of common words, in [0, 1]; 0 where neither has any.
 
@@ -123,3 +148,58 @@ def likeness(reference: frozenset[str], candidate: frozenset[str]) -> float:
 def weight_of(words: Collection[str]) -> float:
     """Say how much distinct words tell: 1 each, those that tell little a quarter."""
     return len(words) - 0.75 * len(_EMPTY.intersection(words))
+
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_MAX_WORDS = 256
+"""So many of the words that both sides use are compared, the most frequent ones."""
+
+
+class WordTable:
+    """The words of two lists of names.
+
+    >>> table = WordTable([frozenset({"q", "attn"})], [frozenset({"q"}), frozenset({"k"})])
+    >>> table.likeness(np.array([0, 0]), np.array([0, 1])).tolist()
+    [0.5, 0.0]
+    """
+
+    def __init__(
+        self, reference: Sequence[frozenset[str]], candidate: Sequence[frozenset[str]]
+    ) -> None:
+        """Take both lists; names of no words are like nothing."""
+        sides = [set(side) for side in (reference, candidate)]
+        shared = frozenset().union(*sides[0]) & frozenset().union(*sides[1])
+        if len(shared) > _MAX_WORDS:
+            counts = Counter(word for side in sides for words in side for word in words & shared)
+            shared = frozenset(sorted(shared, key=lambda word: (-counts[word], word))[:_MAX_WORDS])
+        columns = {word: place for place, word in enumerate(sorted(shared))}
+        self._weights = np.array([weight_of([word]) for word in columns])
+        self._numbers, self._rows, self._totals = zip(
+            _encoded(reference, columns), _encoded(candidate, columns), strict=True
+        )
+
+    def likeness(self, rows: Places, columns: Places) -> Floats:
+        """Give the weighted share of common words, in [0, 1], element by element."""
+        if not len(self._weights):
+            return np.zeros(len(rows))
+        one, two = self._numbers[0][rows], self._numbers[1][columns]
+        common = (self._rows[0][one] & self._rows[1][two]) @ self._weights
+        union = self._totals[0][one] + self._totals[1][two] - common
+        return np.asarray(np.divide(common, union, out=np.zeros_like(union), where=union > 0))
+
+
+def _encoded(
+    names: Sequence[frozenset[str]], columns: dict[str, int]
+) -> tuple[Places, npt.NDArray[np.bool_], Floats]:
+    """Give for each name the row of its words, the rows, and what all words of each row weigh."""
+    known: dict[tuple[frozenset[str], float], int] = {}
+    of_words: dict[frozenset[str], int] = {}
+    kept = frozenset(columns)
+    for words in dict.fromkeys(names):
+        of_words[words] = known.setdefault((words & kept, weight_of(words)), len(known))
+    numbers = np.array([of_words[words] for words in names], np.int64)
+    rows = np.zeros((len(known), len(columns)), np.bool_)
+    for (words, _), number in known.items():
+        rows[number, [columns[word] for word in words]] = True
+    return numbers, rows, np.array([total for _, total in known])

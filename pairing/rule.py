@@ -24,7 +24,7 @@ from .steps import COUNTING, JOINING, MOVING, PICKING, Array, Block, Shape, Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["IDENTITY", "Rule", "joined"]
+__all__ = ["IDENTITY", "Rule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Rule:
             target: Shape of the candidate.
 
         Returns:
-            None if the rule drops a part of a reference (see ``joined`` for these), or repeats it.
+            None if the rule drops a part of a reference, or repeats it.
         """
         undone: list[tuple[Step, ...]] = [() for _ in shapes]
         current, places = tuple(shapes), [*range(len(shapes))]
@@ -185,63 +185,6 @@ _CANCEL = frozenset({Verb.TRANSPOSE, Verb.PERMUTE, Verb.INSERT, Verb.SQUEEZE, Ve
 
 IDENTITY = Rule()
 """The candidate holds the reference's elements in the reference's layout."""
-
-
-def joined(
-    rules: Sequence[Rule], shape: Shape, targets: Sequence[Shape]
-) -> tuple[tuple[int, ...], Rule] | None:
-    """Give the rule that joins the candidates of one split reference back into it.
-
-    Args:
-        rules: Rules of the form *part*, or *part then steps*, from the reference to each
-            candidate; the steps after the part are the same in all.
-        shape: Shape of the reference.
-        targets: Shapes of the candidates.
-
-    Returns:
-        The order in which the candidates must be given and the rule; None unless the parts tile
-        the reference exactly.
-    """
-    heads = [rule.steps[0] if rule.steps else None for rule in rules]
-    tails = {rule.steps[1:] for rule in rules}
-    first = heads[0] if heads else None
-    if (
-        first is None
-        or len(tails) != 1
-        or any(head is None or head.verb not in PICKING for head in heads)
-    ):
-        return None
-    parts = [head for head in heads if head is not None]
-    groups = parts[0].numbers[0] if parts[0].verb is Verb.GROUPS else 1
-    if first.verb is Verb.TAKE:
-        spans = [(step.numbers[0], step.numbers[0] + 1) for step in parts]
-        join = Step(Verb.STACK)
-    else:
-        length = shape[first.axis] // groups
-        spans = [step.block.span(length) for step in parts if step.block is not None]
-        axis = (first.axis,) if first.axis else ()
-        join = (
-            Step(Verb.INTERLEAVE, (groups, *axis))
-            if groups > 1
-            else Step(Verb.CONCAT, (first.axis,))
-        )
-    alike = {(step.verb, step.numbers if step.verb is Verb.GROUPS else ()) for step in parts}
-    order = tuple(sorted(range(len(parts)), key=spans.__getitem__))
-    end = shape[0] if first.verb is Verb.TAKE else shape[first.axis] // groups
-    if len(alike) != 1 or not _tiles([spans[place] for place in order], end):
-        return None
-    within = parts[0].shape([shape], ())[0]
-    tail = Rule(rules[0].steps[1:]).inverses([within], targets[0])
-    return None if tail is None else (order, Rule((*tail[0].steps, join)))
-
-
-def _tiles(spans: Sequence[tuple[int, int]], end: int) -> bool:
-    place = 0
-    for start, stop in spans:
-        if start != place:
-            return False
-        place = stop
-    return place == end
 
 
 def _undo(step: Step) -> Step | None:

@@ -4,53 +4,101 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .calls.absorbed import absorbed
-from .calls.calls import CallPairs, pair_around, pair_calls
-from .calls.confidence import rate, rate_calls
-from .calls.joined import pair_joined, pair_packed
-from .calls.makers import weight_makers
-from .calls.modules import pair_modules
-from .calls.onesided import hidden_by_weights, stack_notes
-from .calls.proof import Proofs
-from .calls.wholes import pair_wholes
-from .learning import doubts_of, known_alignment, prepare, remember
-from .maps.mapeffects import (
+from padiff.pairing.calls.calls import CallPairs, pair_around, pair_calls
+from padiff.pairing.calls.confidence import rate, rate_calls
+from padiff.pairing.calls.modules import pair_modules
+from padiff.pairing.calls.onesided import hidden_by_weights, pair_wholes, stack_notes, weight_makers
+from padiff.pairing.calls.proof import Proofs
+from padiff.pairing.maps.mapeffects import (
     hidden_calls,
     ignored_records,
     mapped_layouts,
     unused_entries,
     without_ignored,
 )
-from .maps.mapped import apply_map
-from .result import Pairing, RecordPair, SideName, UnmatchedRecord
-from .run import Alignment, RunPartners
-from .structure import certain, identity, is_same_by_name, is_same_structure
-from .tensors.arguments import order_notes
-from .tensors.batches import with_batches
-from .tensors.layout import with_layouts
-from .tensors.records import (
+from padiff.pairing.maps.mapped import apply_map
+from padiff.pairing.tensors.batches import with_batches
+from padiff.pairing.tensors.layout import with_layouts
+from padiff.pairing.tensors.records import (
     Partners,
     pair_call_records,
     pair_container_outputs,
     pair_root_records,
     unmatched_records,
 )
-from .tensors.strays import pair_strays
+from padiff.pairing.tensors.slots import order_notes
+from padiff.pairing.tensors.strays import pair_joined, pair_packed, pair_strays
+from padiff.pairing.weights.folded import absorbed, find_folds, without_folded
+from padiff.pairing.weights.owned import pair_owned, with_copies
+from padiff.pairing.weights.plan import plan_weights
+
+from .learning import doubts_of, known_alignment, prepare, remember
+from .result import Matching, ModulePair, PairedBy, Pairing, RecordPair, SideName, UnmatchedRecord
+from .run import Alignment, RunPartners
 from .view import View, view_of
-from .weights.copies import with_copies
-from .weights.folded import find_folds, without_folded
-from .weights.owned import pair_owned
-from .weights.plan import plan_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .maps.mapfile import MapFile
-    from .result import ModulePair
-    from .side import Side
-    from .weights.matching import Matching
+    from padiff.pairing.maps.mapfile import MapFile
 
-__all__ = ["pair_by_stages"]
+    from .side import Side
+
+__all__ = ["certain", "identity", "is_same_by_name", "pair_by_stages"]
+
+
+def is_same_by_name(reference: View, candidate: View) -> bool:
+    """Tell whether both sides have the same structure and every module the same path."""
+    paths = [[module.path for module in view.modules] for view in (reference, candidate)]
+    return paths[0] == paths[1] and is_same_structure(reference, candidate)
+
+
+def identity(view: View) -> tuple[CallPairs, Matching]:
+    """Pair every call and every module with the one of the same id.
+
+    Where names, kinds and the order of all calls agree there is nothing to align: an archived dump
+    against a new one, or a port that kept its names.
+    """
+    calls, modules = CallPairs(), Matching()
+    for call in view.calls:
+        calls.add(call.id, call.id, PairedBy.NAME)
+        if view.inner[call.id]:
+            calls.share[call.id] = 1.0
+    for module in view.modules:
+        modules.add(module.id, module.id, PairedBy.NAME)
+    return calls, modules
+
+
+def certain(modules: Matching) -> tuple[ModulePair, ...]:
+    """Rate the pairs of ``identity``: of equal paths nothing is in doubt, nor of what is inside.
+
+    What ``calls/confidence.py`` gives for them, without looking for what else there might be.
+    """
+    return tuple(
+        ModulePair(reference=one, candidate=two, paired_by=modules.by[one]) for one, two in modules
+    )
+
+
+def is_same_structure(reference: View, candidate: View) -> bool:
+    """Tell whether both sides have the same modules and calls up to names and equal kinds.
+
+    The module trees must agree node by node in definition order, the calls one by one in
+    execution order, each inside the same one and of the module at the same place.
+    """
+    if len(reference.modules) != len(candidate.modules):
+        return False
+    if len(reference.calls) != len(candidate.calls):
+        return False
+    modules = zip(reference.modules, candidate.modules, strict=True)
+    if any(one.parent != two.parent for one, two in modules):
+        return False
+    if reference.kinds != candidate.kinds:
+        return False
+    calls = zip(reference.calls, candidate.calls, strict=True)
+    return all(
+        (one.module, one.parent, one.index) == (two.module, two.parent, two.index)
+        for one, two in calls
+    )
 
 
 def pair_by_stages(

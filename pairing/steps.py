@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -142,7 +142,7 @@ class Step:
             return (_joined(self, shapes),)
         if self.verb is Verb.ZEROS:
             return _with_zeros(self, shapes)
-        return tuple(_SHAPES[self.verb](self, shape, target) for shape in shapes)
+        return tuple(_WORDS[self.verb].shape(self, shape, target) for shape in shapes)
 
     def apply(self, arrays: Sequence[Array], target: Shape) -> list[Array]:
         """Do the step; shapes were checked by ``shape``. Views where numpy can."""
@@ -152,7 +152,7 @@ class Step:
             place, length = self.numbers
             zeros = np.zeros((length, *arrays[0].shape[1:]), arrays[0].dtype)
             return [*arrays[:place], zeros, *arrays[place:]]
-        return [_APPLY[self.verb](self, array, target) for array in arrays]
+        return [_WORDS[self.verb].apply(self, array, target) for array in arrays]
 
 
 def parse_step(text: str) -> Step:
@@ -168,7 +168,7 @@ def parse_step(text: str) -> Step:
     verb = Verb(words[0])
     blocks = [word for word in words[1:] if re.search(r"[/:]", word)]
     numbers = [word for word in words[1:] if word not in blocks]
-    low, high = _COUNTS[verb]
+    low, high, *_ = _WORDS[verb]
     wants_block = verb in PICKING - {Verb.TAKE}
     is_bad = len(blocks) != int(wants_block) or not low <= len(numbers) <= high
     if is_bad or not all(re.fullmatch(r"-?\d{1,15}", number) for number in numbers):
@@ -176,29 +176,6 @@ def parse_step(text: str) -> Step:
     step = Step(verb, tuple(map(int, numbers)), _parse_block(blocks[0]) if blocks else None)
     _check(step)
     return step
-
-
-_MANY = 64
-_COUNTS = {
-    Verb.TRANSPOSE: (0, 0),
-    Verb.PERMUTE: (1, _MANY),
-    Verb.RESHAPE: (0, _MANY),
-    Verb.ROWS: (0, 0),
-    Verb.COLUMNS: (0, 0),
-    Verb.GROUPS: (1, 2),
-    Verb.TAKE: (1, 1),
-    Verb.CONCAT: (1, 1),
-    Verb.INTERLEAVE: (1, 2),
-    Verb.STACK: (0, 0),
-    Verb.ZEROS: (2, 2),
-    Verb.INSERT: (1, 1),
-    Verb.SQUEEZE: (1, 1),
-    Verb.SPLIT: (1, 1),
-    Verb.MERGE: (1, 1),
-    Verb.NOT: (0, 0),
-    Verb.EXPAND: (0, _MANY),
-    Verb.SUM: (1, _MANY),
-}
 
 
 def _parse_block(text: str) -> Block:
@@ -318,6 +295,11 @@ def _shape_sum(step: Step, shape: Shape, _: Shape) -> Shape:
     return tuple(size for axis, size in enumerate(shape) if axis not in step.numbers)
 
 
+def _as_shaped(step: Step, array: Array, target: Shape) -> Array:
+    """Do a step that moves no element: what its shape is, is all."""
+    return array.reshape(_WORDS[step.verb].shape(step, array.shape, target))
+
+
 def _apply_sum(step: Step, array: Array, _: Shape) -> Array:
     wide = np.complex128 if np.iscomplexobj(array) else np.float64
     return np.asarray(array.astype(wide).sum(axis=step.numbers), wide)
@@ -369,37 +351,40 @@ def _apply_block(step: Step, array: Array, _: Shape) -> Array:
     return kept.reshape((*array.shape[:axis], groups * (stop - start), *array.shape[axis + 1 :]))
 
 
-_SHAPES: dict[Verb, Callable[[Step, Shape, Shape], Shape]] = {
-    Verb.TRANSPOSE: _shape_transpose,
-    Verb.PERMUTE: _shape_permute,
-    Verb.RESHAPE: _shape_reshape,
-    Verb.ROWS: _shape_block,
-    Verb.COLUMNS: _shape_block,
-    Verb.GROUPS: _shape_block,
-    Verb.TAKE: _shape_take,
-    Verb.INSERT: _shape_insert,
-    Verb.SQUEEZE: _shape_squeeze,
-    Verb.SPLIT: _shape_split,
-    Verb.MERGE: _shape_merge,
-    Verb.NOT: _shape_same,
-    Verb.EXPAND: _shape_expand,
-    Verb.SUM: _shape_sum,
-}
-_APPLY: dict[Verb, Callable[[Step, Array, Shape], Array]] = {
-    Verb.TRANSPOSE: lambda _step, array, _: array.T,
-    Verb.PERMUTE: lambda step, array, _: array.transpose(step.numbers),
-    Verb.RESHAPE: lambda step, array, target: array.reshape(
-        _shape_reshape(step, array.shape, target)
+class _Word(NamedTuple):
+    """How many numbers a verb takes, and what it does; for verbs of several arrays see ``Step``."""
+
+    least: int
+    most: int
+    shape: Callable[[Step, Shape, Shape], Shape] = _shape_same
+    apply: Callable[[Step, Array, Shape], Array] = lambda _step, array, _: array
+
+
+_MANY = 64
+_WORDS = {
+    Verb.TRANSPOSE: _Word(0, 0, _shape_transpose, lambda _step, array, _: array.T),
+    Verb.PERMUTE: _Word(
+        1, _MANY, _shape_permute, lambda one, array, _: array.transpose(one.numbers)
     ),
-    Verb.ROWS: _apply_block,
-    Verb.COLUMNS: _apply_block,
-    Verb.GROUPS: _apply_block,
-    Verb.TAKE: lambda step, array, _: array[step.numbers[0]],
-    Verb.INSERT: lambda step, array, _: np.expand_dims(array, step.numbers[0]),
-    Verb.SQUEEZE: lambda step, array, _: np.squeeze(array, axis=step.numbers[0]),
-    Verb.SPLIT: lambda _step, array, target: array.reshape(target),
-    Verb.MERGE: lambda step, array, _: array.reshape(_merged(array.shape, step.numbers[0])),
-    Verb.NOT: lambda _step, array, _: np.logical_not(array),
-    Verb.EXPAND: lambda step, array, target: np.broadcast_to(array, step.numbers or target),
-    Verb.SUM: _apply_sum,
+    Verb.RESHAPE: _Word(0, _MANY, _shape_reshape, _as_shaped),
+    Verb.ROWS: _Word(0, 0, _shape_block, _apply_block),
+    Verb.COLUMNS: _Word(0, 0, _shape_block, _apply_block),
+    Verb.GROUPS: _Word(1, 2, _shape_block, _apply_block),
+    Verb.TAKE: _Word(1, 1, _shape_take, lambda step, array, _: array[step.numbers[0]]),
+    Verb.CONCAT: _Word(1, 1),
+    Verb.INTERLEAVE: _Word(1, 2),
+    Verb.STACK: _Word(0, 0),
+    Verb.ZEROS: _Word(2, 2),
+    Verb.INSERT: _Word(1, 1, _shape_insert, _as_shaped),
+    Verb.SQUEEZE: _Word(1, 1, _shape_squeeze, _as_shaped),
+    Verb.SPLIT: _Word(1, 1, _shape_split, _as_shaped),
+    Verb.MERGE: _Word(1, 1, _shape_merge, _as_shaped),
+    Verb.NOT: _Word(0, 0, _shape_same, lambda _step, array, _: np.logical_not(array)),
+    Verb.EXPAND: _Word(
+        0,
+        _MANY,
+        _shape_expand,
+        lambda step, array, target: np.broadcast_to(array, step.numbers or target),
+    ),
+    Verb.SUM: _Word(1, _MANY, _shape_sum, _apply_sum),
 }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from .calls.forced import LayerFlow
-    from .calls.groups import Token
+    from .calls.likeness import Token
     from .result import SideName
     from .side import Side
     from .tensors.sketch import Sketches

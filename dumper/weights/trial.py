@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.result import ModulePair, PairedBy
-from padiff.pairing.weights.fed import moved_to, open_layers, partners_by_input
 from padiff.pairing.weights.siblings import (
     changed_layers,
     exchanges,
     met_siblings,
     siblings_of,
 )
-from padiff.pairing.weights.tried import changed, errors_at, meetings_of, told_by
+from padiff.pairing.weights.tried import (
+    changed,
+    errors_at,
+    meetings_of,
+    moved_to,
+    open_layers,
+    partners_by_input,
+    told_by,
+)
 from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
 
 from .one_by_one import told_one_by_one

@@ -15,18 +15,18 @@ import numpy.typing as npt
 from padiff.dumpfile import Role
 from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
+from padiff.pairing.weights.standing import ranks_of
 
-from .groups import Groups
+from .likeness import Groups
 from .likeweights import distinct_weights, told_by_next, told_by_outputs, weight_numbers
 from .onesided import OPAQUE
-from .places import ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from padiff.pairing.view import View
 
-    from .groups import Token
+    from .likeness import Token
 
 __all__ = ["AGREED", "Evidence", "anchors_of", "gather", "token_of"]
 

@@ -36,11 +36,6 @@ def weight_numbers(
 ) -> tuple[Places, Places]:
     """Number the weights that calls of both sides run with, equal ones alike.
 
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: Calls of each side.
-
     Returns:
         A number for each call, -1 where no call of the other side has such weights, or where they
         say nothing.

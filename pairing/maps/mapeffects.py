@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
     from .mapped import Mapped
 
-__all__ = [
-    "Ignored",
-    "hidden_calls",
-    "ignored_records",
-    "mapped_layouts",
-    "unused_entries",
-    "without_ignored",
-]
+__all__ = ["hidden_calls", "ignored_records", "mapped_layouts", "unused_entries", "without_ignored"]
 
 FROM_MAP = "layout from the map file"
 """What is noted at a pair whose layout the user stated."""

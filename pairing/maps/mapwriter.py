@@ -1,23 +1,24 @@
-"""Write what pairing found as a map file, to read, edit and give back."""
+"""Write what pairing found as a map file, and what it left over, to read, edit and give back."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError, Phase, Role
 from padiff.dumpfile.bulk import collector_paused
-from padiff.pairing.calls.fold import Family, Names, fold
-from padiff.pairing.result import ModulePair, PairedBy, Pairing, SideName
-from padiff.pairing.weights.weight_text import weight_name
+from padiff.pairing.kinds import kind_of
+from padiff.pairing.names import likeness, words_of
+from padiff.pairing.result import Absence, ModulePair, PairedBy, Pairing, SideName
+from padiff.pairing.weights.weight_text import comment, entry, quoted, weight_name
 
 from .mapped import Captured, ModuleLookup
-from .mapremains import Remains, remains_of
-from .pattern import PathPattern
-from .tomltext import comment, quoted
+from .pattern import Family, Names, PathPattern, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.side import Side
@@ -25,6 +26,112 @@ if TYPE_CHECKING:
     Matching = Callable[[PathPattern], dict[int, Captured]]
 
 __all__ = ["pairing_to_toml"]
+
+_MAX_ALONE = 1000
+"""With more modules alone than this on one side, nothing is suggested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """Paths of the modules without partner that ran or own weights."""
+
+    suggested: tuple[tuple[str, str], ...]
+    """One of each side that have the same kind and sizes, or like names."""
+    reference: tuple[str, ...]
+    """Of the reference, with nothing like them."""
+    candidate: tuple[str, ...]
+    covered: tuple[tuple[SideName, str], ...]
+    """Those whose values are all judged elsewhere, or known to be one-sided."""
+
+
+def remains_of(pairing: Pairing, reference: Side, candidate: Side) -> Remains:
+    """Find what has no partner, and suggest one where something comes near."""
+    lost = _lost(pairing, reference, candidate)
+    covered: list[tuple[SideName, str]] = []
+    alone: list[list[int]] = []
+    taken = (
+        {pair.reference for pair in pairing.modules},
+        {pair.candidate for pair in pairing.modules},
+    )
+    sides = ((SideName.REFERENCE, reference), (SideName.CANDIDATE, candidate))
+    for place, (name, side) in enumerate(sides):
+        used = {record.module for record in side.index.records} - taken[place]
+        alone.append(sorted(used & lost[place]))
+        covered += [(name, side.index.modules[m].path) for m in sorted(used - lost[place])]
+    suggested = _suggest(reference, alone[0], candidate, alone[1])
+    paths = [
+        [side.index.modules[m].path for m in left]
+        for (_, side), left in zip(sides, alone, strict=True)
+    ]
+    return Remains(
+        suggested=tuple(suggested),
+        reference=_outermost(paths[0], {pair[0] for pair in suggested}),
+        candidate=_outermost(paths[1], {pair[1] for pair in suggested}),
+        covered=tuple(covered),
+    )
+
+
+def _outermost(paths: Sequence[str], suggested: set[str]) -> tuple[str, ...]:
+    """Leave out what is suggested, and what lies inside another path."""
+    found: list[str] = []
+    known: set[str] = set()
+    for path in paths:
+        parts = path.split(".")
+        around = {".".join(parts[:count]) for count in range(1, len(parts))}
+        if path not in suggested:
+            known.add(path)
+            found += [] if around & known else [path]
+    return tuple(found)
+
+
+def _lost(pairing: Pairing, reference: Side, candidate: Side) -> tuple[set[int], set[int]]:
+    """Give the modules of which something is judged nowhere."""
+    lost: tuple[set[int], set[int]] = (set(), set())
+    for one in pairing.unmatched:
+        if one.absence is Absence.MISSING:
+            is_reference = one.side is SideName.REFERENCE
+            side = reference if is_reference else candidate
+            lost[0 if is_reference else 1].add(side.index.records[one.record].module)
+    return lost
+
+
+def _suggest(
+    reference: Side, mine: Sequence[int], candidate: Side, theirs: Sequence[int]
+) -> list[tuple[str, str]]:
+    """Pair what has the same kind and sizes, the likest names first."""
+    if max(len(mine), len(theirs)) > _MAX_ALONE:
+        return []
+    jobs = _jobs(reference, mine), _jobs(candidate, theirs)
+    by_job: dict[Hashable, list[int]] = defaultdict(list)
+    for module in theirs:
+        by_job[jobs[1][module]].append(module)
+    ranked = []
+    for module in mine:
+        path = reference.index.modules[module].path
+        for other in by_job.get(jobs[0][module], ()):
+            other_path = candidate.index.modules[other].path
+            near = likeness(words_of(path), words_of(other_path))
+            ranked.append((-near, abs(mine.index(module) - theirs.index(other)), path, other_path))
+    found: list[tuple[str, str]] = []
+    taken: tuple[set[str], set[str]] = (set(), set())
+    for _, _, path, other_path in sorted(ranked):
+        if path not in taken[0] and other_path not in taken[1]:
+            found.append((path, other_path))
+            taken[0].add(path)
+            taken[1].add(other_path)
+    order = {reference.index.modules[module].path: module for module in mine}
+    return sorted(found, key=lambda pair: order[pair[0]])
+
+
+def _jobs(side: Side, modules: Sequence[int]) -> dict[int, Hashable]:
+    """Give kind and sizes of the weights of each module."""
+    sizes: dict[int, list[int]] = {module: [] for module in modules}
+    for record in side.index.records:
+        if record.role is Role.WEIGHT and record.phase is Phase.FORWARD and record.module in sizes:
+            sizes[record.module].append(prod(record.shape))
+    kinds = {module: kind_of(side.index.modules[module]) for module in modules}
+    return {module: (kinds[module], tuple(sorted(sizes[module]))) for module in modules}
+
 
 _MAX_SHOWN = 4
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
@@ -112,9 +219,7 @@ class _Writer:
         for family in _exact(fold(names), [lookup.matching for lookup in lookups], ids):
             yield ""
             yield from self._evidence([names[member] for member in family.members])
-            yield "[[pair]]"
-            yield f"reference = {quoted(family.patterns[0])}"
-            yield f"candidate = {quoted(family.patterns[1])}"
+            yield from entry("pair", family.patterns[:1], family.patterns[1])
 
     def _names(self, pair: ModulePair) -> Names:
         reference = self.modules[0][pair.reference].path
@@ -168,17 +273,8 @@ class _Writer:
                 count = len(group[0]) - 1
                 ids = [known[0]] * count + [known[1]]
                 for family in _exact(fold(group), [_search(one) for one in ids], ids):
-                    yield from _weight_entry(family, rule)
-
-
-def _weight_entry(family: Family, rule: str) -> Iterator[str]:
-    sources = [quoted(name) for name in family.patterns[:-1]]
-    shown = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
-    yield ""
-    yield "[[weight]]"
-    yield f"reference = {shown}"
-    yield f"candidate = {quoted(family.patterns[-1])}"
-    yield f"rule = {quoted(rule)}"
+                    *made_of, made = family.patterns
+                    yield from ("", *entry("weight", made_of, made, rule))
 
 
 def _unmatched(remains: Remains) -> Iterator[str]:
@@ -186,14 +282,7 @@ def _unmatched(remains: Remains) -> Iterator[str]:
     for family in fold(remains.suggested):
         yield ""
         yield comment("no partner was found; these two come nearest:")
-        yield from map(
-            comment,
-            (
-                "[[pair]]",
-                f"reference = {quoted(family.patterns[0])}",
-                f"candidate = {quoted(family.patterns[1])}",
-            ),
-        )
+        yield from map(comment, entry("pair", family.patterns[:1], family.patterns[1]))
     for side, paths in (("reference", remains.reference), ("candidate", remains.candidate)):
         for family in fold((path,) for path in paths):
             yield ""

@@ -20,15 +20,14 @@ from padiff.pairing.result import PairedBy, RecordPair
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Step, Verb
 
-from .distance import EQUAL, distance, elements_of_both
-from .promised import is_promised
+from .reordered import is_promised
+from .sampled import EQUAL, distance, elements_of_both
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from padiff.pairing.result import ModulePair
+    from padiff.pairing.result import Matching, ModulePair
     from padiff.pairing.view import View
-    from padiff.pairing.weights.matching import Matching
 
 __all__ = ["with_batches"]
 

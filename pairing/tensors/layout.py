@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CALL_ROLES, Content, RecordInfo, Role
 from padiff.pairing.rule import Rule
 
-from .distance import EQUAL, distance, elements_of_both
-from .padded import part_of
-from .promised import is_promised
-from .reordered import MAX_AXES, Reorders, orders_of, squeezed
-from .repeated import Repetition, assume_repetition, find_repetition, may_repeat
+from .reordered import MAX_AXES, Reorders, is_promised, orders_of, squeezed
+from .repeated import Repetition, assume_repetition, find_repetition, may_repeat, part_of
+from .sampled import EQUAL, distance, elements_of_both
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

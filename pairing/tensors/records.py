@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import CALL_ROLES, RecordInfo, Role, is_floating
 from padiff.dumpfile.bulk import build_all
-from padiff.pairing.calls.absorbed import Absorbed
-from padiff.pairing.calls.activated import has_activations, output_call, values_before
+from padiff.pairing.calls.activations import has_activations, output_call, values_before
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.names import words_of
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
+from padiff.pairing.weights.folded import Absorbed
 
-from .arguments import arguments_of, by_argument
 from .parts import Parts
 from .sketch import alikeness
-from .slots import pair_slots
+from .slots import arguments_of, by_argument, pair_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

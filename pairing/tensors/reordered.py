@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import Content, DumpError
+from padiff.dumpfile import Content, DumpError, Role
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.side import rows_of
 
-from .distance import EQUAL, distance, elements_of_both
+from .sampled import EQUAL, distance, elements_of_both
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,26 @@ if TYPE_CHECKING:
     from padiff.pairing.result import RecordPair
     from padiff.pairing.side import Side
 
-__all__ = ["MAX_AXES", "Reorders", "orders_of", "squeezed"]
+__all__ = ["MAX_AXES", "Reorders", "is_promised", "orders_of", "squeezed"]
+
+_GIVEN = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
+
+
+def is_promised(sides: tuple[Side, Side], reference: RecordInfo, candidate: RecordInfo) -> bool:
+    """Return whether two records are what models of one framework give, or its gradient.
+
+    No layout is guessed for these: a caller of the one could not call the other. Models of two
+    frameworks may lie otherwise (NCHW, NHWC), which the report then notes.
+    """
+    if sides[0].framework != sides[1].framework:
+        return False
+    return any(
+        record.role in _GIVEN
+        and record.call is not None
+        and side.index.calls[record.call].parent is None
+        for side, record in zip(sides, (reference, candidate), strict=True)
+    )
+
 
 Array = npt.NDArray[np.generic]
 Floats = npt.NDArray[np.float64]

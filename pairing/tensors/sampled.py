@@ -1,4 +1,4 @@
-"""Elements of two records that are the same place, where one side or both hold only a sample."""
+"""Elements of two records that are the same place, and how far apart they are under a layout."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import Content
+from padiff.dumpfile import ConfigError, Content, DumpError, RecordInfo
 from padiff.pairing.rule import Rule
 from padiff.pairing.steps import PICKING, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from padiff.dumpfile import RecordInfo, ValueInfo
+    from padiff.dumpfile import ValueInfo
     from padiff.pairing.side import Side
 
-__all__ = ["LEAST_SAMPLE", "Elements", "Matched", "elements_of", "holds_all", "match_elements"]
+__all__ = [
+    "EQUAL",
+    "LEAST_SAMPLE",
+    "Elements",
+    "Matched",
+    "distance",
+    "elements_of",
+    "elements_of_both",
+    "holds_all",
+    "match_elements",
+]
 
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
@@ -175,3 +185,49 @@ def _through(rule: Rule, references: Sequence[Elements], candidate: Elements) ->
 def holds_all(rule: Rule) -> bool:
     """Tell whether a rule keeps every element as it is, so that statistics are the same."""
     return not any(step.verb in PICKING or step.verb is Verb.NOT for step in rule.steps)
+
+
+EQUAL = 1e-2
+"""Relative distance up to which two tensors count as the same under a layout."""
+
+
+def elements_of_both(
+    sides: tuple[Side, Side], one: RecordInfo, two: RecordInfo
+) -> tuple[Elements, Elements] | None:
+    """Give all elements of both, or what a sampled dump holds of them; None if that is nothing."""
+    try:
+        known = elements_of(sides[0], one)
+        found = elements_of(sides[1], two)
+    except DumpError:
+        return None
+    return None if known is None or found is None else (known, found)
+
+
+def distance(rule: Rule, one: Elements, two: Elements) -> float:
+    """Give the distance relative to the reference's size, over what is finite on both sides."""
+    try:
+        made, found = _both(rule, one, two)
+    except ConfigError:
+        return float("inf")
+    if np.iscomplexobj(made) or np.iscomplexobj(found):
+        made, found = np.abs(made), np.abs(found)
+    mine, theirs = made.astype(np.float64), found.astype(np.float64)
+    both = np.isfinite(mine) & np.isfinite(theirs)
+    size = float(np.linalg.norm(mine[both]))
+    gap = float(np.linalg.norm(theirs[both] - mine[both]))
+    return gap / size if size else float("inf")
+
+
+def _both(rule: Rule, one: Elements, two: Elements) -> tuple[Array, Array]:
+    """Give the reference in the candidate's layout, and the candidate; of samples, what both hold.
+
+    Raises:
+        ConfigError: The rule does not fit, or the samples have too little in common.
+    """
+    if one.positions is None and two.positions is None:
+        made = rule.apply([one.values.reshape(one.shape)], two.shape)
+        return np.asarray(made), two.values.reshape(two.shape)
+    matched = match_elements(rule, [one], two)
+    if matched is None:
+        raise ConfigError("the samples have too little in common")
+    return matched.reference, matched.candidate

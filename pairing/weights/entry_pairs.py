@@ -12,8 +12,7 @@ from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Verb
 
-from .entry_likeness import pair_likest
-from .entry_rules import RESHAPE, possible_rules, square_rules
+from .entry_rules import RESHAPE, pair_likest, possible_rules, square_rules
 from .unit_keys import value_key
 from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair

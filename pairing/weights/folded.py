@@ -1,13 +1,15 @@
-"""Batch norms that one side folded into the layer before: the product is scaled, the norm is gone.
+"""Batch norms, and vectors, that one side has in the layer before them.
 
-``torch.nn.utils.fusion`` and every exporter for inference do it. The layer's output there is the
-norm's output here, and the weights agree after the same arithmetic, which is done and checked.
+``torch.nn.utils.fusion`` and every exporter for inference fold a norm into the product before it.
+The layer's output there is the norm's output here, and the weights agree after the same arithmetic,
+which is done and checked. A vector that one author adds after a layer and another keeps as that
+layer's bias is like it: the output of the one layer is not the output of the other.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ import numpy.typing as npt
 
 from padiff.dumpfile import ConfigError, DumpError, Phase, RecordInfo, Role
 from padiff.pairing.result import Absence, SideName, UnmatchedRecord
+
+from .lone import MOVED
+from .weight_rules import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
     from .owned import Owned
 
-__all__ = ["Fold", "find_folds", "without_folded"]
+__all__ = ["Absorbed", "absorbed", "find_folds", "without_folded"]
 
 _NORM = "batch_norm"
 _PRODUCTS = ("linear", "conv")
@@ -244,13 +249,6 @@ def _held(view: View, module: int) -> list[_Holder]:
     return [("of", module), *(("is", value) for value in own)]
 
 
-_NAMES = {
-    "running_mean": "mean", "_mean": "mean", "moving_mean": "mean",
-    "running_var": "variance", "_variance": "variance", "moving_variance": "variance",
-    "gamma": "weight", "beta": "bias",
-}  # fmt: skip
-
-
 class _States:
     """The vectors that the modules of possible folds keep, by neutral name."""
 
@@ -269,10 +267,12 @@ class _States:
                     self._records[side, record.module].append(record)
 
     def of(self, side: int, module: int) -> dict[str, Floats]:
+        form = form_of(self._views[side].modules[module])
         found = {}
         for record in self._records[side, module]:
             name = record.slot.removeprefix(".")
-            found[_NAMES.get(name, name)] = _array(self._views[side], record)
+            held = None if form is None else form.find(name, ())
+            found[name if held is None else held.atoms[0]] = _array(self._views[side], record)
         return found
 
 
@@ -287,3 +287,81 @@ def _epsilon(view: View, module: int) -> float:
 
 def _array(view: View, record: RecordInfo) -> Floats:
     return np.asarray(view.side.array(record), np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absorbed:
+    """What the outputs of one side's calls are on the other side."""
+
+    ends: dict[int, int | None] = field(default_factory=dict)
+    """By call: the call whose output the partner gives, None if a function gives it."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """By value that only this side has: why."""
+
+
+def absorbed(
+    views: tuple[View, View],
+    calls: CallPairs,
+    folds: Iterable[Fold],
+    weights: Iterable[RecordPair],
+) -> tuple[Absorbed, Absorbed]:
+    """Find the calls of each side whose partners do more.
+
+    Args:
+        views: Both sides.
+        calls: The paired calls.
+        folds: Norms that one side folded into the layer before.
+        weights: The pairs of weights.
+    """
+    found = Absorbed(), Absorbed()
+    for fold in folds:
+        other = views[1 - fold.side].modules[fold.partner].path
+        norm = views[fold.side].modules[fold.norm].path
+        for call, end in fold.calls:
+            _note(
+                views[fold.side], found[fold.side], call, end, f"before {norm!r}, which {other!r}"
+            )
+    for pair in weights:
+        if pair.note == MOVED:
+            one, two = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
+            _take(views, 0, (one.module, two.module), calls.back, found[0])
+            _take(views, 1, (two.module, one.module), calls.ahead, found[1])
+    return found
+
+
+def _take(
+    views: tuple[View, View],
+    side: int,
+    modules: tuple[int, int],
+    partners: Mapping[int, int],
+    found: Absorbed,
+) -> None:
+    """Note the layer before a vector that stands apart, if its partner keeps the vector."""
+    view, (apart, keeper) = views[side], modules
+    for call in views[1 - side].executed[keeper]:
+        mine = partners.get(call)
+        if mine is not None and view.calls[mine].module != apart and not view.inner[mine]:
+            keeps = views[1 - side].modules[keeper].path
+            end = _fed(view, mine, view.executed[apart])
+            _note(view, found, mine, end, f"before what {keeps!r}")
+
+
+def _fed(view: View, call: int, others: Sequence[int]) -> int | None:
+    """Give the one of some calls without inner ones that takes the output of a call as it is."""
+    made = view.main(call, Role.OUTPUT)
+    if made is None or made.value is None:
+        return None
+    for other in others:
+        given = view.main(other, Role.INPUT)
+        if given is not None and given.value == made.value and not view.inner[other]:
+            return other
+    return None
+
+
+def _note(view: View, found: Absorbed, call: int, end: int | None, before: str) -> None:
+    there = "reference" if view.name == "candidate" else "candidate"
+    found.ends[call] = end
+    for role in (Role.OUTPUT, Role.GRAD_OUTPUT):
+        for record in view.select(call, role):
+            if record.value is not None:
+                found.reasons.setdefault(record.value, f"{before} of the {there} does as well")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANY_PARTS",
-    "UNTOLD",
     "Layout",
     "Parts",
     "doubted",

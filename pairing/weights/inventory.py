@@ -19,11 +19,8 @@ from padiff.pairing.kinds import kind_of
 from padiff.pairing.names import words_of
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .class_rule import ClassRule, rule_for
-from .gates import with_gates
-from .hosts import by_host, owned_by
-from .standing import Standing
-from .weight_rules import Form, Held, form_of
+from .standing import Standing, by_host, owned_by, with_gates
+from .weight_rules import ClassRule, Form, Held, form_of, rule_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,46 +2,180 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from dataclasses import replace
+from heapq import nsmallest
+from math import prod
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.result import ModulePair, SideName
+from padiff.pairing.names import likeness, words_of
+from padiff.pairing.result import ModulePair, PairedBy, SideName
 from padiff.pairing.side import folded_weights
 
-from .buffers import buffer_notes
-from .class_rule import registered_classes, unused_rules
 from .entry_pairs import EntryPairs, bare_matrices
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
-from .lone import pair_lone
-from .moved import pair_moved
-from .nearest import Nearest
-from .spectral import with_vectors_apart
+from .lone import pair_lone, pair_moved
 from .stacked import pair_stacked
-from .ties import tie_notes
 from .turned import turn_choices, turned_alike
+from .unit_keys import value_key
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
-from .weight_norm import is_magnitude
-from .weight_plan import (
-    SURE,
-    TIED,
-    WeightAlone,
-    WeightPair,
-    WeightPlan,
-)
-from .weight_rules import is_passive
+from .weight_norm import is_magnitude, with_vectors_apart
+from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
+from .weight_rules import is_passive, registered_classes, unused_rules
+from .weight_text import weight_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.pairing.side import Side
 
 __all__ = ["plan_by_search", "plan_weights"]
+
+_MAX_CLOSEST = 3
+_MAX_LOOKS = 200_000
+"""So many parameters are looked at in all, about; of more, those at about the same place."""
+_LEAST = 8
+Shape = tuple[int, ...]
+
+
+class Nearest:
+    """The parameters of one side that are alone, those of a shape together."""
+
+    def __init__(self, entries: Sequence[Entry], count: int) -> None:
+        """Take them.
+
+        Args:
+            entries: In definition order.
+            count: How many of the other side will be asked for.
+        """
+        self._width = max(_LEAST, _MAX_LOOKS // max(1, count))
+        self._asked = 0
+        self._share = len(entries) / max(1, count)
+        self._all = list(entries)
+        self._words = [words_of(entry.name) for entry in entries]
+        self._by_shape: dict[Shape, list[int]] = {}
+        for place, entry in enumerate(entries):
+            self._by_shape.setdefault(_form(entry), []).append(place)
+
+    def to(self, entry: Entry) -> tuple[int, ...]:
+        """Give up to three records of the same lengths, then of other lengths, by their names.
+
+        Args:
+            entry: Each of the other side in its turn, in definition order.
+        """
+        middle = int(self._asked * self._share)
+        self._asked += 1
+        words = words_of(entry.name)
+
+        def distance(place: int) -> tuple[float, int]:
+            return -likeness(words, self._words[place]), place
+
+        fitting = self._by_shape.get(_form(entry), [])
+        found = nsmallest(_MAX_CLOSEST, self._around(fitting, middle), key=distance)
+        if len(fitting) < _MAX_CLOSEST:
+            same = set(fitting)
+            rest = [p for p in self._around(range(len(self._all)), middle) if p not in same]
+            found += nsmallest(_MAX_CLOSEST - len(found), rest, key=distance)
+        return tuple(self._all[place].record.id for place in found)
+
+    def _around(self, places: Sequence[int], middle: int) -> Sequence[int]:
+        """Give the places, of too many those around the middle; they ascend."""
+        if len(places) <= self._width:
+            return places
+        at = bisect_left(places, middle)
+        start = min(max(0, at - self._width // 2), len(places) - self._width)
+        return places[start : start + self._width]
+
+
+def _form(entry: Entry) -> Shape:
+    return tuple(sorted(entry.neutral_shape))
+
+
+def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> Iterator[str]:
+    """Say which weights are tied on one side only: their gradients add up there.
+
+    Outputs agree as long as the values do; gradients do not, and the next update parts them.
+    """
+    tensors: dict[tuple[int, int], WeightPair] = {}
+    for pair in pairs:
+        mine = reference.index.records[pair.reference[0]]
+        theirs = candidate.index.records[pair.candidate]
+        is_whole = len(pair.reference) == 1 and prod(mine.shape) == prod(theirs.shape)
+        is_whole = is_whole and mine.role is Role.WEIGHT
+        if is_whole and mine.tensor is not None and theirs.tensor is not None:
+            tensors.setdefault((mine.tensor, theirs.tensor), pair)
+    counts = [Counter(tensor[side] for tensor in tensors) for side in (0, 1)]
+    ahead: dict[int, list[str]] = defaultdict(list)
+    back: dict[int, list[str]] = defaultdict(list)
+    for (one, two), pair in tensors.items():
+        if counts[0][one] > 1:
+            ahead[one].append(weight_name(candidate, candidate.index.records[pair.candidate]))
+        if counts[1][two] > 1:
+            back[two].append(weight_name(reference, reference.index.records[pair.reference[0]]))
+    sides = (
+        (SideName.REFERENCE, SideName.CANDIDATE, ahead),
+        (SideName.CANDIDATE, SideName.REFERENCE, back),
+    )
+    for tied, untied, found in sides:
+        for names in found.values():
+            yield (
+                f"{' and '.join(map(repr, names))} of the {untied} are one tensor on the {tied}: "
+                "gradients add up there, and only there"
+            )
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]) -> Iterator[str]:
+    """Say which buffers of users' own classes are given others for their size alone.
+
+    One author keeps the logarithm of a decay, another the decay: a size does not tell that they
+    are the same thing, as it may of the codes of two codebooks.
+
+    Args:
+        sides: Both sides.
+        pairs: Of the plan.
+    """
+    told = {PairedBy.VALUE, PairedBy.MAP}
+    open_ = [
+        pair for pair in pairs
+        if sides[1].side.index.records[pair.candidate].role is Role.BUFFER
+        if pair.paired_by not in told and len(pair.reference) == 1
+    ]  # fmt: skip
+    if not open_:
+        return
+    ours, theirs = (_own(side) for side in sides)
+    said: dict[str, None] = {}
+    for pair in open_:
+        one, two = ours.get(pair.reference[0]), theirs.get(pair.candidate)
+        if one is None or two is None or words_of(one.local) & words_of(two.local):
+            continue
+        values = value_key(sides[0], one), value_key(sides[1], two)
+        if None in values or values[0] != values[1]:
+            said[f"{_NUMBER.sub('#', two.name)} by {_NUMBER.sub('#', one.name)}"] = None
+    if said:
+        given = ", ".join(said)
+        yield f"buffers are overwritten by others of their size, and no name says so: {given}"
+
+
+def _own(side: Inventory) -> dict[int, Entry]:
+    """Give the entries of users' own classes by record."""
+    return {
+        entry.record.id: entry
+        for unit in side.units
+        if not unit.is_laid_out
+        for entry in unit.entries
+    }
 
 
 def plan_weights(

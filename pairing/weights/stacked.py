@@ -19,7 +19,7 @@ from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import Rule
 
 from .entry_pairs import holds
-from .gates import GATES
+from .standing import GATES
 from .unit_keys import nearest
 from .weight_plan import Alternative, WeightPair
 

@@ -25,7 +25,6 @@ __all__ = [
     "of_forms",
     "remembered",
     "strict",
-    "trim",
     "value_key",
 ]
 

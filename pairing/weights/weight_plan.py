@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSUMED",
-    "FIRM",
     "OTHERWISE",
     "SURE",
     "TIED",

@@ -1,23 +1,51 @@
-"""Which atom each parameter of a framework class holds, read from the table of weight rules."""
+"""Which atom each parameter of a class holds: by the table of weight rules, or as users say.
+
+Rules for classes of users' own say what a line of the table of weight rules says of a framework's
+class, in the same words::
+
+    [[rule]]
+    class = "mylib.layers.PackedLinear"
+    kind = "linear"
+    weight = "weight | transpose"
+    shift = "bias"
+
+The text after a parameter's name is ``ATOM[, ATOM …] [| RULE]``: it holds these parameters of the
+neutral form (torch's, with packed ones taken apart), laid out by the rule. A rule alone is that of
+the parameter of the same name. ``~`` before the name: it may stay without partner.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
-from padiff.pairing.kinds import expand, known_class
+from padiff.dumpfile import ConfigError
+from padiff.pairing.kinds import KINDS, expand, known_class, public_name
 from padiff.pairing.rule import IDENTITY, Rule
+from padiff.pairing.steps import JOINING, Verb
 
-from .weight_table import CHILD_NAMES, PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
+from .weight_table import PASSIVE_BUFFERS, SAME_FORM, SWITCHED, TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["Form", "Held", "form_of", "is_passive", "neutral_child"]
+__all__ = [
+    "ClassRule",
+    "Form",
+    "Held",
+    "forget_class",
+    "form_of",
+    "is_passive",
+    "register_class",
+    "registered_classes",
+    "rule_for",
+    "unused_rules",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +148,6 @@ def _plain_form(name: str) -> Form:
     return Form(class_name=name, exact={})
 
 
-def neutral_child(module: ModuleInfo, name: str) -> str:
-    """Give a child's name as torch's class of the same kind has it."""
-    known = known_class(module)
-    return name if known is None else _child_names().get(known, {}).get(name, name)
-
-
 def is_passive(local: str) -> bool:
     """Tell whether a buffer of this name holds what a constructor computed."""
     return local.rpartition(".")[2] in PASSIVE_BUFFERS
@@ -139,6 +161,8 @@ _PARTS = (
     ("_v", "_orig", "v"),
 )
 """Suffix of a reparametrised name, suffix that a sibling must have, part."""
+_PLACEHOLDERS = {"w": "(?:weight|bias)_(?:ih|hh)", "p": "[qkv]"}
+"""What the letters of the table stand for; all others are numbers."""
 _PARAMETRISED = re.compile(r"parametrizations\.(\w+)\.(original[01]?|0\._[uv])")
 
 
@@ -164,7 +188,7 @@ def _forms() -> Mapping[str, Form]:
             continue
         class_name, local, held = _read(line)
         if "{" in local:
-            pattern = re.sub(r"\\{(\w)\\}", r"(?P<\1>\\d+)", re.escape(local))
+            pattern = re.sub(r"\\{(\w)\\}", _placeholder, re.escape(local))
             patterns.setdefault(class_name, []).append((re.compile(pattern), held))
         else:
             exact.setdefault(class_name, {})[local] = held
@@ -179,9 +203,9 @@ def _forms() -> Mapping[str, Form]:
     return forms
 
 
-@cache
-def _child_names() -> Mapping[str, Mapping[str, str]]:
-    return {expand(name): children for name, children in CHILD_NAMES.items()}
+def _placeholder(found: re.Match[str]) -> str:
+    stands_for = _PLACEHOLDERS.get(found[1], r"\d+")
+    return f"(?P<{found[1]}>{stands_for})"
 
 
 def _read(line: str) -> tuple[str, str, Held]:
@@ -195,3 +219,138 @@ def _read(line: str) -> tuple[str, str, Held]:
         is_alias=atoms.strip() == "!",
     )
     return class_name, local.removeprefix("~"), held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRule:
+    """How one class names and lays out its parameters."""
+
+    class_name: str
+    """Full name as ``padiff show`` gives it, or a glob of it: ``*.PackedLinear``."""
+    kind: str | None
+    """The canonical kind whose job it does; None if it does that of no known layer."""
+    form: Form
+    name: str = "class rule"
+    """Where it was written, for messages."""
+
+    @classmethod
+    def parse(
+        cls,
+        class_name: str,
+        weights: Mapping[str, str],
+        *,
+        kind: str | None = None,
+        name: str = "class rule",
+    ) -> ClassRule:
+        """Read what each parameter of a class holds.
+
+        Args:
+            class_name: Full name of the class, or a glob of it.
+            weights: By local name (``weight``, ``inner.bias``), the text of what it holds.
+            kind: Canonical kind, such as ``linear``.
+            name: Where it was written, for messages.
+
+        Raises:
+            ConfigError: No such kind, or a text is no rule that can be undone.
+        """
+        if kind is not None and kind not in set(KINDS.values()):
+            raise ConfigError(
+                f"unknown kind {kind!r}", hint=f"known: {', '.join(sorted(set(KINDS.values())))}"
+            )
+        if not weights:
+            raise ConfigError(f"the rule of {class_name!r} names no parameter")
+        exact = {local.removeprefix("~"): _held(local, text) for local, text in weights.items()}
+        return cls(
+            class_name=class_name,
+            kind=kind,
+            form=Form(class_name=class_name, exact=exact),
+            name=name,
+        )
+
+    def covers(self, class_path: str) -> bool:
+        """Tell whether the rule is about the class of this full name."""
+        names = (class_path, public_name(class_path))
+        return any(fnmatchcase(name, self.class_name) for name in names)
+
+
+@dataclass(slots=True)
+class _Registry:
+    """The rules that the process has registered, the latest first."""
+
+    rules: list[ClassRule] = field(default_factory=list)
+
+
+_REGISTRY = _Registry()
+
+
+def register_class(
+    class_name: str, weights: Mapping[str, str], *, kind: str | None = None
+) -> ClassRule:
+    """Make a rule known to every plan of this process; a map file's rules come before it.
+
+    >>> rule = register_class("mylib.Packed", {"kernel": "weight | transpose"}, kind="linear")
+    >>> forget_class(rule)
+
+    Args:
+        class_name: Full name of the class, or a glob of it.
+        weights: By local name, what each parameter holds: ``ATOM[, ATOM …] [| RULE]``.
+        kind: Canonical kind, such as ``linear``.
+
+    Raises:
+        ConfigError: As ``ClassRule.parse``.
+    """
+    made = ClassRule.parse(class_name, weights, kind=kind, name="registered rule")
+    _REGISTRY.rules.insert(0, made)
+    return made
+
+
+def forget_class(rule: ClassRule) -> None:
+    """Take a registered rule back."""
+    _REGISTRY.rules.remove(rule)
+
+
+def registered_classes() -> tuple[ClassRule, ...]:
+    """Give the registered rules, the latest first."""
+    return tuple(_REGISTRY.rules)
+
+
+def rule_for(module: ModuleInfo, rules: Sequence[ClassRule]) -> ClassRule | None:
+    """Find the rule of a module's class, or of its nearest base; a framework's class ends it."""
+    for path in (module.class_path, *module.bases):
+        for rule in rules:
+            if rule.covers(path):
+                return rule
+        if public_name(path) in KINDS:
+            return None
+    return None
+
+
+def unused_rules(rules: Sequence[ClassRule], modules: Iterable[ModuleInfo]) -> Iterator[str]:
+    """Remark on rules that are about no class of these modules."""
+    paths = {path for module in modules for path in (module.class_path, *module.bases)}
+    for rule in rules:
+        if not any(rule.covers(path) for path in paths):
+            yield f"map entry {rule.name} is unused: no module is of class {rule.class_name!r}"
+
+
+def _held(local: str, text: str) -> Held:
+    head, bar, tail = text.partition("|")
+    words = head.replace(",", " ").split()
+    if not words:
+        raise ConfigError(f"{local!r}: expected a name or a layout rule, found {text!r}")
+    own = local.removeprefix("~")
+    is_rule_alone = words[0] in {*Verb, "identity"}
+    atoms = (own,) if is_rule_alone else tuple(words)
+    rule = Rule.parse(text if is_rule_alone else tail if bar else "")
+    _check(own, atoms, rule)
+    return Held(atoms=atoms, rule=rule, may_stay_alone=local.startswith("~"))
+
+
+def _check(local: str, atoms: tuple[str, ...], rule: Rule) -> None:
+    is_join = bool(rule.steps) and rule.steps[0].verb in JOINING
+    rest = Rule(rule.steps[1:]) if is_join else rule
+    if is_join != (len(atoms) > 1):
+        expected = "'concat' or 'interleave' first" if len(atoms) > 1 else "one that joins nothing"
+        raise ConfigError(f"{local!r}: expected a rule with {expected}, found {str(rule)!r}")
+    if rest.inverse is None or any(step.verb is Verb.STACK for step in rule.steps):
+        raise ConfigError(f"{local!r}: the rule {str(rule)!r} cannot be undone")

@@ -10,7 +10,7 @@ from torch import nn
 import padiff
 from padiff.dumpfile import open_dump
 from padiff.pairing.calls.anchors import token_of
-from padiff.pairing.calls.groups import fit
+from padiff.pairing.calls.likeness import fit
 from padiff.pairing.result import SideName
 from padiff.pairing.view import view_of
 

@@ -13,10 +13,9 @@ from padiff.pairing import SideName
 from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.onesided import hidden_by_weights
 from padiff.pairing.calls.proof import Proofs
-from padiff.pairing.equal import pair_equal
+from padiff.pairing.entry import pair_equal
 from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.stages import pair_by_stages
-from padiff.pairing.structure import certain, identity, is_same_by_name
+from padiff.pairing.stages import certain, identity, is_same_by_name, pair_by_stages
 from padiff.pairing.view import view_of
 from padiff.pairing.weights.equal import plan_equal
 from padiff.pairing.weights.owned import pair_owned

@@ -80,6 +80,6 @@ def test_comparing_equal_trees_loads_neither_the_recorder_nor_the_stages_of_pair
 
     modules = set(json.loads(done.stderr.splitlines()[-1]))
     assert done.stdout.startswith("MATCH")
-    assert "padiff.pairing.equal" in modules
+    assert "padiff.pairing.entry" in modules
     assert not modules & {"padiff.dumper", "padiff.pairing.stages", "padiff.comparer.detail"}
     assert "numpy.ma" not in modules - modules_of_numpy()

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.pairing import pair, plan_weights
-from padiff.pairing.names import likeness, words_of
-from padiff.pairing.wordtable import WordTable
+from padiff.pairing.names import WordTable, likeness, words_of
 from tests.support.extremes import EXTREMES, WIDE, Dialect, extreme
 from tests.support.work import calls_made, most_held
 

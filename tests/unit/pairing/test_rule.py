@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import ConfigError
-from padiff.pairing.rule import IDENTITY, Rule, joined
+from padiff.pairing.rule import IDENTITY, Rule
 
 MATRIX = np.arange(24.0).reshape(6, 4)
 
@@ -177,23 +177,6 @@ def test_zeros_stand_for_a_part_that_is_not_there(text: str, expected: list[int]
 def test_zeros_that_have_no_place_are_refused(text: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError):
         Rule.parse(text).apply([np.ones(shape)])
-
-
-def test_joined_puts_the_parts_of_a_reference_together_again() -> None:
-    rules = [Rule.parse(f"rows {n}/3 | transpose") for n in (2, 0, 1)]
-    parts = [rule.apply([MATRIX]) for rule in rules]
-
-    found = joined(rules, MATRIX.shape, [part.shape for part in parts])
-
-    assert found is not None
-    order, rule = found
-    np.testing.assert_array_equal(rule.apply([parts[n] for n in order]), MATRIX)
-
-
-def test_parts_that_do_not_tile_the_reference_are_not_joined() -> None:
-    rules = [Rule.parse("rows 0/3"), Rule.parse("rows 2/3")]
-
-    assert joined(rules, MATRIX.shape, [(2, 4), (2, 4)]) is None
 
 
 def test_expand_repeats_and_sum_adds_up_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from padiff.pairing.calls.fold import fold
+from padiff.pairing.maps.pattern import fold
 
 
 def patterns(*members: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ import random
 from operator import add
 
 from padiff.dumpfile import ModuleInfo
-from padiff.pairing.calls.holding import Holding
+from padiff.pairing.calls.confidence import Holding
 
 
 def a_tree(generator: random.Random, count: int) -> tuple[ModuleInfo, ...]:

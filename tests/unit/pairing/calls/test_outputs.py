@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import Role
-from padiff.pairing.calls.outputs import ALIKE, Outputs
+from padiff.pairing.calls.linked import ALIKE, Outputs
 from padiff.pairing.result import SideName
 from padiff.pairing.tensors.sketch import alikeness
 from padiff.pairing.view import View, view_of

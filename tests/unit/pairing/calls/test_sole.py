@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from padiff.pairing.calls.sole import sole_partners
+from padiff.pairing.calls.forced import sole_partners
 
 POINTWISE, DEPTHWISE = 0, 1
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from padiff.pairing.maps.openpath import match_parts
-from padiff.pairing.maps.pattern import PathPattern
+from padiff.pairing.maps.pattern import PathPattern, match_parts
 
 WORDS = ["a", "b", ".", "*", "**", "?", "{i}", "a.", ".b", "ab"]
 

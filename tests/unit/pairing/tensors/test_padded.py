@@ -10,7 +10,7 @@ import pytest
 
 from padiff.dumpfile import Role
 from padiff.pairing.result import SideName
-from padiff.pairing.tensors.padded import part_of
+from padiff.pairing.tensors.repeated import part_of
 from padiff.pairing.view import view_of
 from tests.support.dumps import DumpBuilder
 

@@ -9,7 +9,7 @@ import pytest
 
 from padiff.dumpfile import ConfigError
 from padiff.pairing import MapFile, carry, forget_class, plan_weights, register_class
-from padiff.pairing.weights.class_rule import ClassRule, registered_classes
+from padiff.pairing.weights.weight_rules import ClassRule, registered_classes
 from tests.support.dumps import DumpBuilder, MemorySide
 
 if TYPE_CHECKING:

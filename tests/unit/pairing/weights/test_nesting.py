@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.pairing.weights import nesting
-from padiff.pairing.weights.matching import Matching
-from padiff.pairing.weights.nesting import Nested, Nesting, pair_nesting
+from padiff.pairing.calls import modules as nesting
+from padiff.pairing.calls.modules import Nested, Nesting, pair_nesting
+from padiff.pairing.result import Matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

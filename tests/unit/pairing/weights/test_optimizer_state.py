@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from padiff.pairing.weights.optimizer_state import is_counter, is_same_state, split_slot
+from padiff.pairing.tensors.slots import is_counter, is_same_state, split_slot
 
 
 @pytest.mark.parametrize(

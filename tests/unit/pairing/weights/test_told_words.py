@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from padiff.pairing.names import kind_words, likeness, places_in, words_of
-from padiff.pairing.weights.told_words import told_by_words
+from padiff.pairing.weights.resolve import told_by_words
 
 VOCABULARY = ["q", "k", "v", "out", "attn", "mlp", "norm", "pre", "post", "model", "left", "right"]
 MARGIN = 0.1

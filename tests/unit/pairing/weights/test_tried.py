@@ -14,7 +14,6 @@ def _meetings(count: int) -> list[Meeting]:
             pair=RecordPair(reference=(place,), candidate=place, paired_by=PairedBy.NAME),
             order=place,
             limit=1e-3,
-            is_root=False,
         )
         for place in range(count)
     ]

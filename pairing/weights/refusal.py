@@ -1,4 +1,4 @@
-"""The module trees of two sides, drawn as far as a weight plan finds no partner there.
+"""What a refused weight plan shows: map lines that would settle it, and the trees it is about.
 
 Only the branches that lead to a problem are drawn; each weight concerned is marked ``<--- HERE``
 with what is wrong and what comes closest on the other side::
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.result import SideName
 
-from .weight_text import closest_of
+from .weight_text import NUMBER, closest_of, entry, weight_name, with_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,9 +24,82 @@ if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
     from padiff.pairing.side import Side
 
-    from .weight_plan import WeightPlan
+    from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["draw_problems"]
+__all__ = ["draw_problems", "example_of"]
+
+
+def example_of(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str, ...]:
+    """Write the map entries that say what the plan would take for what is ambiguous.
+
+    Layers whose numbers are the same on both sides are written as one, ``layers.{i}``; of others
+    that are numbered, the first stands for all.
+
+    Returns:
+        Lines of TOML after one that introduces them; nothing if nothing is ambiguous.
+    """
+    entries: dict[str, list[str]] = {}
+    for pair in plan.ambiguous:
+        target, lines = _entry(pair, plan, reference, candidate)
+        entries.setdefault(NUMBER.sub("#", target), lines)
+    if not entries:
+        return ()
+    return (
+        "such an entry in a map file settles it; this one takes the first way of the list:"
+        if len(entries) == 1
+        else "such entries in a map file settle it; these take the first way of each list:",
+        *(f"  {line}" for lines in entries.values() for line in lines),
+    )
+
+
+def _entry(
+    pair: WeightPair, plan: WeightPlan, reference: Side, candidate: Side
+) -> tuple[str, list[str]]:
+    """Return what an entry is about on the candidate, without numbers of blocks, and its lines."""
+    module = _module_pair(pair, plan, reference, candidate)
+    sides = reference.index.records, candidate.index.records
+    names = [weight_name(reference, sides[0][one]) for one in pair.reference]
+    names.append(weight_name(candidate, sides[1][pair.candidate]))
+    place = (module or names)[-1]
+    if _is_alike(plan, pair, reference, candidate):
+        names, module = with_captures(names), module and with_captures(module)
+    *sources, target = module or names
+    if module is None:
+        return place, entry("weight", sources, target, pair.rule)
+    return place, entry("pair", sources, target)
+
+
+def _module_pair(
+    first: WeightPair, plan: WeightPlan, reference: Side, candidate: Side
+) -> list[str] | None:
+    """Give the paths of two modules if pairing these settles all their weights."""
+    target = candidate.index.records[first.candidate].module
+    own = [p for p in plan.pairs if candidate.index.records[p.candidate].module == target]
+    sources = {reference.index.records[one].module for pair in own for one in pair.reference}
+    is_choice = any(option.reference == first.reference for option in first.alternatives)
+    is_single = len(sources) == 1 and all(len(pair.reference) == 1 for pair in own)
+    if not is_single or is_choice:
+        return None
+    paths = reference.index.modules[sources.pop()].path, candidate.index.modules[target].path
+    return list(paths) if all(paths) else None
+
+
+def _is_alike(plan: WeightPlan, first: WeightPair, reference: Side, candidate: Side) -> bool:
+    """Tell whether the plan has what it has for the first one in all layers of such names."""
+
+    def forms(pair: WeightPair) -> tuple[list[str], list[str], list[list[str]]]:
+        names = [weight_name(reference, reference.index.records[one]) for one in pair.reference]
+        names.append(weight_name(candidate, candidate.index.records[pair.candidate]))
+        plain = [NUMBER.sub("#", name) for name in names]
+        return plain[-1:], plain[:-1], [NUMBER.findall(name) for name in names]
+
+    wanted = forms(first)
+    alike = [found for found in map(forms, plan.pairs) if found[0] == wanted[0]]
+    return all(
+        found[1] == wanted[1] and all(numbers == found[2][0] for numbers in found[2])
+        for found in alike
+    )
+
 
 _MAX_MARKS = 40
 """More marks on one side are counted, not drawn."""

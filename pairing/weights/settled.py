@@ -1,7 +1,10 @@
-"""Weights that could be made of several others, all of which hold the same: any way is right.
+"""Weights that need no choice: all that could be meant hold the same, or no checkpoint holds them.
 
-The norms of a model that was just built hold ones and zeros, so that nothing tells them apart, and
-nothing has to.
+The norms of a model that was just built hold ones and zeros: any way to pair them is right.
+
+Buffers that a constructor computes stay as the model made them: frequencies of a rotary embedding,
+an index of relative positions. What a port computes wrongly would be repaired if the reference's
+took its place.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import ConfigError, DumpError
+from padiff.dumpfile import ConfigError, DumpError, Role
+from padiff.pairing.result import SideName
+from padiff.pairing.side import unsaved_records
 
-from .weight_kinds import kinds_of
 from .weight_plan import SURE
+from .weight_text import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["settled_by_content"]
+__all__ = ["settled_by_content", "without_unsaved"]
 
 
 def settled_by_content(plan: WeightPlan, reference: Side, candidate: Side) -> WeightPlan:
@@ -90,3 +95,35 @@ def _is_same_anyway(pair: WeightPair, reference: Side, candidate: Side) -> bool:
     except (ConfigError, DumpError):  # a way that does not fit, or whose values are not there
         return False
     return len(ways) > 1
+
+
+def without_unsaved(plan: WeightPlan, reference: Side, candidate: Side) -> WeightPlan:
+    """Return the plan without buffers that either framework does not save with weights.
+
+    A parameter of the candidate that is made of such a buffer stays: nothing else makes it.
+    """
+    unsaved = unsaved_records(reference), unsaved_records(candidate)
+    if not any(unsaved):
+        return plan
+    records = candidate.index.records
+    left = [
+        pair for pair in plan.pairs
+        if pair.candidate in unsaved[1]
+        or (records[pair.candidate].role is Role.BUFFER and unsaved[0].issuperset(pair.reference))
+    ]  # fmt: skip
+    alone = tuple(
+        replace(one, is_missing=False)
+        if one.record in unsaved[one.side is SideName.CANDIDATE]
+        else one
+        for one in plan.alone
+    )
+    if not left:
+        return replace(plan, alone=alone)
+    gone = {pair.candidate for pair in left}
+    names = ", ".join(kind.name for kind in kinds_of(left, candidate))
+    return replace(
+        plan,
+        alone=alone,
+        pairs=tuple(pair for pair in plan.pairs if pair.candidate not in gone),
+        notes=(*plan.notes, f"left as the model made them, not saved with weights: {names}"),
+    )
