@@ -207,3 +207,16 @@ def is_there(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("width", "groups", "name", "parts"),
+    [(8, 1, "known", 8), (8, 3, "known", 2), (2, 3, "known", 1), (8, 1, "s3://bucket/known", 1)],
+)
+def test_idle_workers_measure_with_the_others(
+    width: int, groups: int, name: str, parts: int
+) -> None:
+    with local_pool(1) as pool:
+        workers = executors.Workers(executor=pool, width=width)
+
+        assert comparison._shares(workers, groups, (name, "found")) == parts
