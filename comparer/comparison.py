@@ -555,7 +555,7 @@ def _result_of_step(
         notes=(*earlier, *notes_of_step(known, found, pairing, told)),
         pairing=_later(paired_modules, located, pairing, *sides),
         calls=_later(paired_calls, located, pairing, *sides),
-        records=judgement.records,
+        records=Later(partial(tuple, judgement.records)),
     )
     return StepResult(
         step=step,

@@ -23,8 +23,8 @@ from .wording import each_of, owners, what
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from padiff.comparer.overview import Saying
     from padiff.comparer.result import LogicalSide
+    from padiff.comparer.saying import Saying
     from padiff.dumpfile import JSON, Manifest
 
 __all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]
