@@ -105,8 +105,13 @@ def _suite(
         calls.setdefault((*_step(pair), *ends), []).append(pair)
     several = len(set(map(_step, pairs))) > 1
     found = [
-        _Call(place=(step, *ends), rank=rank, pairs=held, origin=origins.get(_owner(held[0].end)))
-        for (step, rank, *ends), held in calls.items()
+        _Call(
+            place=(step, *ends),
+            rank=held[0].end.address.rank,
+            pairs=held,
+            origin=origins.get(_owner(held[0].end)),
+        )
+        for (step, _, *ends), held in calls.items()
     ]
     cases = []
     for told in fold_ranks(found, _said, lambda call: call.rank):

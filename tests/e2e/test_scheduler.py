@@ -163,7 +163,10 @@ def test_steps_of_few_elements_and_of_as_many_ranks_as_workers_stay_whole(
     connect: Any = Client
     stream_of: Any = get_task_stream
     settings = CompareSettings(scheduler=cluster.scheduler_address)
-    ranks = [write_large(tmp_path / f"two{change}", change, ranks=2) for change in (0.0, 1e-3)]
+    ranks = (
+        write_large(tmp_path / "two", 0.0, ranks=2),
+        write_large(tmp_path / "other", 1e-3, ranks=2),
+    )
     few = write_ranks(tmp_path / "few"), write_ranks(tmp_path / "off", faulty=range(3))
 
     with connect(cluster, set_as_default=False) as client, stream_of(client) as stream:
