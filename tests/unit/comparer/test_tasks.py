@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,7 +75,8 @@ def compared(dumps: tuple[Path, Path], jobs: int | None, watch: Noted | None = N
 def kill_processes() -> None:
     for process in multiprocessing.active_children():
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended since it was listed
+            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 8])
