@@ -174,10 +174,10 @@ def compare_measured(folder: Path) -> None:
     kept: list[_Measured] = []
 
     @contextmanager
-    def measured(_address: str) -> Iterator[Executor]:
+    def measured(_address: str) -> Iterator[executors.Workers]:
         with local_pool(_PROCESSES) as pool:
             kept.append(_Measured(pool))
-            yield kept[0]
+            yield executors.Workers(executor=kept[0], width=1)
 
     memory = _resident()
     with patch.object(executors, "on_scheduler", measured):

@@ -49,11 +49,12 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
         )
     if recover:
         dump = _recovered(dump)
+    shown = printable(url_of(dump) or str(dump))  # a path has one slash where a URL has two
     with unpacked(dump) as place:
         problems = validate(place, deep=deep)
     if not problems:
         how = "all elements read" if deep else "structure only, --deep reads all elements"
-        emit(f"ok: {printable(str(dump))} is a valid dump ({how})\n")
+        emit(f"ok: {shown} is a valid dump ({how})\n")
         return 0
     lines = [
         f"{printable(problem.loc)}: {printable(problem.kind)}: {printable(problem.message)}"
@@ -62,7 +63,7 @@ def check(dump: Path, deep: bool, recover: bool) -> int:
     if len(problems) > MOST_LINES:
         lines.append(f"... and {len(problems) - MOST_LINES} more")
     count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
-    emit("\n".join([*lines, f"{count} in {printable(str(dump))}"]) + "\n")
+    emit("\n".join([*lines, f"{count} in {shown}"]) + "\n")
     return 2
 
 

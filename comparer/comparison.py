@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -27,6 +27,7 @@ from padiff.program import on_one_thread
 
 from . import executors
 from .decided import explain_by_rounding, is_asked, with_execution
+from .executors import Workers
 from .facts.callfacts import add_call_facts
 from .facts.draws import random_notes
 from .facts.learningrates import add_rate_facts
@@ -61,8 +62,7 @@ from .tasks import Chain, ChainState, Part, Place, Runner, StepResult
 from .unrecorded import leave_unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumpfile import Manifest, Mesh, StepReader
@@ -318,17 +318,33 @@ def _run(work: _Work, sides: Sides, common: Sequence[Place], watch: Watch) -> Se
     chains = _chains(sides, common)
     settings = work.settings
     runner = Runner(work=work, chains=chains, watch=watch, scheduler=settings.scheduler)
-    where: AbstractContextManager[Executor | None] = nullcontext()
+    where: AbstractContextManager[Workers | None] = nullcontext()
     if settings.scheduler is not None:
         where = executors.on_scheduler(settings.scheduler)
         work.names = _everywhere(work.names[0]), _everywhere(work.names[1])
     elif len(chains) > 1 and _is_worth(sides, common, settings.jobs):
-        where = executors.local_pool(min(settings.jobs or default_jobs(), len(chains)))
-    with where as runner.executor:
-        if runner.executor is not None:
-            work.settings = replace(settings, jobs=1, scheduler=None)
+        where = _local(settings.jobs or default_jobs(), len(chains))
+    with where as workers:
+        if workers is not None:
+            runner.executor = workers.executor
+            work.settings = replace(settings, jobs=_shares(workers, len(chains), work.names))
             work.version = executors.own_version()
         return runner.run()
+
+
+@contextmanager
+def _local(jobs: int, chains: int) -> Iterator[Workers]:
+    with executors.local_pool(min(jobs, chains)) as pool:
+        yield Workers(executor=pool, width=jobs)
+
+
+def _shares(workers: Workers, chains: int, names: Sequence[Path | str]) -> int:
+    """Return in how many parts a task may measure large tensors: as many as there are idle workers.
+
+    Elements of a store are where they were fetched, and nowhere else.
+    """
+    is_stored = any("://" in str(name) for name in names)
+    return 1 if is_stored else max(1, workers.width // chains)
 
 
 def _everywhere(name: Path | str) -> Path | str:
@@ -539,7 +555,7 @@ def _result_of_step(
         notes=(*earlier, *notes_of_step(known, found, pairing, told)),
         pairing=_later(paired_modules, located, pairing, *sides),
         calls=_later(paired_calls, located, pairing, *sides),
-        records=judgement.records,
+        records=Later(partial(tuple, judgement.records)),
     )
     return StepResult(
         step=step,

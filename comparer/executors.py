@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from importlib.metadata import EntryPoint
 
-__all__ = ["EXECUTOR_GROUP", "check_version", "local_pool", "on_scheduler", "own_version"]
+__all__ = [
+    "EXECUTOR_GROUP",
+    "Workers",
+    "beside_this_task",
+    "check_version",
+    "local_pool",
+    "on_scheduler",
+    "own_version",
+]
 
 EXECUTOR_GROUP = "padiff.executors"
 """Entry-point group by which another package adds an executor.
@@ -28,6 +37,15 @@ points to what takes the address (empty without one) and returns an ``Executor``
 """
 CONNECT_S = 30.0
 """How long a scheduler may take to answer, in seconds: Dask's own default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """An executor, and how much of it there is."""
+
+    executor: Executor
+    width: int
+    """How many tasks it runs at once; 1 where a task cannot share its work with others."""
 
 
 @contextmanager
@@ -44,7 +62,7 @@ def local_pool(count: int) -> Iterator[Executor]:
 
 
 @contextmanager
-def on_scheduler(address: str) -> Iterator[Executor]:
+def on_scheduler(address: str) -> Iterator[Workers]:
     """Open an executor by its address.
 
     Args:
@@ -59,14 +77,39 @@ def on_scheduler(address: str) -> Iterator[Executor]:
     found = _installed().get(name)
     if found is not None:
         with found.load()(rest) as executor:
-            yield executor
+            yield Workers(executor=executor, width=1)
         return
-    with _dask(address) as executor:
-        yield executor
+    with _dask(address) as workers:
+        yield workers
 
 
 @contextmanager
-def _dask(address: str) -> Iterator[Executor]:
+def beside_this_task(scheduler: str | None, count: int) -> Iterator[Executor]:
+    """Open an executor to which a task gives parts of its work; what is left of it ends with it.
+
+    Args:
+        scheduler: None where the task runs in a process of this machine; else it is one of a Dask
+            worker, and other workers of the same scheduler do the parts.
+        count: How many parts there are.
+    """
+    if scheduler is None:
+        with local_pool(count) as pool:
+            yield pool
+        return
+    distributed: Any = importlib.import_module("distributed")
+    # The task leaves its place to others while it waits: no worker waits for itself.
+    with distributed.worker_client() as client:
+        here = distributed.get_worker().address
+        others = [address for address in client.nthreads() if address != here]
+        executor = client.get_executor(pure=False, workers=others, allow_other_workers=True)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False)
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[Workers]:
     """Connect to a Dask scheduler."""
     try:
         distributed: Any = importlib.import_module("distributed")
@@ -106,7 +149,8 @@ def _dask(address: str) -> Iterator[Executor]:
         there = client.run(pkgutil.resolve_name, "padiff.dumpfile:VERSION", on_error="return")
         for worker, found in sorted(there.items()):
             check_version(found, f"the worker {worker}")
-        yield client.get_executor(pure=False)
+        width = max(1, sum(client.nthreads().values()))
+        yield Workers(executor=client.get_executor(pure=False), width=width)
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Protocol, overload
 
 from padiff.dumpfile.bulk import collector_paused
 
 from .later import packed, unpacked
+from .saying import is_within, pressure_of, saying_of, spot_of
 
 if TYPE_CHECKING:
-    from collections import Counter
-
-    from .overview import Saying, Spot
     from .result import JudgedPair
+    from .saying import Saying, Spot
 
 __all__ = ["JudgedPairs", "Plain", "picked", "remarkable", "replaced"]
 
@@ -119,13 +120,14 @@ class JudgedPairs(Sequence["JudgedPair"]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as pairs; those that simply match are unpacked when they are looked at."""
+        if isinstance(self._plain, _Packed):
+            return _arrived, (self._count, self._told, self._plain)
         told = {
             place: pair
             for place, pair in self.remarkable()
             if pair.verdict != "match" or pair.fatal or pair.reason
         }
-        others = [pair for place, pair in enumerate(self) if place not in told]
-        return _Arrived, (self._count, told, packed(others))
+        return _arrived, (self._count, told, _Packed.of(self, told.keys()))
 
     def remarkable(self) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of all that do not simply match, in order."""
@@ -153,28 +155,87 @@ class JudgedPairs(Sequence["JudgedPair"]):
         return [told[place] if place in told else made[place] for place in places]
 
 
-class _Arrived(JudgedPairs):
-    """Pairs that another process judged."""
+class _Packed:
+    """Pairs that another process judged and that simply match.
 
-    def __init__(self, count: int, told: Mapping[int, JudgedPair], others: bytes) -> None:
-        super().__init__(count, told, None)
-        self._others = others
+    They are unpacked when they are looked at one by one, and not kept: they take 1 KiB each, packed
+    50 bytes. What reports say of all of them together was found there.
+    """
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _Arrived, (self._count, self._told, self._others)
+    def __init__(
+        self,
+        places: Sequence[int],
+        data: bytes,
+        said: tuple[tuple[Saying, int], ...],
+        nearest: tuple[int, JudgedPair] | None,
+    ) -> None:
+        """Keep what arrived.
 
-    def replaced(self, pairs: Mapping[int, JudgedPair]) -> JudgedPairs:
-        self.some(())
-        return super().replaced(pairs)
+        Args:
+            places: Of the pairs.
+            data: They, packed.
+            said: What a summary says of them, and of how many.
+            nearest: The one that uses up most of its tolerance, and its place.
+        """
+        self._places = places
+        self._data = data
+        self._said = said
+        self._nearest = nearest
 
-    def some(self, places: Sequence[int]) -> list[JudgedPair]:
-        if self._all is None:
-            others = iter(unpacked(self._others))
-            told = self._told
-            self._all = tuple(
-                [told[place] if place in told else next(others) for place in range(self._count)]
-            )
-        return super().some(places)
+    @classmethod
+    def of(cls, pairs: Sequence[JudgedPair], told: Set[int]) -> _Packed:
+        """Pack the pairs at all other places."""
+        others = [(place, pair) for place, pair in enumerate(pairs) if place not in told]
+        said = Counter(saying_of(pair) for _, pair in others)
+        return cls(
+            array("I", [place for place, _ in others]),
+            packed(pair for _, pair in others),
+            tuple(said.items()),
+            _nearest(others),
+        )
+
+    def made(self, places: Sequence[int]) -> Sequence[JudgedPair]:
+        """Unpack the pairs at some places."""
+        if self._nearest is not None and list(places) == [self._nearest[0]]:
+            return [self._nearest[1]]
+        found = dict(self._unpacked(frozenset()))
+        return [found[place] for place in places]
+
+    def sayings(self, told: Set[int]) -> Counter[Saying]:
+        """Count the pairs by what a summary says of them."""
+        if self._has_any(told):
+            return Counter(saying_of(pair) for _, pair in self._unpacked(told))
+        return Counter(dict(self._said))
+
+    def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
+        """Give (place, spot) of the first pair at each spot, in order."""
+        found: dict[Spot, int] = {}
+        for place, pair in self._unpacked(told):
+            found.setdefault(spot_of(pair), place)
+        return [(place, spot) for spot, place in found.items()]
+
+    def nearest(self, told: Set[int]) -> int | None:
+        """Give the place of the first pair that uses up most of its absolute tolerance."""
+        best = _nearest(self._unpacked(told)) if self._has_any(told) else self._nearest
+        return None if best is None else best[0]
+
+    def _has_any(self, told: Set[int]) -> bool:
+        """Tell whether some of the pairs are told after all."""
+        return not told.isdisjoint(self._places)
+
+    def _unpacked(self, told: Set[int]) -> list[tuple[int, JudgedPair]]:
+        with collector_paused():
+            pairs = zip(self._places, unpacked(self._data), strict=True)
+            return [(place, pair) for place, pair in pairs if place not in told]
+
+
+def _nearest(pairs: Sequence[tuple[int, JudgedPair]]) -> tuple[int, JudgedPair] | None:
+    within = [(place, pair) for place, pair in pairs if is_within(pair)]
+    return max(within, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
+
+
+def _arrived(count: int, told: Mapping[int, JudgedPair], plain: Plain) -> JudgedPairs:
+    return JudgedPairs(count, told, plain)
 
 
 def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:

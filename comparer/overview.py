@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
-
-from padiff.dumpfile import Role
+from typing import TYPE_CHECKING
 
 from .judgedpairs import JudgedPairs, remarkable
-from .result import Evidence, Verdict
+from .saying import Saying, is_within, pressure_of, saying_of, spot_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from padiff.dumpfile import Phase
-
     from .judgedpairs import Columns
-    from .result import JudgedPair, Metrics, StepComparison, Tolerance
+    from .result import JudgedPair, StepComparison
+    from .saying import Spot
 
-__all__ = [
-    "Saying",
-    "Spot",
-    "nearest",
-    "pressure",
-    "remarkable_pairs",
-    "sayings",
-    "spots",
-]
-
-_ARGUMENTS = (Role.INPUT, Role.GRAD_INPUT)
-
-
-class Saying(NamedTuple):
-    """What a summary says of a pair."""
-
-    verdict: Verdict
-    rests_on: Evidence
-    role: Role
-    is_equal: bool
-    """Bit-equal, known from the digests."""
-    is_covered: bool = False
-    is_partial: bool = False
-    """Judged without all elements at hand."""
-
-
-class Spot(NamedTuple):
-    """What a module tree says of a pair, and the module of which it says that."""
-
-    module: int
-    """Module id in the reference's index, or in the candidate's if that alone has it."""
-    phase: Phase
-    verdict: Verdict
-    is_candidates: bool = False
-    """Whether the candidate alone has it."""
-    is_covered: bool = False
-    is_argument: bool = False
-    """Whether it is something that one side's call alone is given."""
+__all__ = ["nearest", "remarkable_pairs", "sayings", "spots"]
 
 
 def remarkable_pairs(steps: Iterable[StepComparison]) -> list[JudgedPair]:
@@ -68,7 +28,7 @@ def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
     counts: Counter[Saying] = Counter()
     for step in steps:
         looked_at, columns = _split(step.pairs)
-        counts.update(_saying(pair) for _, pair in looked_at)
+        counts.update(saying_of(pair) for _, pair in looked_at)
         if columns is not None:
             plain, told = columns
             counts.update(plain.sayings(told))
@@ -78,7 +38,7 @@ def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
 def spots(pairs: Sequence[JudgedPair]) -> list[Spot]:
     """Give all spots of a step's pairs, each once, in the order of the first pair there."""
     looked_at, columns = _split(pairs)
-    found = ((place, _spot(pair)) for place, pair in looked_at)
+    found = ((place, spot_of(pair)) for place, pair in looked_at)
     if columns is None:
         return list(dict.fromkeys(spot for _, spot in found))
     plain, told = columns
@@ -92,26 +52,19 @@ def nearest(steps: Iterable[StepComparison]) -> JudgedPair | None:
     None where no matching pair differs, or all that do were excused for a reason.
     """
     found = [_nearest(step.pairs) for step in steps]
-    return max(filter(None, found), key=_pressure, default=None)
+    return max(filter(None, found), key=pressure_of, default=None)
 
 
 def _nearest(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
     looked_at, columns = _split(pairs)
-    found = [(place, pair) for place, pair in looked_at if _is_within(pair)]
+    found = [(place, pair) for place, pair in looked_at if is_within(pair)]
     if columns is not None:
         plain, told = columns
         place = plain.nearest(told)
         if place is not None:
             found.append((place, pairs[place]))
-    best = max(found, key=lambda one: (_pressure(one[1]), -one[0]), default=None)
+    best = max(found, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
     return None if best is None else best[1]
-
-
-def pressure(metrics: Metrics | None, tolerance: Tolerance | None) -> float:
-    """Give the part of its absolute tolerance that a pair needs; 0 where that is not known or 0."""
-    if metrics is None or metrics.needed_atol is None or tolerance is None:
-        return 0.0
-    return metrics.needed_atol / tolerance.atol if tolerance.atol else 0.0
 
 
 def _split(
@@ -122,34 +75,3 @@ def _split(
     if columns is None or not isinstance(pairs, JudgedPairs):
         return enumerate(pairs), None
     return pairs.remarkable(), columns
-
-
-def _saying(pair: JudgedPair) -> Saying:
-    role = pair.end.address.role
-    return Saying(
-        pair.verdict, pair.rests_on, role, pair.equal_digest, pair.covered, pair.is_partial
-    )
-
-
-def _spot(pair: JudgedPair) -> Spot:
-    end = pair.end
-    is_alone = pair.reference is None or pair.candidate is None
-    is_open = pair.verdict is Verdict.MISSING and not pair.fatal
-    return Spot(
-        end.module,
-        end.address.phase,
-        pair.verdict,
-        pair.reference is None,
-        pair.covered,
-        is_alone and is_open and end.address.role in _ARGUMENTS,
-    )
-
-
-def _is_within(pair: JudgedPair) -> bool:
-    """Tell whether a pair differs and matches, and not because it was excused."""
-    has_gap = pair.metrics is not None and bool(pair.metrics.max_abs)
-    return pair.verdict is Verdict.MATCH and has_gap and not pair.reason
-
-
-def _pressure(pair: JudgedPair) -> float:
-    return pressure(pair.metrics, pair.tolerance)

@@ -371,7 +371,7 @@ class StepComparison:
     """The pairs of modules, in the reference's definition order."""
     calls: Sequence[PairedCalls] = ()
     """The pairs of calls, in the reference's execution order."""
-    records: tuple[tuple[tuple[int, ...], int | None], ...] = field(default=(), metadata=UNWRITTEN)
+    records: Sequence[tuple[tuple[int, ...], int | None]] = field(default=(), metadata=UNWRITTEN)
     """Record ids (reference's, candidate's) of each of ``pairs``, in the same order."""
     executed: Execution | None = None
     """What executing both programs says; None where that was not asked, or neither side has one."""

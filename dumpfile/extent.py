@@ -42,7 +42,8 @@ class Extent:
     """Elements that lie in a file one behind the other."""
 
     path: str
-    file: FileId
+    file: FileId | None
+    """None where the digest alone tells, as on another machine."""
     start: int
     """Bytes before the first of them."""
     size: int
@@ -78,10 +79,15 @@ class MappedFiles:
             path = Path(extent.path)
             check_plain_file(path)
             with path.open("rb") as file:
-                if FileId.of(file.fileno()) != extent.file:
+                if extent.file not in (None, FileId.of(file.fileno())):
                     raise DumpFormatError(f"cannot read {extent.path!r}: it was replaced")
                 held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._maps[extent.path] = held
+        if extent.start + extent.nbytes > len(held):
+            raise DumpFormatError(
+                f"cannot read {extent.path!r}: expected at least {extent.start + extent.nbytes} "
+                f"bytes, found {len(held)}"
+            )
         dtype = numpy_dtype(extent.dtype)
         array = np.frombuffer(held, dtype=dtype, count=extent.size, offset=extent.start)
         if extent not in self._sound:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.comparer.overview import pressure
 from padiff.comparer.result import JudgedPair, Verdict
+from padiff.comparer.saying import pressure
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.rule import IDENTITY
 

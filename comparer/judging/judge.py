@@ -228,7 +228,10 @@ class _Judger:
         tolerances = self._tolerances(pairs, bases)
         for request, tolerance in zip(requests, tolerances, strict=True):
             request.tolerance = tolerance
-        metrics = measurements.of(requests, jobs=self._settings.jobs or default_jobs())
+        settings = self._settings
+        metrics = measurements.of(
+            requests, jobs=settings.jobs or default_jobs(), scheduler=settings.scheduler
+        )
         verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
         return Measured(
             builder=self._builder,

@@ -1,4 +1,4 @@
-"""Measure large pairs side by side, in processes of their own.
+"""Measure large pairs side by side, in processes of their own or on other workers.
 
 Threads would gain little: each of some twenty calls of numpy in a block takes 5 to 40 us and then
 waits for the interpreter, which another thread holds, and waking up takes 40 us again. On two
@@ -10,12 +10,12 @@ come up there.
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer.executors import local_pool
+from padiff.comparer.executors import beside_this_task, check_version, own_version
 from padiff.dumpfile.extent import MappedFiles
 
 from .blocks import RELEASE_BYTES, Room
@@ -37,7 +37,7 @@ WORTH_BYTES = 4 << 30
 PAIR_BYTES = 1 << 20
 """What is measured in the 0.4 ms that the calls for one pair take, whatever its size."""
 HEAD_START_BYTES = 1 << 30
-"""What this process measures until another one has started."""
+"""What this process measures until another one has started; a scheduler's workers run already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,19 @@ class LargePair:
         return self.nbytes + PAIR_BYTES
 
 
-def measure_share(share: Sequence[LargePair]) -> list[tuple[int, Metrics]]:
+def measure_share(share: Sequence[LargePair], version: str) -> list[tuple[int, Metrics]]:
     """Measure pairs, and return their places and metrics.
 
+    Args:
+        share: The pairs.
+        version: Of padiff, where the share was made.
+
     Raises:
+        CompareError: This is another version of padiff.
         DumpFormatError: A file was replaced.
         OSError: One cannot be read.
     """
+    check_version(version, "the process that shared this out")
     files, room = MappedFiles(), Room()
     found, read_bytes = [], 0
     for pair in share:
@@ -93,23 +99,33 @@ def measure_share(share: Sequence[LargePair]) -> list[tuple[int, Metrics]]:
 class LargePairs:
     """Pairs that are measured by other processes while this one does its own share."""
 
-    def __init__(self, pairs: Sequence[LargePair], *, jobs: int) -> None:
+    def __init__(
+        self, pairs: Sequence[LargePair], *, jobs: int, scheduler: str | None = None
+    ) -> None:
         """Start the processes, if that is worth it.
 
         Args:
             pairs: All large pairs.
             jobs: How many processes are to measure, this one included; at least 1.
+            scheduler: Whose workers are to measure, this process being one of them; None starts
+                processes of this machine.
         """
         self._exits = ExitStack()
         self._running: list[Future[list[tuple[int, Metrics]]]] = []
         is_worth = jobs > 1 and sum(pair.cost_bytes for pair in pairs) >= WORTH_BYTES
-        shares = [share for share in _shares(pairs, jobs if is_worth else 1)[1:] if share]
+        head_start = HEAD_START_BYTES if scheduler is None else 0
+        shares = _shares(pairs, jobs if is_worth else 1, head_start)[1:]
+        shares = [share for share in shares if share]
         self.others = frozenset(pair.place for share in shares for pair in share)
         """Places of those that other processes measure."""
         if shares:
-            pool = self._exits.enter_context(local_pool(len(shares)))
+            if scheduler is not None:
+                shares = [[_anywhere(pair) for pair in share] for share in shares]
+            pool = self._exits.enter_context(beside_this_task(scheduler, len(shares)))
             with suppress(BrokenExecutor):
-                self._running.extend(pool.submit(measure_share, share) for share in shares)
+                self._running.extend(
+                    pool.submit(measure_share, share, own_version()) for share in shares
+                )
 
     def __enter__(self) -> Self:
         """Do nothing."""
@@ -127,14 +143,21 @@ class LargePairs:
     def results(self) -> Iterator[tuple[int, Metrics]]:
         """Wait for the processes, and give the places and metrics of what they measured."""
         for future in self._running:
-            if future.exception() is None:
-                yield from future.result()
+            with suppress(CancelledError):
+                if future.exception() is None:
+                    yield from future.result()
 
 
-def _shares(pairs: Sequence[LargePair], count: int) -> list[list[LargePair]]:
+def _anywhere(pair: LargePair) -> LargePair:
+    """Return a pair as another machine finds it, which numbers files and disks otherwise."""
+    sides = replace(pair.reference, file=None), replace(pair.candidate, file=None)
+    return replace(pair, reference=sides[0], candidate=sides[1])
+
+
+def _shares(pairs: Sequence[LargePair], count: int, head_start: int) -> list[list[LargePair]]:
     """Split pairs into shares that take about as long, the first one for this process."""
     shares: list[list[LargePair]] = [[] for _ in range(count)]
-    loads = [0] + [HEAD_START_BYTES] * (count - 1)
+    loads = [0] + [head_start] * (count - 1)
     for pair in sorted(pairs, key=lambda pair: (-pair.cost_bytes, pair.place)):
         least = loads.index(min(loads))
         shares[least].append(pair)

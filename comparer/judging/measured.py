@@ -213,12 +213,15 @@ class Measurements:
         self._read_bytes = 0
         self._room = Room()
 
-    def of(self, requests: Sequence[Request], *, jobs: int) -> list[Metrics]:
-        """Measure pairs; the results do not depend on the number of processes.
+    def of(
+        self, requests: Sequence[Request], *, jobs: int, scheduler: str | None = None
+    ) -> list[Metrics]:
+        """Measure pairs; the results do not depend on where and in how many processes.
 
         Args:
             requests: The pairs.
             jobs: How many processes may measure, at least 1.
+            scheduler: Whose workers they are; None takes processes of this machine.
 
         Raises:
             DumpFormatError: Elements cannot be read.
@@ -232,15 +235,16 @@ class Measurements:
                 distinct.append(request)
             places.append(place)
         numbers.clear()  # it may be as large as what is measured
-        found = self._all(distinct, jobs)
+        found = self._all(distinct, jobs, scheduler)
         return [found[place] for place in places]
 
-    def _all(self, requests: Sequence[Request], jobs: int) -> list[Metrics]:
+    def _all(self, requests: Sequence[Request], jobs: int, scheduler: str | None) -> list[Metrics]:
         """Measure small pairs in batches, the others one by one, many large ones side by side."""
         done: dict[int, Metrics] = {}
         plan_reading(self._reference, (one for request in requests for one in request.known))
         plan_reading(self._candidate, (request.record for request in requests))
-        with LargePairs(self._large(requests) if jobs > 1 else (), jobs=jobs) as large:
+        pairs = self._large(requests) if jobs > 1 else ()
+        with LargePairs(pairs, jobs=jobs, scheduler=scheduler) as large:
             here = [place for place in range(len(requests)) if place not in large.others]
             self._here(requests, here, done)
             done.update(large.results())

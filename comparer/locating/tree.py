@@ -15,7 +15,7 @@ from .calltree import is_bad
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.comparer.overview import Spot
+    from padiff.comparer.saying import Spot
     from padiff.dumpfile import Index, Phase
     from padiff.pairing import ModulePair, PairedBy, Pairing
 

@@ -45,7 +45,7 @@ def closing_line(canvas: Canvas, comparison: Comparison) -> Text:
         where = place_line(canvas, comparison, told[0].first, told[0].ranks)
         line += f" at {where}{more}; {_cause(canvas, told[0].first)}"
     elif comparison.verdict is not Verdict.MATCH and comparison.reasons:
-        line += f": {canvas.safe(fold_reasons(comparison)[0])}"
+        line += f": {canvas.safe(fold_reasons(comparison.reasons)[0])}"
     return Text(line, style=_STYLES.get(comparison.verdict, "bold red"))
 
 

@@ -11,16 +11,25 @@ from padiff.comparer.overview import sayings
 from padiff.comparer.proving import Edit, LeafDifference, UnsoundValue, UpdateDifference
 from padiff.comparer.result import Kind
 
-from .numbers import number
+from .numbers import count, number, plural
 from .wording import each_of, origins_or_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair, StepComparison
+    from padiff.comparer.result import (
+        Comparison,
+        Divergence,
+        Endpoint,
+        JudgedPair,
+        StepComparison,
+        VerdictReason,
+    )
 
 __all__ = [
     "Told",
+    "cause_of",
+    "count_origins",
     "fold_origins",
     "fold_pairs",
     "fold_ranks",
@@ -70,7 +79,15 @@ def fold_origins(comparison: Comparison) -> list[Told[Divergence]]:
     Two say the same if they are at one place of one step, for one cause: how far it moves the
     results of a rank is no part of the cause.
     """
-    return fold_ranks(origins_or_first(comparison), _cause, _rank)
+    return fold_ranks(origins_or_first(comparison), cause_of, _rank)
+
+
+def count_origins(comparison: Comparison) -> str:
+    """Count the origins, those that ranks share once, and all of them beside that."""
+    every = len(comparison.origins)
+    origins = len(fold_origins(comparison)) if every else 0
+    more = f" ({count(every)} over all ranks)" if origins < every else ""
+    return f"{plural(origins, 'origin')}{more}"
 
 
 def fold_steps(steps: Iterable[StepComparison]) -> list[Told[StepComparison]]:
@@ -83,10 +100,10 @@ def fold_pairs(pairs: Iterable[JudgedPair]) -> list[Told[JudgedPair]]:
     return fold_ranks(pairs, _measured, lambda pair: pair.end.address.rank)
 
 
-def fold_reasons(comparison: Comparison) -> list[str]:
+def fold_reasons(reasons: Iterable[VerdictReason]) -> list[str]:
     """Return the reasons of a verdict, those that several ranks have in one line."""
     folded = fold_ranks(
-        comparison.reasons,
+        reasons,
         lambda one: (one.kind, one.step, one.detail or one.text),
         lambda one: one.rank,
     )
@@ -111,7 +128,8 @@ def _end(end: Endpoint | None) -> Hashable:
     return None if end is None else replace(end.address, rank=0)
 
 
-def _cause(found: Divergence) -> Hashable:
+def cause_of(found: Divergence) -> Hashable:
+    """Return where and why something diverged: equal on ranks that say the same of it."""
     causes = tuple(map(_without_size, found.faults))
     said = (found.kind, found.pair.verdict, found.suspects)
     return (_ends(found.pair), found.phase, *said, causes or found.evidence)
@@ -147,7 +165,7 @@ def _outcome(step: StepComparison) -> Hashable:
     counts: Counter[Hashable] = Counter()
     for one, times in sayings([step]).items():
         counts[one.verdict, one.is_covered] += times
-    origins = [_cause(found) for found in step.divergences if found.kind is Kind.ORIGIN]
+    origins = [cause_of(found) for found in step.divergences if found.kind is Kind.ORIGIN]
     return step.step, len(step.divergences), frozenset(counts.items()), tuple(origins)
 
 

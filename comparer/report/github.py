@@ -33,12 +33,12 @@ def to_github(comparison: Comparison) -> str:
         _error(
             line_of(comparison, told.first),
             f"padiff: {owners(told.first.pair)} diverged",
-            headline(told.first),
+            headline(told.first, told.ranks, has_steps=len(comparison.steps) > 1),
         )
         for told in fold_origins(comparison)[:_MOST]
     ]
     if not lines:
-        said = fold_reasons(comparison)[:_MOST] or [comparison.verdict]
+        said = fold_reasons(comparison.reasons)[:_MOST] or [comparison.verdict]
         lines = [_error(line_of(comparison), "padiff", reason) for reason in said]
     return "\n".join(lines) + "\n"
 

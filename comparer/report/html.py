@@ -9,8 +9,9 @@ from padiff.comparer.proving import Edit
 from padiff.comparer.result import Entering
 from padiff.dumpfile.bulk import collector_paused
 
+from .equal_ranks import count_origins, fold_origins, fold_pairs, fold_reasons
 from .fault_words import evidence_of, worded_call, worded_edit
-from .headline import verdict_line
+from .headline import folded, verdict_line
 from .numbers import count, number
 from .page_data import executed_differences, numbers_of, page_data
 from .selfcontained import render_page, shown
@@ -19,7 +20,6 @@ from .wording import (
     evidence,
     has_steps,
     measured,
-    origins_or_first,
     owner,
     owners,
     step_of,
@@ -28,8 +28,10 @@ from .wording import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer.proving import Listed, Listing, Output, Place
-    from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair
+    from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair, StepComparison
 
     from .page_data import Difference
 
@@ -60,14 +62,15 @@ def to_html(comparison: Comparison) -> str:
     Raises:
         ConfigError: Jinja2 is not installed.
     """
-    origins = origins_or_first(comparison)[:_ORIGINS]
+    origins = fold_origins(comparison)[:_ORIGINS]
     pairs = (pair for step in comparison.steps for pair in step.pairs)
     bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    printed = fold_pairs(bad)[:_PRINTED]
     return render_page(
         "page.html.j2",
         scripts=_SCRIPTS,
         styles=_STYLES,
-        data=page_data(comparison, origins),
+        data=page_data(comparison, [told.first for told in origins]),
         filters={
             "measured": _measured,
             "evidence": evidence_of,
@@ -80,8 +83,8 @@ def to_html(comparison: Comparison) -> str:
         origins=origins,
         faults=_faults(comparison)[:_FAULTS],
         has_steps=has_steps(comparison),
-        bad=bad[:_PRINTED],
-        bad_left=max(0, len(bad) - _PRINTED),
+        bad=printed,
+        bad_left=len(bad) - sum(len(told.ranks) for told in printed),
         when=when,
         step_of=step_of,
     )
@@ -91,6 +94,8 @@ def head_of(comparison: Comparison) -> dict[str, object]:
     """Return what ``head.html.j2`` tells: the verdict, both sides, and how much was judged."""
     return {
         "report": comparison,
+        "reasons": fold_reasons(comparison.reasons),
+        "origins_counted": count_origins(comparison),
         "inherited": len(comparison.divergences) - len(comparison.origins),
         "headline": verdict_line(comparison.verdict, comparison.scope).partition(": ")[::2],
         "evidence": evidence(comparison),
@@ -187,18 +192,18 @@ class _Fault:
     step: int
     """Position among the steps, of the first where it is."""
     ends: tuple[_End, _End]
-    steps: int = 1
-    """In how many steps it is."""
+    where: str = ""
+    """In which steps and on which ranks it is, if in several."""
 
 
 def _faults(comparison: Comparison) -> list[_Fault]:
     """Return where the programs differ, with the operators of both sides beside each other.
 
-    What is the same in a later step is counted, not listed again.
+    What is the same in a later step or on another rank is counted, not listed again.
     """
     programs = () if comparison.details is None else comparison.details.programs
     listed = {one.step: (_rows(one.reference), _rows(one.candidate)) for one in programs}
-    found: dict[object, _Fault] = {}
+    found: dict[object, tuple[_Fault, list[StepComparison]]] = {}
     for position, step in enumerate(comparison.steps):
         for difference in executed_differences(step):
             fault = _fault(difference, position, *listed.get(position, ({}, {})))
@@ -207,9 +212,17 @@ def _faults(comparison: Comparison) -> list[_Fault]:
                 fault.text,
                 *((one.module, one.operator, one.site) if one else None for one in places),
             )
-            held = found.get(key)
-            found[key] = fault if held is None else replace(held, steps=held.steps + 1)
-    return list(found.values())
+            found.setdefault(key, (fault, []))[1].append(step)
+    return [replace(fault, where=_where(steps)) for fault, steps in found.values()]
+
+
+def _where(found: Sequence[StepComparison]) -> str:
+    """Say in which steps and on which ranks the same is; empty of one."""
+    steps, ranks = {one.step for one in found}, {one.rank for one in found}
+    words = [f"in {count(len(steps))} steps"] if len(steps) > 1 else []
+    if len(ranks) > 1:
+        words = [*(words or [f"step {found[0].step}"]), folded(sorted(ranks))]
+    return ", ".join(words)
 
 
 def _fault(

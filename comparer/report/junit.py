@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from padiff.comparer.result import Kind, ReasonKind, Verdict
 
+from .equal_ranks import cause_of, fold_origins, fold_ranks, fold_reasons
 from .escape import printable
 from .fault_words import evidence_of
-from .headline import match_words
+from .headline import folded, match_words
 from .wording import BAD, measured, owners, what
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair
     from padiff.dumpfile import Phase
+
+    from .equal_ranks import Told
 
 __all__ = ["to_junit"]
 
@@ -35,7 +39,8 @@ def to_junit(comparison: Comparison) -> str:
 
     A call that holds an origin fails; one that merely inherits is skipped, and names the origin
     that comes first. The suite ``comparison`` has one case, which fails where the whole is no
-    match and no call says so: for reasons that belong to no module, such as coverage.
+    match and no call says so: for reasons that belong to no module, such as coverage. A call of
+    which several ranks say the same is one case.
     """
     first = comparison.first
     blamed = "" if first is None else owners(first.pair)
@@ -46,7 +51,7 @@ def to_junit(comparison: Comparison) -> str:
             by_phase.setdefault(pair.end.address.phase, []).append(pair)
     suites = [_suite(phase, pairs, origins, blamed) for phase, pairs in by_phase.items()]
     failures = sum(int(suite.get("failures", "0")) for suite in suites)
-    is_told = failures >= max(1, len(origins))
+    is_told = failures >= max(1, len(fold_origins(comparison)) if origins else 0)
     suites.insert(0, _whole(comparison, is_told=is_told))
     root = ET.Element("testsuites", name="padiff")
     for name in ("tests", "failures", "skipped"):
@@ -67,7 +72,7 @@ def _whole(comparison: Comparison, *, is_told: bool) -> ET.Element:
     case = _case("verdict", "padiff.comparison")
     verdict = comparison.verdict
     told = _TOLD if is_told else frozenset()
-    reasons = [str(one) for one in comparison.reasons if one.kind not in told]
+    reasons = fold_reasons([one for one in comparison.reasons if one.kind not in told])
     if verdict is not Verdict.MATCH and (reasons or not is_told):
         _add(case, "failure", verdict, "\n".join(map(_text, reasons)), verdict)
     else:
@@ -99,17 +104,49 @@ def _suite(
         ]
         calls.setdefault((*_step(pair), *ends), []).append(pair)
     several = len(set(map(_step, pairs))) > 1
+    found = [
+        _Call(
+            place=(step, *ends),
+            rank=held[0].end.address.rank,
+            pairs=held,
+            origin=origins.get(_owner(held[0].end)),
+        )
+        for (step, _, *ends), held in calls.items()
+    ]
     cases = []
-    for found in calls.values():
-        origin = origins.get(_owner(found[0].end))
-        name = owners(found[0] if origin is None else origin.pair)
-        name += " (parameters)" if found[0].end.address.call is None else ""
+    for told in fold_ranks(found, _said, lambda call: call.rank):
+        call = told.first
+        name = owners(call.pairs[0] if call.origin is None else call.origin.pair)
+        name += " (parameters)" if call.pairs[0].end.address.call is None else ""
         if several:
-            name += " [step {} rank {}]".format(*_step(found[0]))
+            name += f" [step {call.place[0]} {folded(told.ranks)}]"
         case = _case(name, f"padiff.{phase}")
-        _judge(case, found, origin, blamed)
+        _judge(case, told, blamed)
         cases.append(case)
     return _closed(phase, cases)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """What was judged of a call on one rank."""
+
+    place: tuple[object, ...]
+    """Step, and module and call of both sides."""
+    rank: int
+    pairs: Sequence[JudgedPair]
+    origin: Divergence | None
+
+
+def _said(call: _Call) -> Hashable:
+    """Return what is said of a call, without the rank and without numbers."""
+    if call.origin is not None:
+        return (call.place, cause_of(call.origin))
+    return (call.place, *map(_verdict, call.pairs))
+
+
+def _verdict(pair: JudgedPair) -> Hashable:
+    reason = pair.reason if pair.verdict in _UNJUDGED else ""
+    return (what(pair.end), pair.verdict, pair.kind, pair.fatal, pair.covered, reason)
 
 
 def _step(pair: JudgedPair) -> tuple[int, int]:
@@ -121,15 +158,16 @@ def _owner(end: Endpoint) -> _Owner:
     return at.step, at.rank, at.phase, at.module, at.call
 
 
-def _judge(
-    case: ET.Element, pairs: Sequence[JudgedPair], origin: Divergence | None, blamed: str
-) -> None:
+def _judge(case: ET.Element, told: Told[_Call], blamed: str) -> None:
     """Let a case fail that holds an origin, and skip one that inherits or was not judged."""
+    pairs, origin = told.first.pairs, told.first.origin
     bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
     counted = f"{len(bad)} of {len(pairs)} records {bad[0].verdict}" if bad else ""
     shown = [_describe(pair) for pair in bad[:_SHOWN]]
     if len(bad) > _SHOWN:
         shown.append(f"and {len(bad) - _SHOWN} more")
+    if len(told.ranks) > 1:
+        shown.append(f"on each of {folded(told.ranks)}, shown as on rank {told.first.rank}")
     own = next((pair for pair in bad if pair.kind is not Kind.INHERITED), None)
     if origin is not None:
         said = evidence_of(origin)

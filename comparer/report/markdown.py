@@ -93,7 +93,7 @@ def _head(comparison: Comparison) -> list[str]:
         *([] if is_bad else [f"**{_plain(head)}**: {_plain(rest)}", ""]),
         f"reference {reference}, candidate {candidate}",
         "",
-        *(f"- {_plain(reason)}" for reason in fold_reasons(comparison)[:_ORIGINS]),
+        *(f"- {_plain(reason)}" for reason in fold_reasons(comparison.reasons)[:_ORIGINS]),
         "",
     ]
 

@@ -18,7 +18,7 @@ from .style import DIM, Canvas, verdict_style, verdict_word
 from .wording import BAD, step_of
 
 if TYPE_CHECKING:
-    from padiff.comparer.overview import Saying
+    from padiff.comparer.saying import Saying
 
 __all__ = ["draw_parameters"]
 

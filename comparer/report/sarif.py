@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from padiff.comparer.result import Kind, Verdict
 
+from .equal_ranks import fold_origins, fold_reasons
 from .escape import printable
 from .headline import verdict_line
 from .wording import (
     describe_dump,
     headline,
     line_of,
-    origins_or_first,
     owner,
     what,
 )
@@ -21,6 +21,8 @@ from .wording import (
 if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Divergence
     from padiff.dumpfile import JSON, SourceLine
+
+    from .equal_ranks import Told
 
 __all__ = ["to_sarif"]
 
@@ -38,20 +40,18 @@ _RULES = {
 def to_sarif(comparison: Comparison) -> dict[str, JSON]:
     """Return the log as JSON values."""
     verdict = comparison.verdict
-    origins = origins_or_first(comparison)
-    results: list[JSON] = [
-        _result(found, line_of(comparison, found)) for found in origins[:_RESULTS]
-    ]
+    origins = fold_origins(comparison)
+    results: list[JSON] = [_result(told, comparison) for told in origins[:_RESULTS]]
     if not origins and verdict is not Verdict.MATCH:
         results += [
             {
                 "ruleId": "padiff/verdict",
                 "ruleIndex": list(_RULES).index("padiff/verdict"),
                 "level": "error",
-                "message": {"text": _message(str(reason))},
+                "message": {"text": _message(reason)},
                 "locations": [{"physicalLocation": _physical(line_of(comparison))}],
             }
-            for reason in comparison.reasons or (verdict,)
+            for reason in fold_reasons(comparison.reasons) or (verdict,)
         ]
     return {
         "$schema": _SCHEMA,
@@ -81,7 +81,8 @@ def to_sarif(comparison: Comparison) -> dict[str, JSON]:
     }
 
 
-def _result(found: Divergence, source: SourceLine) -> dict[str, JSON]:
+def _result(told: Told[Divergence], comparison: Comparison) -> dict[str, JSON]:
+    found = told.first
     rule = "padiff/origin" if found.kind is Kind.ORIGIN else "padiff/divergence"
     end = found.pair.candidate or found.pair.end
     location: dict[str, JSON] = {
@@ -92,13 +93,14 @@ def _result(found: Divergence, source: SourceLine) -> dict[str, JSON]:
                 "kind": "module",
             }
         ],
-        "physicalLocation": _physical(source),
+        "physicalLocation": _physical(line_of(comparison, found)),
     }
+    text = headline(found, told.ranks, has_steps=len(comparison.steps) > 1)
     return {
         "ruleId": rule,
         "ruleIndex": list(_RULES).index(rule),
         "level": "error",
-        "message": {"text": _message(headline(found))},
+        "message": {"text": _message(text)},
         "locations": [location],
         "partialFingerprints": {"padiffAddress/v1": _text(f"{owner(end)} {what(end)}")},
     }

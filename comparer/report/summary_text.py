@@ -14,7 +14,7 @@ from padiff.comparer.result import (
 )
 from padiff.dumpfile.manifestcodec import RUN
 
-from .equal_ranks import fold_origins, fold_ranks, fold_reasons, fold_steps
+from .equal_ranks import count_origins, fold_ranks, fold_reasons, fold_steps
 from .headline import folded, verdict_line
 from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas
@@ -23,8 +23,8 @@ from .wording import each_of, owners, what
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from padiff.comparer.overview import Saying
     from padiff.comparer.result import LogicalSide
+    from padiff.comparer.saying import Saying
     from padiff.dumpfile import JSON, Manifest
 
 __all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]
@@ -34,16 +34,13 @@ _JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, why, and what was compared with what."""
-    every = len(comparison.origins)
-    inherited = len(comparison.divergences) - every
+    inherited = len(comparison.divergences) - len(comparison.origins)
     line = verdict_line(comparison.verdict, comparison.scope)
     if comparison.verdict is Verdict.MATCH:
         canvas.line(canvas.safe(line), "bold green")
     else:
-        origins = len(fold_origins(comparison))
-        more = f" ({count(every)} over all ranks)" if origins < every else ""
-        found = f": {plural(origins, 'origin')}{more}, {count(inherited)} inherited"
-        found = found if every else ""
+        found = f": {count_origins(comparison)}, {count(inherited)} inherited"
+        found = found if comparison.origins else ""
         canvas.line(f"{line}{found}", "bold red")
         draw_reasons(canvas, comparison)
     draw_sides(canvas, comparison)
@@ -61,7 +58,7 @@ def draw_sides(canvas: Canvas, comparison: Comparison) -> None:
 
 def draw_reasons(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the first reasons of a verdict, or all of them."""
-    reasons = fold_reasons(comparison)
+    reasons = fold_reasons(comparison.reasons)
     limit = 3 if not canvas.verbose else len(reasons)
     for reason in reasons[:limit]:
         canvas.line(f"  {canvas.safe(reason)}")

@@ -149,11 +149,11 @@ def evidence(comparison: Comparison) -> str:
     return ", ".join(f"{counts[kind]} on {text}" for kind, text in words.items() if counts[kind])
 
 
-def headline(found: Divergence) -> str:
-    """Name an origin and what tells most."""
+def headline(found: Divergence, ranks: Sequence[int] = (), *, has_steps: bool) -> str:
+    """Name an origin, when and on which ranks it is, and what tells most."""
     pair = found.pair
     said = measured(pair) or pair.verdict
-    text = f"{owners(pair)} {what(pair.end)} ({found.phase}): {said}"
+    text = f"{owners(pair)} {what(pair.end)} ({when(found, ranks, has_steps=has_steps)}): {said}"
     return text + "".join(f"; {line}" for line in evidence_of(found)[:3])
 
 

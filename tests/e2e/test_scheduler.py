@@ -9,13 +9,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, get_task_stream
 from distributed.security import Security
 
 from padiff.comparer import CompareSettings, compare, executors, tasks
+from padiff.comparer.judging import largepairs
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import CompareError, ConfigError
 from tests.support.command import run_padiff
+from tests.support.large_layers import write_large
 from tests.support.many_ranks import write_ranks
 
 if TYPE_CHECKING:
@@ -121,6 +123,85 @@ def test_an_encrypted_scheduler_is_used_with_certificates_only(
     assert without.returncode == 2
     assert "expected certificates for TLS" in without.stderr
     assert encrypted == one
+
+
+@pytest.fixture
+def giant(tmp_path: Path, cluster: Cluster) -> Iterator[tuple[Path, Path]]:
+    """Write one step of large layers, which is worth the cluster's while."""
+    connect: Any = Client
+    with connect(cluster, set_as_default=False) as client:
+        client.run(setattr, largepairs, "WORTH_BYTES", 0)
+        yield write_large(tmp_path / "known", 0.0), write_large(tmp_path / "found", 1e-3)
+        client.run(setattr, largepairs, "WORTH_BYTES", largepairs.WORTH_BYTES)
+
+
+def shares(stream: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Return the tasks that measured a share of a step."""
+    return [task for task in stream.data if task["key"].startswith("measure_share")]
+
+
+def test_a_giant_step_is_measured_by_several_workers(
+    giant: tuple[Path, Path], cluster: Cluster
+) -> None:
+    connect: Any = Client
+    stream_of: Any = get_task_stream
+    settings = CompareSettings(scheduler=cluster.scheduler_address)
+
+    with connect(cluster, set_as_default=False) as client, stream_of(client) as stream:
+        found = compare(*giant, settings)
+
+    assert to_json(found) == to_json(compare(*giant))
+    (share,) = shares(stream)
+    assert share["status"] == "OK"
+    (whole,) = (task for task in stream.data if task["key"].startswith("compare"))
+    assert share["worker"] != whole["worker"]
+
+
+def test_steps_of_few_elements_and_of_as_many_ranks_as_workers_stay_whole(
+    giant: tuple[Path, Path], cluster: Cluster, tmp_path: Path
+) -> None:
+    connect: Any = Client
+    stream_of: Any = get_task_stream
+    settings = CompareSettings(scheduler=cluster.scheduler_address)
+    ranks = (
+        write_large(tmp_path / "two", 0.0, ranks=2),
+        write_large(tmp_path / "other", 1e-3, ranks=2),
+    )
+    few = write_ranks(tmp_path / "few"), write_ranks(tmp_path / "off", faulty=range(3))
+
+    with connect(cluster, set_as_default=False) as client, stream_of(client) as stream:
+        compare(*ranks, settings)
+        compare(*few, settings)
+
+    assert shares(stream) == []
+
+
+def kill(share: object, version: str) -> None:
+    """End the process that measures a share."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail(share: object, version: str) -> None:
+    """Fail to read a share."""
+    raise OSError("no such file here")
+
+
+@pytest.mark.parametrize("measuring", [kill, fail])
+def test_a_share_that_gets_lost_is_measured_by_who_asked(
+    giant: tuple[Path, Path], measuring: object
+) -> None:
+    start: Any = LocalCluster
+    connect: Any = Client
+
+    with (
+        start(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as made,
+        connect(made, set_as_default=False) as client,
+    ):
+        client.run(setattr, largepairs, "WORTH_BYTES", 0)
+        client.run(setattr, largepairs, "measure_share", measuring)
+        found = compare(*giant, CompareSettings(scheduler=made.scheduler_address))
+
+    assert to_json(found) == to_json(compare(*giant))
 
 
 class Killer:

@@ -12,16 +12,20 @@ from padiff.comparer import judgedpairs
 from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replaced
 from padiff.comparer.later import unpacked
 from padiff.comparer.result import JudgedPair, Verdict
+from tests.support.comparisons import endpoint
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence, Set
 
-    from padiff.comparer.overview import Saying, Spot
+    from padiff.comparer.saying import Saying, Spot
+
+
+END = endpoint("fc")
 
 
 def pair(reason: str, verdict: Verdict = Verdict.MATCH) -> JudgedPair:
-    return JudgedPair(reference=None, candidate=None, verdict=verdict, reason=reason)
+    return JudgedPair(reference=END, candidate=END, verdict=verdict, reason=reason)
 
 
 BAD = pair("is bad", Verdict.DIVERGED)
@@ -150,6 +154,7 @@ def test_those_that_simply_match_are_unpacked_where_they_arrived_when_looked_at(
 
     assert list(remarkable(arrived)) == [(1, BAD)]
     assert len(arrived) == 4
+    assert arrived[1] is not None
     assert not looked
     changed = replaced(pickle.loads(pickle.dumps(pairs)), {3: BAD})
     assert tuple(changed) == (plain, BAD, plain, BAD)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.overview import Saying, Spot, nearest, remarkable_pairs, sayings, spots
+import pytest
+
+from padiff.comparer import CompareSettings, Comparison, Verdict, compare, judgedpairs
+from padiff.comparer.judgedpairs import replaced
+from padiff.comparer.overview import nearest, remarkable_pairs, sayings, spots
 from padiff.comparer.result import Evidence, Metrics, StepComparison
+from padiff.comparer.saying import Saying, Spot
 from padiff.dumpfile import Phase, Role
 from tests.support.comparisons import comparison, endpoint, metrics, pair
 from tests.support.tiny_net import tiny_pair
@@ -55,6 +60,39 @@ def test_what_is_told_of_a_pair_stands_before_its_columns(tmp_path: Path) -> Non
     assert columns.divergences
     assert sayings(columns.steps) == sayings(pairs.steps)
     assert spots(columns.steps[0].pairs) == spots(pairs.steps[0].pairs)
+
+
+@pytest.mark.parametrize("eps", [CLOSE, 0.5], ids=["matching", "diverging"])
+def test_of_what_arrived_the_same_is_said_without_unpacking_it(
+    tmp_path: Path, eps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = tiny_pair(tmp_path, eps=eps)
+    pairs = looked_at(compare(*paths, CompareSettings()))
+    arrived: tuple[StepComparison, ...] = pickle.loads(pickle.dumps(pairs.steps))
+    again: tuple[StepComparison, ...] = pickle.loads(pickle.dumps(pairs.steps))
+
+    assert spots(again[0].pairs) == spots(pairs.steps[0].pairs)
+    monkeypatch.setattr(judgedpairs, "unpacked", None)
+    assert sayings(arrived) == sayings(pairs.steps)
+    assert nearest(arrived) == nearest(pairs.steps)
+
+
+def test_what_is_said_of_arrived_pairs_leaves_out_those_that_others_replace(
+    tmp_path: Path,
+) -> None:
+    paths = tiny_pair(tmp_path, eps=CLOSE)
+    (step,) = looked_at(compare(*paths, CompareSettings())).steps
+    best = nearest([step])
+    place = list(step.pairs).index(best) if best is not None else -1
+    others = {place: replace(step.pairs[place], verdict=Verdict.SKIPPED, reason="left out")}
+    (arrived,) = pickle.loads(pickle.dumps((step,)))
+
+    expected = replace(step, pairs=tuple(replaced(step.pairs, others)))
+    found = replace(arrived, pairs=replaced(arrived.pairs, others))
+
+    assert sayings([found]) == sayings([expected])
+    assert spots(found.pairs) == spots(expected.pairs)
+    assert nearest([found]) == nearest([expected])
 
 
 def test_pairs_are_counted_by_what_is_said_of_them() -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,7 +75,8 @@ def compared(dumps: tuple[Path, Path], jobs: int | None, watch: Noted | None = N
 def kill_processes() -> None:
     for process in multiprocessing.active_children():
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended since it was listed
+            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 8])
@@ -207,3 +209,16 @@ def is_there(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("width", "groups", "name", "parts"),
+    [(8, 1, "known", 8), (8, 3, "known", 2), (2, 3, "known", 1), (8, 1, "s3://bucket/known", 1)],
+)
+def test_idle_workers_measure_with_the_others(
+    width: int, groups: int, name: str, parts: int
+) -> None:
+    with local_pool(1) as pool:
+        workers = executors.Workers(executor=pool, width=width)
+
+        assert comparison._shares(workers, groups, (name, "found")) == parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from padiff.comparer.judging.largepairs import (
     LargePairs,
     measure_share,
 )
-from padiff.dumpfile import DumpFormatError, digest_of
+from padiff.dumpfile import VERSION, CompareError, DumpFormatError, digest_of
 from padiff.dumpfile.extent import Extent, FileId, MappedFiles
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def test_a_share_gives_what_measuring_gives(tmp_path: Path, values: list[float])
     known, found = arrays(values)
     pair = pair_of(tmp_path, 7, known, found)
 
-    ((place, metrics),) = measure_share([pair])
+    ((place, metrics),) = measure_share([pair], VERSION)
 
     assert place == 7
     assert repr(metrics) == repr(measure(known, found, TOLERANCE, mean=True))
@@ -74,7 +75,28 @@ def test_a_share_refuses_damaged_elements(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
 
     with pytest.raises(DumpFormatError, match="digest"):
-        measure_share([pair])
+        measure_share([pair], VERSION)
+
+
+def test_a_share_of_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CompareError, match="expected padiff"):
+        measure_share([pair_of(tmp_path, 7, *arrays([0.5]))], "0.0.9")
+
+
+def test_another_machine_knows_a_file_by_its_elements(tmp_path: Path) -> None:
+    known, found = arrays([0.5])
+    pair = pair_of(tmp_path, 7, known, found)
+    elsewhere = FileId(device=1, inode=2, size_bytes=3)
+    held = replace(pair, reference=replace(pair.reference, file=elsewhere))
+
+    with pytest.raises(DumpFormatError, match="replaced"):
+        measure_share([held], VERSION)
+    assert measure_share([largepairs._anywhere(held)], VERSION) == measure_share([pair], VERSION)
+
+    path = tmp_path / "found7"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DumpFormatError, match="bytes"):
+        measure_share([largepairs._anywhere(pair)], VERSION)
 
 
 @pytest.fixture
@@ -116,15 +138,14 @@ def test_many_pairs_are_worth_a_process_though_they_are_small(
 
 @pytest.mark.parametrize(("jobs", "loads"), [(1, [21]), (2, [11, 10]), (3, [7, 7, 7]), (9, None)])
 def test_shares_have_about_as_many_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, loads: list[int] | None
+    tmp_path: Path, jobs: int, loads: list[int] | None
 ) -> None:
-    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
     pairs = []
     for place in range(6):
         array = np.zeros(place + 1, np.float32)
         pairs.append(pair_of(tmp_path, place, array, array))
 
-    shares = largepairs._shares(pairs, jobs)
+    shares = largepairs._shares(pairs, jobs, 0)
 
     assert sorted(pair.place for share in shares for pair in share) == list(range(6))
     found = [sum(pair.nbytes for pair in share) // 8 for share in shares]
@@ -134,7 +155,9 @@ def test_shares_have_about_as_many_bytes(
 def test_this_process_has_a_head_start(tmp_path: Path) -> None:
     pairs = [pair_of(tmp_path, place, *arrays([])) for place in range(3)]
 
-    assert [len(share) for share in largepairs._shares(pairs, 2)] == [3, 0]
+    shares = largepairs._shares(pairs, 2, largepairs.HEAD_START_BYTES)
+
+    assert [len(share) for share in shares] == [3, 0]
 
 
 def test_a_file_that_was_replaced_is_not_read(tmp_path: Path) -> None:

@@ -12,16 +12,15 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import CompareSettings, Tolerance, compare, measure
-from padiff.comparer.executors import local_pool
-from padiff.comparer.judging import largepairs
+from padiff.comparer.executors import beside_this_task, local_pool
+from padiff.comparer.judging import largepairs, measured
 from padiff.comparer.judging.blocks import RELEASE_BYTES
-from padiff.comparer.judging.measured import LARGE_FROM
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import ConfigError
-from tests.support.dumps import DumpBuilder
+from tests.support.large_layers import write_large
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
     from pathlib import Path
@@ -30,25 +29,10 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.largepairs import LargePair
 
 Array = npt.NDArray[Any]
-LAYERS = 7
-
-
-def written(path: Path, change: float) -> Path:
-    random = np.random.default_rng(0)
-    built = DumpBuilder().module("", "Net")
-    arrays = []
-    for number in range(LAYERS):
-        size = LARGE_FROM + number if number % 3 else 100
-        arrays.append(random.standard_normal(size).astype(np.float32) * np.float32(1 + change))
-        built.module(f"m{number}", "Layer")
-    built.enter("", inputs=[np.ones(3, np.float32)])
-    for number, array in enumerate(arrays):
-        built.call(f"m{number}", inputs=[np.ones(3, np.float32)], outputs=[array])
-    return built.leave(outputs=[arrays[-1]]).write(path)
 
 
 def both_written(tmp_path: Path) -> tuple[Path, Path]:
-    return written(tmp_path / "known", 0.0), written(tmp_path / "found", 1e-3)
+    return write_large(tmp_path / "known", 0.0), write_large(tmp_path / "found", 1e-3)
 
 
 @pytest.fixture
@@ -56,13 +40,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let processes start however small the pairs are, and note how many."""
     counts: list[int] = []
 
-    def noted(count: int) -> AbstractContextManager[Executor]:
+    def noted(scheduler: str | None, count: int) -> AbstractContextManager[Executor]:
         counts.append(count)
-        return local_pool(count)
+        return beside_this_task(scheduler, count)
 
     monkeypatch.setattr(largepairs, "WORTH_BYTES", 0)
     monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
-    monkeypatch.setattr(largepairs, "local_pool", noted)
+    monkeypatch.setattr(largepairs, "beside_this_task", noted)
     return counts
 
 
@@ -80,6 +64,31 @@ def test_processes_change_nothing(tmp_path: Path, started: list[int]) -> None:
     assert started == [2]
 
 
+def compared_at_once(paths: tuple[Path, Path]) -> tuple[dict[str, Any], int]:
+    """Compare in three processes, whatever it is worth; return how many others measured, too."""
+    shares: list[object] = []
+
+    class Counted(largepairs.LargePairs):
+        def results(self) -> Iterator[tuple[int, Metrics]]:
+            shares.extend(future.result() for future in self._running)
+            return super().results()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(largepairs, "WORTH_BYTES", 0)
+        patch.setattr(largepairs, "HEAD_START_BYTES", 0)
+        patch.setattr(measured, "LargePairs", Counted)
+        return compared(paths, 3), len(shares)
+
+
+def test_a_process_that_compares_a_rank_shares_its_measuring(tmp_path: Path) -> None:
+    paths = both_written(tmp_path)
+
+    with local_pool(1) as pool:
+        found = pool.submit(compared_at_once, paths).result()
+
+    assert found == (compared(paths, 1), 2)
+
+
 def test_few_bytes_are_not_worth_a_process(
     tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +99,7 @@ def test_few_bytes_are_not_worth_a_process(
     assert started == []
 
 
-def killed(share: Sequence[LargePair]) -> list[tuple[int, Metrics]]:
+def killed(share: Sequence[LargePair], version: str) -> list[tuple[int, Metrics]]:
     os.kill(os.getpid(), signal.SIGKILL)
     return []
 
