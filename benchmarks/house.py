@@ -33,13 +33,13 @@ def main() -> None:
         middle = statistics.median(sizes)
         print(f"{name:12}{row[0]:7}{row[1]:9,}{middle:13.0f}{row[2]:11,}{row[3]:9}")
     print(f"{'all':12}{totals[0]:7}{totals[1]:9,}{'':13}{totals[2]:11,}{totals[3]:9}")
-    graph = grimp.build_graph("padiff")
+    graph = grimp.build_graph("padiff", cache_dir=None)
     imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     lone = sum(len(graph.find_modules_that_directly_import(name)) == 1 for name in graph.modules)
     print(f"\nfunctions with more than {COMPLEX} branches: {_complex()}")
     print(f"files that one other file imports: {lone} of {len(graph.modules)}")
     print(f"cycles of imports, those for types included: {len(_cycles(imports))}")
-    graph = grimp.build_graph("padiff", exclude_type_checking_imports=True)
+    graph = grimp.build_graph("padiff", exclude_type_checking_imports=True, cache_dir=None)
     cycles = _cycles({one: graph.find_modules_directly_imported_by(one) for one in graph.modules})
     print(f"cycles of imports that run: {len(cycles)}")
     for cycle in cycles:

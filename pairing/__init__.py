@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile.lazynames import lazy_names
 
 if TYPE_CHECKING:
-    from .entry import pair
+    from .entry import learn_partners, pair
     from .kinds import kind_of
     from .maps.mapfile import MapFile, RanksEntry, read_map
     from .result import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
-    from .run import RunPartners, learn_partners
+    from .run import RunPartners
     from .side import Side, rows_of
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .tensors.slots import split_slot
@@ -95,7 +95,7 @@ _HOMES = {
     "forget_class": "weights.weight_rules",
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
-    "learn_partners": "run",
+    "learn_partners": "entry",
     "match_elements": "tensors.sampled",
     "pair": "entry",
     "plan_weights": "weights.plan",

@@ -7,11 +7,12 @@ looked at, but for the order in which they stand.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from padiff.dumpfile import Index, Phase, RecordInfo, Role
+from padiff.dumpfile import DumpError, Index, Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all, collector_paused
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.tensors.reordered import Reorders, is_promised
@@ -20,14 +21,17 @@ from padiff.pairing.weights.equal import is_equal_plan
 from padiff.pairing.weights.weight_rules import registered_classes
 
 from .result import CallPair, ModulePair, PairedBy, Pairing, RecordPair
+from .run import RunPartners
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-    from .run import RunPartners
     from .side import Side
 
-__all__ = ["pair", "pair_equal"]
+    Place = tuple[int, int]
+
+__all__ = ["learn_partners", "pair", "pair_equal"]
 
 Pair = TypeVar("Pair", ModulePair, CallPair)
 _STEP_ROLES = frozenset({Role.LOSS, Role.LR, Role.NAMED, Role.RESULT})
@@ -196,3 +200,33 @@ def pair(
         return pair_by_stages(
             reference, candidate, chosen, run, explains_unmatched=explains_unmatched
         )
+
+
+def learn_partners(
+    opened: Callable[[Place], AbstractContextManager[tuple[Side, Side]]],
+    both: Collection[Place],
+    places: Collection[Place],
+    *,
+    loaded: Sequence[tuple[str, str]] = (),
+    map_file: MapFile | None = None,
+) -> RunPartners:
+    """Learn partners from the first step of each rank, unless that is paired anyway.
+
+    Args:
+        opened: Opens a step and rank of both dumps.
+        both: The steps and ranks that both dumps have.
+        places: The steps and ranks that will be paired with what this returns, the first first.
+        loaded: Names of weights of the reference, and of those of the candidate made of them.
+        map_file: What the user decided.
+
+    Returns:
+        The partners; what cannot be read teaches nothing.
+    """
+    run = RunPartners(loaded=loaded)
+    firsts = {rank: min(step for step, other in both if other == rank) for _, rank in places}
+    for place in sorted((step, rank) for rank, step in firsts.items()):
+        if place in places:
+            continue
+        with suppress(DumpError), opened(place) as (one, two):
+            pair(one, two, map_file=map_file, run=run, explains_unmatched=False)
+    return run
