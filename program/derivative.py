@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["Outer", "Tangent", "derivative"]
+__all__ = ["LINEAR", "Outer", "Tangent", "derivative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Outer:
         """The axes of one array and then those of the other."""
         return self.left.shape + self.right.shape
 
+    def part(self, place: tuple[slice, ...]) -> Outer:
+        """Return the products that lie at a place, by slices of all axes."""
+        split = self.left.ndim
+        return Outer(self.left[place[:split]], self.right[place[split:]])
+
     def dense(self) -> Array:
         """Return the products."""
         return np.asarray(np.multiply.outer(self.left, self.right))
@@ -55,6 +60,8 @@ _EACH = frozenset({
 """Linear in their only operand."""
 _SUMS = frozenset({"add", "concat", "sub"})
 """Linear in all operands together: those that stay count as zero."""
+LINEAR = _EACH | _SUMS | {"convolution", "convolution_transposed", "full", "gather", "matmul", "take"}
+"""Primitives through which a direction that is an outer product often stays one."""
 _PRODUCTS = {
     "convolution": (0, 1),
     "convolution_transposed": (0, 1),
