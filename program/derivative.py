@@ -76,7 +76,9 @@ _EACH = frozenset({
 """Linear in their only operand."""
 _SUMS = frozenset({"add", "concat", "sub"})
 """Linear in all operands together: those that stay count as zero."""
-LINEAR = _EACH | _SUMS | {"convolution", "convolution_transposed", "full", "gather", "matmul", "take"}
+LINEAR = (
+    _EACH | _SUMS | {"convolution", "convolution_transposed", "full", "gather", "matmul", "take"}
+)
 """Primitives through which a direction that is an outer product often stays one."""
 _PRODUCTS = {
     "convolution": (0, 1),
@@ -288,9 +290,7 @@ def _product_of_right(other: Array, tangent: Tangent | _Turned) -> Array:
     return np.asarray(VOCABULARY["matmul"].run(other, _dense(tangent)))
 
 
-def _of_one(
-    node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]
-) -> Tangent | _Turned:
+def _of_one(node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]) -> Tangent | _Turned:
     """Return what a primitive with one operand makes of a tangent."""
     attributes: dict[str, Any] = dict(node.attributes)
     if node.primitive == "cast":

@@ -104,7 +104,7 @@ def _keep_freed_memory() -> None:
 
 
 _LARGEST_BLOCK_BYTES = (32 << 20) - (64 << 10)
-"""32 MiB is the most that glibc counts (DEFAULT_MMAP_THRESHOLD_MAX), with what is before a block."""
+"""32 MiB is the most that glibc counts (DEFAULT_MMAP_THRESHOLD_MAX), the block's head included."""
 
 
 class Execution:

@@ -288,22 +288,22 @@ def _axes_of_operands(lowered: Lowered, node: Node, axis: int) -> Sequence[int |
     attributes: dict[str, Any] = dict(node.attributes)
     shapes = [lowered.specs[term].shape for term in node.operands]
     shape = lowered.specs[node.outputs[0]].shape
-    if node.primitive in ELEMENTWISE or node.primitive == "expand":
-        return [_broadcast_axis(one, shape, axis) for one in shapes]
-    if node.primitive == "matmul":
+    found: Sequence[int | None] | None = None
+    if node.primitive in ELEMENTWISE or node.primitive in {"expand", "matmul"}:
         found = [_broadcast_axis(one, shape, axis) for one in shapes]
-        return found if axis < len(shape) - 2 and None not in found else None
+        is_inside = node.primitive == "matmul" and axis >= len(shape) - 2
+        return None if is_inside or (node.primitive == "matmul" and None in found) else found
     if node.primitive == "transpose":
-        return [attributes["order"][axis] % len(shape)]
-    if node.primitive == "reshape":
-        return _axis_before(shapes[0], shape, axis)
-    if node.primitive in _ALONG or node.primitive == "slice":
-        return [axis] if attributes["axis"] % len(shape) != axis else None
-    if node.primitive in _REDUCING:
+        found = [attributes["order"][axis] % len(shape)]
+    elif node.primitive == "reshape":
+        found = _axis_before(shapes[0], shape, axis)
+    elif node.primitive in _ALONG or node.primitive == "slice":
+        found = [axis] if attributes["axis"] % len(shape) != axis else None
+    elif node.primitive in _REDUCING:
         axes = {one % len(shapes[0]) for one in attributes["axes"]}
         kept = [one for one in range(len(shapes[0])) if attributes["keepdims"] or one not in axes]
-        return [kept[axis]] if kept[axis] not in axes else None
-    return None
+        found = [kept[axis]] if kept[axis] not in axes else None
+    return found
 
 
 def _broadcast_axis(operand: tuple[int, ...], shape: tuple[int, ...], axis: int) -> int | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .slices import KnownProgram, Part
 
-__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "summed"]
+__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "product_of", "summed"]
 
 _BLOCK = 1 << 16
 """Elements that are multiplied at once, so that they stay in the processor's cache."""
@@ -79,8 +79,8 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
     for part in parts:
         incoming = known.narrow(part.wanted, is_gradient=True)
         found = _product_in_pieces(known, value, part, direction, incoming)
-        terms.append(found or _product(incoming, _moved(known, value, part, direction)))
-    return _product(gradient, direction), terms
+        terms.append(found or product_of(incoming, _moved(known, value, part, direction)))
+    return product_of(gradient, direction), terms
 
 
 def lean_signs(gradient: Array, *, seed: int | Sequence[int]) -> Array:
@@ -166,7 +166,7 @@ def _product_in_pieces(
         moved = derivative(lowered, own, value, direction.part(places[value]), part.wanted)
         if moved is None:
             return None
-        total += _product(gradient[places[part.wanted]], moved)
+        total += product_of(gradient[places[part.wanted]], moved)
     return total
 
 
@@ -176,7 +176,7 @@ def apart(above: Array, below: Array) -> Array:
         return np.where(above == below, 0.0, above - below)
 
 
-def _product(gradient: Array, tangent: Tangent) -> Products:
+def product_of(gradient: Array, tangent: Tangent) -> Products:
     """Return the sums over the products of a gradient and a tangent, block by block."""
     sums = np.zeros(3)
     if not isinstance(tangent, Outer):
@@ -207,7 +207,9 @@ def _sums_along(rows: Array, one: Array, two: Array) -> tuple[float, float, floa
         squares = float(flat @ flat)
     else:
         squares = float((one * one) @ ((block * block) @ (two * two)))
-    magnitudes = float(np.abs(one) @ (np.abs(rows) @ np.abs(two).astype(rows.dtype)))
+    scale = float(np.abs(two).max(initial=0.0)) or 1.0
+    weights = (np.abs(two) / scale).astype(rows.dtype)
+    magnitudes = scale * float(np.abs(one) @ (np.abs(rows) @ weights))
     if not math.isfinite(magnitudes):
         magnitudes = float(np.abs(one) @ (np.abs(block) @ np.abs(two)))
     return total, squares, magnitudes

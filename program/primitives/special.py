@@ -93,9 +93,9 @@ def _erfc_positive(y: _Floats) -> _Floats:
 def erf(x: _Floats) -> _Floats:
     """Compute the error function: what a table holds for the nearest point, and the rest to there.
 
-    That is the integral of 2/sqrt(pi) exp(-t²) over less than a two-thousandth. With the middle m of
-    it and its length d it is 2/sqrt(pi) d exp(-m²) (1 + (2 m² - 1) d² / 12), by Taylor's series
-    around m; the next term is below 1e-18.
+    The rest is the integral of 2/sqrt(pi) exp(-t²) over less than a two-thousandth. With the middle
+    m of it and its length d that is 2/sqrt(pi) d exp(-m²) (1 + (2 m² - 1) d² / 12), by Taylor's
+    series around m; the next term is below 1e-18.
 
     >>> bool(abs(erf(np.array([0.5]))[0] - math.erf(0.5)) < 1e-15)
     True
