@@ -326,7 +326,7 @@ def _moved_outer(
     return None
 
 
-def _rows_taken(node: Node, tangent: Tangent, index: Array) -> Tangent:
+def _rows_taken(node: Node, tangent: Tangent | _Turned, index: Array) -> Tangent:
     """Return rows of a tangent; nothing comes through the one that is held."""
     run, attributes = VOCABULARY[node.primitive].run, dict(node.attributes)
     held = attributes.get("held")
