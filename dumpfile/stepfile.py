@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 _MOST_SHOWN = 3
 _TABLES_LIMIT_BYTES = 256 << 20
 """Of the index, and of the program: ten million records, or some 50 million operands."""
-_RELEASE_BYTES = 16 << 20
+_RELEASE_BYTES = 32 << 20
 """After so much was read the map lets go of its pages: who still needs some gets them again."""
 
 

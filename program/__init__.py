@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .argumentjson import argument_from_json, argument_to_json
-from .derivative import Outer, Tangent, derivative
+from .derivative import LINEAR, Outer, Tangent, derivative
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .graph import (
     Argument,
@@ -18,6 +18,7 @@ from .graph import (
     ValueRef,
 )
 from .lowering import TABLES, Draw, Lowered, Node, NotLoweredError, Table, lower
+from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
 from .rounding import (
@@ -33,6 +34,7 @@ from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
     "EXACT",
+    "LINEAR",
     "SUMMING",
     "TABLES",
     "UNIT_ROUNDOFF",
@@ -50,6 +52,7 @@ __all__ = [
     "Opaque",
     "Operator",
     "Outer",
+    "Pieces",
     "Program",
     "RecordedProgram",
     "Rounding",
@@ -62,11 +65,13 @@ __all__ = [
     "ValueRef",
     "argument_from_json",
     "argument_to_json",
+    "cut",
     "derivative",
     "execute",
     "execute_with_spread",
     "in_blocks",
     "lower",
+    "of_elements",
     "on_one_thread",
     "own_errors",
     "read_program",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["Outer", "Tangent", "derivative"]
+__all__ = ["LINEAR", "Outer", "Tangent", "derivative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,30 @@ class Outer:
         """The axes of one array and then those of the other."""
         return self.left.shape + self.right.shape
 
+    def part(self, place: tuple[slice, ...]) -> Outer:
+        """Return the products that lie at a place, by slices of all axes."""
+        split = self.left.ndim
+        return Outer(self.left[place[:split]], self.right[place[split:]])
+
     def dense(self) -> Array:
         """Return the products."""
         return np.asarray(np.multiply.outer(self.left, self.right))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """An outer product with its last two axes exchanged: a matrix of keys, as scores take it."""
+
+    left: Array
+    right: Array
+    """Of one axis."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.left.shape[:-1], len(self.right), self.left.shape[-1])
+
+    def dense(self) -> Array:
+        return np.asarray(self.left[..., None, :] * self.right[:, None])
 
 
 Tangent: TypeAlias = Array | Outer
@@ -55,6 +76,10 @@ _EACH = frozenset({
 """Linear in their only operand."""
 _SUMS = frozenset({"add", "concat", "sub"})
 """Linear in all operands together: those that stay count as zero."""
+LINEAR = (
+    _EACH | _SUMS | {"convolution", "convolution_transposed", "full", "gather", "matmul", "take"}
+)
+"""Primitives through which a direction that is an outer product often stays one."""
 _PRODUCTS = {
     "convolution": (0, 1),
     "convolution_transposed": (0, 1),
@@ -129,7 +154,8 @@ def derivative(
         [one for one in nodes if one.outputs[0] in needed or not moved.isdisjoint(one.outputs)],
         [lowered.terms[wanted]],
     )
-    return run.tangents[lowered.terms[wanted]]
+    found = run.tangents[lowered.terms[wanted]]
+    return found.dense() if isinstance(found, _Turned) else found
 
 
 def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
@@ -140,6 +166,8 @@ def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | No
         return []
     if _is_linear(node, moved):
         return [term for term in node.operands if term not in moved]
+    if node.primitive in {"matmul", "mul"}:
+        return list(node.operands)
     if node.primitive in _BILINEAR or node.primitive in _SLOPES or node.primitive == "softmax":
         return [*node.operands, *node.outputs]
     return None
@@ -164,7 +192,7 @@ class _Along(Execution):
     ) -> None:
         super().__init__(lowered, leaves, limits, None)
         self._moved, self._needed = moved, needed
-        self.tangents: dict[int, Tangent] = {}
+        self.tangents: dict[int, Tangent | _Turned] = {}
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
         if self._moved.isdisjoint(node.operands):
@@ -187,7 +215,7 @@ class _Along(Execution):
                 if term in self.arrays:
                     self.free(term)
 
-    def _tangent(self, node: Node) -> Tangent:
+    def _tangent(self, node: Node) -> Tangent | _Turned:
         shape = self.lowered.specs[node.outputs[0]].shape
         if node.primitive in _SUMS:
             return self._sum(node, shape)
@@ -209,23 +237,26 @@ class _Along(Execution):
 
     def _curved(self, node: Node) -> Array:
         """Return the tangent of a function, or of a product of what moves."""
-        taken, made = [self.operand(one) for one in node.operands], self.arrays[node.outputs[0]]
+        taken = [self.operand(one) for one in node.operands]
+        if node.primitive == "matmul":
+            one, two = (self.tangents[term] for term in node.operands)
+            return _product_of_left(one, taken[1]) + _product_of_right(taken[0], two)
         tangents = [
             _dense(self.tangents[term]) if term in self._moved else np.zeros(())
             for term in node.operands
         ]
+        if node.primitive == "mul":
+            return np.asarray(tangents[0] * taken[1] + taken[0] * tangents[1])
+        made = self.arrays[node.outputs[0]]
         if node.primitive in _SLOPES:
             return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
         if node.primitive == "softmax":
             axis: int = dict(node.attributes)["axis"]
             weighted = tangents[0] * made
             return np.asarray(weighted - made * weighted.sum(axis, keepdims=True))
-        if node.primitive == "div":
-            return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
-        run = VOCABULARY[node.primitive].run
-        return np.asarray(run(tangents[0], taken[1]) + run(taken[0], tangents[1]))
+        return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
 
-    def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent:
+    def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent | _Turned:
         found = [self.tangents.get(term) for term in node.operands]
         first = found[0]
         if node.primitive != "concat" and found[1] is None and first is not None:
@@ -237,34 +268,65 @@ class _Along(Execution):
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
 
 
-def _dense(tangent: Tangent) -> Array:
-    return tangent.dense() if isinstance(tangent, Outer) else tangent
+def _dense(tangent: Tangent | _Turned) -> Array:
+    return tangent.dense() if isinstance(tangent, Outer | _Turned) else tangent
 
 
-def _of_one(node: Node, tangent: Tangent, shape: tuple[int, ...]) -> Tangent:
+def _product_of_left(tangent: Tangent | _Turned, other: Array) -> Array:
+    """Return the product of a tangent with a matrix, or with each of many."""
+    is_many = isinstance(tangent, Outer) and tangent.left.ndim + 1 == other.ndim
+    if isinstance(tangent, Outer) and is_many and tangent.right.ndim == 1:
+        return np.asarray(tangent.left[..., None] * np.matmul(tangent.right, other)[..., None, :])
+    return np.asarray(VOCABULARY["matmul"].run(_dense(tangent), other))
+
+
+def _product_of_right(other: Array, tangent: Tangent | _Turned) -> Array:
+    """Return the product of a matrix, or of each of many, with a tangent."""
+    if isinstance(tangent, _Turned) and tangent.left.ndim + 1 == other.ndim:
+        return np.asarray(np.matmul(other, tangent.right)[..., None] * tangent.left[..., None, :])
+    is_many = isinstance(tangent, Outer) and tangent.left.ndim + 1 == other.ndim
+    if isinstance(tangent, Outer) and is_many and tangent.right.ndim == 1:
+        return np.asarray(np.matmul(other, tangent.left[..., None]) * tangent.right)
+    return np.asarray(VOCABULARY["matmul"].run(other, _dense(tangent)))
+
+
+def _of_one(node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]) -> Tangent | _Turned:
     """Return what a primitive with one operand makes of a tangent."""
     attributes: dict[str, Any] = dict(node.attributes)
     if node.primitive == "cast":
         return tangent
     if isinstance(tangent, Outer):
-        if node.primitive == "transpose" and tangent.left.ndim == tangent.right.ndim == 1:
-            return (
-                tangent if attributes["order"][0] % 2 == 0 else Outer(tangent.right, tangent.left)
-            )
-        split = len(shape) - tangent.right.ndim
-        is_apart = shape[split:] == tangent.right.shape
-        if (
-            node.primitive == "reshape"
-            and is_apart
-            and math.prod(shape[:split]) == tangent.left.size
-        ):
-            return Outer(tangent.left.reshape(shape[:split]), tangent.right)
+        found = _moved_outer(node, tangent, attributes, shape)
+        if found is not None:
+            return found
     if node.primitive == "pad":
         attributes["value"] = 0.0
     return np.asarray(VOCABULARY[node.primitive].run(_dense(tangent), **attributes))
 
 
-def _rows_taken(node: Node, tangent: Tangent, index: Array) -> Tangent:
+def _moved_outer(
+    node: Node, tangent: Outer, attributes: dict[str, Any], shape: tuple[int, ...]
+) -> Outer | _Turned | None:
+    """Return an outer product whose elements are moved, if it is still one."""
+    left, right = tangent.left, tangent.right
+    ndim = left.ndim + right.ndim
+    if node.primitive == "transpose" and right.ndim == 1:
+        order = [axis % ndim for axis in attributes["order"]]
+        if order[-1] == left.ndim:
+            return Outer(left.transpose(order[:-1]), right)
+        if order == [*range(ndim - 2), ndim - 1, ndim - 2]:
+            return Outer(right, left) if left.ndim == 1 else _Turned(left, right)
+    if node.primitive == "slice" and attributes["axis"] % ndim < left.ndim:
+        attributes["axis"] %= ndim
+        return Outer(VOCABULARY["slice"].run(left, **attributes), right)
+    split = len(shape) - right.ndim
+    is_apart = shape[split:] == right.shape and math.prod(shape[:split]) == left.size
+    if node.primitive == "reshape" and is_apart:
+        return Outer(left.reshape(shape[:split]), right)
+    return None
+
+
+def _rows_taken(node: Node, tangent: Tangent | _Turned, index: Array) -> Tangent:
     """Return rows of a tangent; nothing comes through the one that is held."""
     run, attributes = VOCABULARY[node.primitive].run, dict(node.attributes)
     held = attributes.get("held")

@@ -88,8 +88,23 @@ def on_one_thread() -> AbstractContextManager[object]:
     elements, on one thread; those of BLAS, which wait for the next product meanwhile, take as much
     processor time again and save none (``docs/benchmarks.md``).
     """
+    _keep_freed_memory()
     limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
     return limits
+
+
+def _keep_freed_memory() -> None:
+    """Let the allocator keep freed memory for the next array.
+
+    That of glibc gives it back to the system, which clears each page anew, above twice the size of
+    the largest block that was ever freed (mallopt(3), M_MMAP_THRESHOLD). So one as large as counts
+    is taken and freed; nothing is written to it. Other allocators do as they do.
+    """
+    np.empty(_LARGEST_BLOCK_BYTES, np.uint8)
+
+
+_LARGEST_BLOCK_BYTES = (32 << 20) - (64 << 10)
+"""32 MiB is the most that glibc counts (DEFAULT_MMAP_THRESHOLD_MAX), the block's head included."""
 
 
 class Execution:

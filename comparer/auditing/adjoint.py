@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.program import Outer, derivative, in_blocks
+from padiff.program import LINEAR, Outer, derivative, in_blocks
 
 from .limits import LEAN, STEP
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .slices import KnownProgram, Part
 
-__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "summed"]
+__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "product_of", "summed"]
 
 _BLOCK = 1 << 16
 """Elements that are multiplied at once, so that they stay in the processor's cache."""
@@ -40,6 +40,15 @@ class Products:
     total: float
     squares: float
     magnitudes: float
+
+    def __add__(self, other: Products) -> Products:
+        """Return the sums over the elements of both."""
+        return Products(
+            self.count + other.count,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.magnitudes + other.magnitudes,
+        )
 
 
 def summed(products: Array) -> Products:
@@ -64,13 +73,14 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
         ProgramError: Elements lack on the way, or the program cannot be executed.
         DumpFormatError: Elements are damaged.
     """
-    gradient = known.narrow_gradient(value)
+    gradient = known.narrow(value, is_gradient=True)
     direction = outer_signs(gradient, split=_split(gradient, parts), seed=value)
     terms = []
     for part in parts:
-        incoming = known.narrow_gradient(part.wanted)
-        terms.append(_product(incoming, _moved(known, value, part, direction)))
-    return _product(gradient, direction), terms
+        incoming = known.narrow(part.wanted, is_gradient=True)
+        found = _product_in_pieces(known, value, part, direction, incoming)
+        terms.append(found or product_of(incoming, _moved(known, value, part, direction)))
+    return product_of(gradient, direction), terms
 
 
 def lean_signs(gradient: Array, *, seed: int | Sequence[int]) -> Array:
@@ -138,13 +148,35 @@ def _moved(known: KnownProgram, value: int, part: Part, direction: Outer) -> Tan
     return apart(above, below) / (2 * step)
 
 
+def _product_in_pieces(
+    known: KnownProgram, value: int, part: Part, direction: Outer, gradient: Array
+) -> Products | None:
+    """Return the sums over the products of a gradient and of how the end of a part moves.
+
+    None where it is not cut into pieces, or moves along an outer product without them.
+    """
+    if LINEAR.issuperset(node.primitive for node in part.nodes):
+        return None
+    pieces = known.pieces(part, value)
+    leaves = None if pieces is None else known.as_recorded(pieces.taken)
+    if pieces is None or leaves is None or value not in leaves:
+        return None
+    total = Products(count=0, total=0.0, squares=0.0, magnitudes=0.0)
+    for lowered, own, places in pieces.over(leaves):
+        moved = derivative(lowered, own, value, direction.part(places[value]), part.wanted)
+        if moved is None:
+            return None
+        total += product_of(gradient[places[part.wanted]], moved)
+    return total
+
+
 def apart(above: Array, below: Array) -> Array:
     """Return a difference; what is infinite in both, as masked scores are, does not differ."""
     with np.errstate(invalid="ignore"):
         return np.where(above == below, 0.0, above - below)
 
 
-def _product(gradient: Array, tangent: Tangent) -> Products:
+def product_of(gradient: Array, tangent: Tangent) -> Products:
     """Return the sums over the products of a gradient and a tangent, block by block."""
     sums = np.zeros(3)
     if not isinstance(tangent, Outer):
@@ -159,8 +191,29 @@ def _product(gradient: Array, tangent: Tangent) -> Products:
         one = left[row : row + high]
         for column in range(0, right.size, wide):
             two = right[column : column + wide]
-            block = rows[row : row + high, column : column + wide].astype(np.float64, copy=False)
-            sums[0] += one @ (block @ two)
-            sums[1] += (one * one) @ ((block * block) @ (two * two))
-            sums[2] += np.abs(one) @ (np.abs(block) @ np.abs(two))
+            sums += _sums_along(rows[row : row + high, column : column + wide], one, two)
     return Products(gradient.size, *map(float, sums))
+
+
+def _sums_along(rows: Array, one: Array, two: Array) -> tuple[float, float, float]:
+    """Return the sums of products, of their squares and of their magnitudes.
+
+    Magnitudes need no more digits than the rows have, unless they are too large for these.
+    """
+    block = rows.astype(np.float64, copy=False)
+    total = float(one @ (block @ two))
+    if _is_signs(one) and _is_signs(two):
+        flat = block.reshape(-1)
+        squares = float(flat @ flat)
+    else:
+        squares = float((one * one) @ ((block * block) @ (two * two)))
+    scale = float(np.abs(two).max(initial=0.0)) or 1.0
+    weights = (np.abs(two) / scale).astype(rows.dtype)
+    magnitudes = scale * float(np.abs(one) @ (np.abs(rows) @ weights))
+    if not math.isfinite(magnitudes):
+        magnitudes = float(np.abs(one) @ (np.abs(block) @ np.abs(two)))
+    return total, squares, magnitudes
+
+
+def _is_signs(array: Array) -> bool:
+    return bool((np.abs(array) == 1).all())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ProgramError
-from padiff.program import in_blocks
+from padiff.program import execute, execute_with_spread, in_blocks, of_elements
 
 from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS, UNDERFLOW
 from .projected import project
@@ -17,7 +17,9 @@ from .result import Check, Reason
 from .sharing import share_key
 
 if TYPE_CHECKING:
-    from padiff.program import Value
+    from collections.abc import Mapping
+
+    from padiff.program import Leaf, Lowered, Value
     from padiff.program.primitives import Array
 
     from .sharing import Answers
@@ -71,11 +73,11 @@ def measure_value(known: KnownProgram, value: Value, answers: Answers[Measured])
     if not part.nodes:
         return None
     key = share_key(known, Check.FORWARD, value.id, [part])
-    return answers.get(key, lambda: _measure(known, part, value.dtype, is_brief=answers.is_brief))
+    return answers.get(key, lambda: _measure(known, part, value.dtype, answers))
 
 
-def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> Measured:
-    projected = project(known, part) if is_brief else None
+def _measure(known: KnownProgram, part: Part, dtype: str, answers: Answers[Measured]) -> Measured:
+    projected = project(known, part) if answers.is_brief else None
     if projected is not None and projected.is_sound:
         return Measured(
             error=projected.error,
@@ -83,15 +85,45 @@ def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> 
             largest=projected.largest,
             operators=part.operators,
         )
-    recorded = known.elements(part.wanted)
+    form = tuple(node.primitive for node in part.nodes)
+    is_late = form in answers.unexplained
+    expected = None if is_late else _with_expected_errors(known, part, dtype, answers)
+    if expected is not None and expected.is_sound:
+        return expected
+    found = _with_random_errors(known, part, dtype, answers)
+    if found.is_sound:
+        if answers.is_brief:
+            answers.unexplained.add(form)
+        return found
+    expected = _with_expected_errors(known, part, dtype, answers) if is_late else None
+    return found if expected is None or not expected.is_sound else expected
+
+
+def _with_expected_errors(
+    known: KnownProgram, part: Part, dtype: str, answers: Answers[Measured]
+) -> Measured | None:
+    """Measure in units of the expected errors; None where they are not all of them.
+
+    The least that rounding does is enough to call a value sound, where only that is asked for.
+    """
+    is_brief = answers.is_brief
+    found = _measure_in_pieces(known, part, dtype, is_brief=is_brief)
+    if found is not None:
+        return found
     expected = known.compute_with_spread(part)
-    exact = expected.result
-    if is_brief or expected.is_complete:
-        found = _measured(recorded, exact, expected.errors, dtype, part.operators)
-        if found.is_sound:
-            return found
+    if not (is_brief or expected.is_complete):
+        return None
+    recorded = known.elements(part.wanted)
+    return _measured(recorded, expected.result, expected.errors, dtype, part.operators)
+
+
+def _with_random_errors(
+    known: KnownProgram, part: Part, dtype: str, answers: Answers[Measured]
+) -> Measured:
+    """Measure in units of what random errors do, and say what the error looks like."""
+    recorded, exact = known.elements(part.wanted), known.compute(part)
     squares, done = np.zeros(exact.shape), 0
-    for runs in (*((BRIEF_RUNS,) if is_brief else ()), RUNS, MORE_RUNS):
+    for runs in (*((BRIEF_RUNS,) if answers.is_brief else ()), RUNS, MORE_RUNS):
         for seed in range(done, runs):
             squares += _squares_apart(known.compute(part, seed=seed), exact)
         done = runs
@@ -106,6 +138,64 @@ def _measure(known: KnownProgram, part: Part, dtype: str, *, is_brief: bool) -> 
     goal = exact.astype(wide.dtype, copy=False)
     reason, factor = _reason(wide, goal, _unit(goal, spread, recorded, dtype), dtype)
     return replace(found, reason=reason, factor=factor)
+
+
+def _measure_in_pieces(
+    known: KnownProgram, part: Part, dtype: str, *, is_brief: bool
+) -> Measured | None:
+    """Measure a value piece by piece; None where it is not cut, or its spread is not known whole.
+
+    Where only soundness is asked for, and each element follows from one of each operand, writing
+    the result is all the rounding that most elements need; that of the others is computed.
+    """
+    pieces = known.pieces(part)
+    if pieces is None or dtype not in _FORMATS:
+        return None
+    recorded, leaves = known.as_recorded([part.wanted]), known.as_recorded(pieces.taken)
+    if recorded is None or leaves is None or "complex" in dtype:
+        return None
+    sums = _Sums()
+    for lowered, own, places in pieces.over(leaves):
+        wide = recorded[part.wanted][places[part.wanted]].astype(np.float64)
+        if is_brief and _measure_elements(sums, known, lowered, own, part.wanted, wide, dtype):
+            continue
+        expected = execute_with_spread(lowered, own, part.wanted, known.units)
+        if not (is_brief or expected.is_complete):
+            return None
+        for found, goal, moved in in_blocks(wide, expected.result, expected.errors):
+            sums.add(*_ratios(found, goal, np.maximum(moved, _written(goal, dtype)), dtype))
+    return sums.measured(part.operators)
+
+
+def _measure_elements(
+    sums: _Sums,
+    known: KnownProgram,
+    lowered: Lowered,
+    leaves: Mapping[int, Leaf],
+    wanted: int,
+    recorded: Array,
+    dtype: str,
+) -> bool:
+    """Add up the errors of a piece, each at most as large as it is.
+
+    Returns:
+        Whether each element follows from one of each operand; else nothing is added.
+    """
+    if of_elements(lowered, leaves, wanted, 1) is None:
+        return False
+    goal = execute(lowered, leaves, [wanted])[wanted]
+    error, ratio = _ratios(recorded, goal, _written(goal, dtype), dtype)
+    doubtful = ratio > LARGEST_ERROR
+    count = int(np.count_nonzero(doubtful))
+    program = of_elements(lowered, leaves, wanted, count) if count else None
+    if program is not None:
+        arrays = {value: one() if callable(one) else one for value, one in leaves.items()}
+        own = {value: one[doubtful] if one.ndim else one for value, one in arrays.items()}
+        spread = execute_with_spread(program, own, wanted, known.units).errors
+        units = np.maximum(spread, _written(goal[doubtful], dtype))
+        ratio[doubtful] = _ratios(recorded[doubtful], goal[doubtful], units, dtype)[1]
+    sums.add(error, ratio)
+    return True
 
 
 def _squares_apart(one: Array, other: Array) -> Array:
@@ -129,27 +219,51 @@ def _measured(recorded: Array, exact: Array, spread: Array, dtype: str, operator
     """
     wide = _wide(recorded)
     exact = exact.astype(wide.dtype, copy=False)
-    squares, worst, largest = 0.0, 0.0, 0.0
+    sums = _Sums()
     for found, goal, moved in in_blocks(wide, exact, spread):
-        with np.errstate(all="ignore"):
-            error = np.abs(found - goal)
-            ratio = error / _unit(goal, moved, recorded, dtype)
-        ratio[error == 0] = 0.0
-        if not np.isfinite(error.max(initial=0.0)):  # then all elements of both are finite
-            trouble = ~np.isfinite(found) | ~np.isfinite(goal)
-            same = (found == goal) | (np.isnan(found) & np.isnan(goal))
-            same |= np.abs(goal) > _largest(dtype)
-            ratio[trouble] = np.where(same[trouble], 0.0, np.inf)
-            error[trouble] = 0.0
-        squares += float(np.vdot(ratio, ratio))
-        worst = float(np.maximum(worst, ratio.max(initial=0.0)))
-        largest = float(np.maximum(largest, error.max(initial=0.0)))
-    return Measured(
-        error=math.sqrt(squares / wide.size) if wide.size else 0.0,
-        worst=worst,
-        largest=largest,
-        operators=operators,
-    )
+        sums.add(*_ratios(found, goal, _unit(goal, moved, recorded, dtype), dtype))
+    return sums.measured(operators)
+
+
+def _ratios(found: Array, goal: Array, unit: Array, dtype: str) -> tuple[Array, Array]:
+    """Return the absolute errors of recorded elements, and the same in units of their rounding."""
+    with np.errstate(all="ignore"):
+        error = np.abs(found - goal)
+        ratio = error / unit
+    ratio[error == 0] = 0.0
+    if not np.isfinite(error.max(initial=0.0)):  # then all elements of both are finite
+        trouble = ~np.isfinite(found) | ~np.isfinite(goal)
+        same = (found == goal) | (np.isnan(found) & np.isnan(goal))
+        same |= np.abs(goal) > _largest(dtype)
+        ratio[trouble] = np.where(same[trouble], 0.0, np.inf)
+        error[trouble] = 0.0
+    return error, ratio
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The errors of some elements, added up."""
+
+    count: int = 0
+    squares: float = 0.0
+    worst: float = 0.0
+    largest: float = 0.0
+
+    def add(self, error: Array, ratio: Array) -> None:
+        """Add elements, by what ``_ratios`` returns of them."""
+        self.count += ratio.size
+        self.squares += float(np.vdot(ratio, ratio))
+        self.worst = float(np.maximum(self.worst, ratio.max(initial=0.0)))
+        self.largest = float(np.maximum(self.largest, error.max(initial=0.0)))
+
+    def measured(self, operators: int) -> Measured:
+        """Return what they amount to."""
+        return Measured(
+            error=math.sqrt(self.squares / self.count) if self.count else 0.0,
+            worst=self.worst,
+            largest=self.largest,
+            operators=operators,
+        )
 
 
 def _unit(goal: Array, spread: Array, recorded: Array, dtype: str) -> Array:

@@ -20,6 +20,8 @@ from padiff.program import EXACT, VOCABULARY, own_errors, unit_of_terms
 from .limits import LARGEST_ELEMENT, LARGEST_ERROR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from padiff.program import Node
     from padiff.program.primitives import Array
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Projected", "project"]
 
 _DIRECTIONS = 4
+_BLOCK = 1 << 16
+"""Elements that are summed at a time."""
 _MATRIX = 2
 
 
@@ -75,15 +79,17 @@ def project(known: KnownProgram, part: Part) -> Projected | None:
     if product is None:
         return None
     node, unit = product.node, known.units[product.node.operator]
-    taken = known.compute_terms(part, [*node.operands, *product.added])
-    one, two, added = taken[0], taken[1], taken[2:]
-    value = known.elements(part.wanted)
-    if not unit or any(each.dtype.kind != "f" for each in (one, two, value, *added)):
+    terms = [*node.operands, *product.added]
+    taken = known.terms_as_recorded(part, terms) or known.compute_terms(part, terms)
+    value = known.narrow(part.wanted)
+    if not unit or any(each.dtype.kind != "f" for each in (value, *taken)):
         return None
+    one, two, added = taken[0].astype(np.float64, copy=False), taken[1], taken[2:]
     with np.errstate(all="ignore"):
         rows = _Rows(node, one, two, seed=part.wanted)
-        off = rows.of(value) - rows.product() - sum(map(rows.of, added))
-        squares = rows.errors(unit) + unit**2 * (1 + len(added)) * rows.squares(value)
+        made, sizes = rows.of(value)
+        off = made - rows.product() - sum(rows.of(each)[0] for each in added)
+        squares = rows.errors(unit) + unit**2 * (1 + len(added)) * sizes
         ratio = np.abs(off) / np.sqrt(squares)
         ratio = np.where(off == 0, 0.0, ratio)
         worst = float(ratio.max(initial=0.0))
@@ -142,25 +148,31 @@ class _Rows:
         self._node, self._one, self._two = node, one, two
         self._is_matrix = node.primitive == "matmul"
         self._axis = _feature_axis(node, one.ndim)
-        self._two_squares = np.square(two)
-        columns = self._filters(self._two_squares)
+        columns = self._filters(two)
         self.features = columns.shape[-1]
-        sizes = columns.reshape(-1, self.features).sum(0)
+        rows = columns.reshape(-1, self.features)
+        sizes, largest = np.zeros(self.features), 0.0
+        for at, place in _blocks(rows):
+            block = rows[at, place].astype(np.float64)
+            np.square(block, out=block)
+            sizes[place] += block.sum(0)
+            largest = max(largest, float(block.max(initial=0.0)))
+        self._largest = math.sqrt(largest)
         self._squares = 1 / np.where(sizes > 0, sizes, float(sizes.max(initial=0.0)) or 1.0)
         signs = np.random.default_rng(seed).choice((-1.0, 1.0), (self.features, _DIRECTIONS))
         self._directions = signs * np.sqrt(self._squares)[:, None]
+        self._columns, self._weighted = self._summed(columns)
 
-    def of(self, array: Array) -> Array:
-        """Return the sums over the features of what was made, or of what is added to it."""
-        return np.asarray(self._featured(array) @ self._directions)
+    def of(self, array: Array) -> tuple[Array, Array]:
+        """Return the sums over the features of what was made, or of what is added to it.
 
-    def squares(self, array: Array) -> Array:
-        """Return the sums of the squares, as they weigh in any of the sums."""
-        return np.asarray(np.square(self._featured(array)) @ self._squares[:, None])
+        And the sums of the squares, as they weigh in any of these sums.
+        """
+        return self._summed(self._featured(array))
 
     def product(self) -> Array:
         """Return the sums over the features of the product, without making it."""
-        return self._run(self._one, self._filters(self._two) @ self._directions)
+        return self._run(self._one, self._columns)
 
     def errors(self, unit: float) -> Array:
         """Return the squares of what rounding does to the sums, inside the product."""
@@ -168,18 +180,28 @@ class _Rows:
         scale = float(np.maximum(self._one.max(initial=0.0), -self._one.min(initial=0.0))) or 1.0
         square = np.square(self._one / scale, dtype=np.float32)
         own = own_errors(self._one, square, scale, None, unit)
-        largest = math.sqrt(float(self._two_squares.max(initial=0.0)))
-        own_two = own_errors(self._two, self._two_squares, largest, None, unit)
-        weighted = self._weighted(self._two_squares)
-        if own is square and own_two is self._two_squares:
-            total = 2 * self._run(square, weighted)
-        else:
-            total = self._run(own, weighted) + self._run(square, self._weighted(own_two))
+        weighted, own_weighted = self._weighted, self._weighted
+        if self._largest >= 1:  # there may be whole numbers, which have no errors
+            squares = np.square(self._two, dtype=np.float64)
+            found = own_errors(self._two, squares, self._largest, None, unit)
+            own_weighted = self._filters(found) @ self._squares[:, None]
+        weighted, own_weighted = (
+            each.astype(np.float32, copy=False) for each in (weighted, own_weighted)
+        )
+        total = self._run(own, weighted) + self._run(square, own_weighted)
         return np.asarray(total * np.square(unit * scale), dtype=np.float64)
 
-    def _weighted(self, squares: Array) -> Array:
-        """Return the sums of squares of columns or filters over the features."""
-        return np.asarray(self._filters(squares) @ self._squares[:, None], dtype=np.float32)
+    def _summed(self, array: Array) -> tuple[Array, Array]:
+        """Return the sums over the last axis along all directions, and those of the squares."""
+        rows = array.reshape(-1, self.features)
+        sums, squares = np.zeros((len(rows), _DIRECTIONS)), np.zeros((len(rows), 1))
+        for at, place in _blocks(rows):
+            block = rows[at, place].astype(np.float64)
+            sums[at] += block @ self._directions[place]
+            np.square(block, out=block)
+            squares[at] += block @ self._squares[place, None]
+        shape = array.shape[:-1]
+        return sums.reshape(*shape, _DIRECTIONS), squares.reshape(*shape, 1)
 
     def _run(self, one: Array, columns: Array) -> Array:
         """Run the product with other columns, or filters, that lie last."""
@@ -194,3 +216,13 @@ class _Rows:
     def _filters(self, array: Array) -> Array:
         """Return columns or filters with the features that they make last."""
         return array if self._is_matrix else np.moveaxis(array, 0, -1)
+
+
+def _blocks(rows: Array) -> Iterator[tuple[slice, slice]]:
+    """Yield the places of blocks that lie together, each small enough for the processor's cache."""
+    is_turned = rows.flags.f_contiguous and not rows.flags.c_contiguous
+    count, size = rows.shape[::-1] if is_turned else rows.shape
+    step = max(_BLOCK // max(size, 1), 1)
+    for start in range(0, count, step):
+        place = slice(start, start + step)
+        yield (slice(None), place) if is_turned else (place, slice(None))

@@ -31,6 +31,9 @@ class Answers(Generic[T]):
                 upper bound.
         """
         self.is_brief = is_brief
+        self.unexplained: set[tuple[str, ...]] = set()
+        """Primitives whose expected errors, as far as they are known, did not explain a sound
+        value: others of the same form are held against random errors first."""
         self._found: dict[Hashable, T] = {}
 
     def __len__(self) -> int:

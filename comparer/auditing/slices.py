@@ -11,22 +11,36 @@ import numpy as np
 from padiff.dumpfile import LeafKind, Phase
 from padiff.program import (
     UNIT_ROUNDOFF,
+    VOCABULARY,
     Execution,
     Limits,
     Rounding,
+    cut,
     execute,
     execute_with_spread,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from padiff.program import Draw, Leaf, Lowered, Node, Operator, RecordedProgram, Spread, Value
+    from padiff.program import (
+        Draw,
+        Leaf,
+        Lowered,
+        Node,
+        Operator,
+        Pieces,
+        RecordedProgram,
+        Spread,
+        Value,
+    )
     from padiff.program.primitives import Array
 
 __all__ = ["KnownProgram", "Part", "carrying_gradients", "cuts"]
 
 
+_MOVES = frozenset({"reshape", "slice", "transpose"})
+"""Primitives after which elements are what they were."""
 _KEPT_BYTES = 48 << 20
 """Recorded elements in float64 that are kept for what is audited next."""
 
@@ -170,13 +184,18 @@ class KnownProgram:
         """Return a recorded gradient in float64, None where none is in the dump."""
         return self._loaded(value, is_gradient=True)
 
-    def narrow_gradient(self, value: int) -> Array:
-        """Return a gradient that is in the dump in float32 or float64, what is nearer to it."""
-        found = self.recorded.gradient(value)
+    def narrow(self, value: int, *, is_gradient: bool = False) -> Array:
+        """Return elements that are in the dump in float32 or float64, what is nearer to them.
+
+        Integers and complex numbers are returned as they are.
+        """
+        found = (self.recorded.gradient if is_gradient else self.recorded.elements)(value)
         if found is None:
-            raise LookupError(f"value {value} has no gradient in the dump")
-        is_wide = found.dtype.kind == "f" and found.dtype.itemsize >= np.dtype(np.float32).itemsize
-        return found if is_wide else found.astype(np.float32)
+            what = "gradient in the dump" if is_gradient else "elements"
+            raise LookupError(f"value {value} has no {what}")
+        is_wide = found.dtype.itemsize >= np.dtype(np.float32).itemsize
+        is_float = found.dtype.kind not in "biuc"
+        return found.astype(np.float32) if is_float and not is_wide else found
 
     def _loaded(self, value: int, *, is_gradient: bool) -> Array | None:
         """Read elements, or take them from those that were asked for last."""
@@ -267,6 +286,28 @@ class KnownProgram:
         run.run_all(run.needed(list(terms)), list(terms))
         return [run.operand(term) for term in terms]
 
+    def terms_as_recorded(self, part: Part, terms: Sequence[int]) -> list[Array] | None:
+        """Return terms of a part in the dtype they were recorded in, nothing below float32.
+
+        None where one of them is more than recorded elements in another shape or order.
+
+        Raises:
+            DumpFormatError: Elements are damaged.
+        """
+        nodes = [self.lowered.nodes[at] for at in self.lowered.behind(terms, known=part.taken)]
+        ends = {*terms, *(term for node in nodes for term in node.operands)}
+        ends -= {term for node in nodes for term in node.outputs}
+        are_there = all(
+            term in part.taken and self.recorded.has_elements(part.taken[term]) for term in ends
+        )
+        if not are_there or any(node.primitive not in _MOVES for node in nodes):
+            return None
+        found = {term: self.narrow(part.taken[term]) for term in ends}
+        for node in nodes:
+            run = VOCABULARY[node.primitive].run
+            found[node.outputs[0]] = run(found[node.operands[0]], **dict(node.attributes))
+        return [found[term] for term in terms]
+
     def compute_seen(
         self, part: Part, changed: Mapping[int, Array], terms: Collection[int]
     ) -> dict[int, Array]:
@@ -300,6 +341,26 @@ class KnownProgram:
     def compute_with_spread(self, part: Part) -> Spread:
         """Execute a part, and say how far rounding moves each element."""
         return execute_with_spread(self.lowered, self.leaves(part), part.wanted, self.units)
+
+    def pieces(self, part: Part, given: int | None = None) -> Pieces | None:
+        """Return a part cut into pieces that stay in the cache, None where that cannot be.
+
+        Args:
+            part: Of this program.
+            given: A value that it takes beside recorded ones.
+        """
+        values = part.taken.values() if given is None else (*part.taken.values(), given)
+        return cut(self.lowered, values, part.wanted)
+
+    def as_recorded(self, values: Iterable[int]) -> dict[int, Array] | None:
+        """Return elements in their recorded dtype, by value id; None where some are not there.
+
+        Raises:
+            DumpFormatError: Elements are damaged.
+        """
+        found = {value: self.recorded.elements(value) for value in values}
+        there = {value: array for value, array in found.items() if array is not None}
+        return there if len(there) == len(found) else None
 
     def rests_on_ties(self, part: Part, given: int | None = None) -> bool:
         """Return whether a part follows the order in which a sort put equal elements.

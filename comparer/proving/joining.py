@@ -13,7 +13,7 @@ programs are executed as wholes.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,20 +163,38 @@ class Joining:
             self._leaves.of_reference(*self._sides, second),
             self._leaves.of_candidate(*self._sides, second),
         ]
+        loads: dict[int, Leaf] = {}
         for given, cut in zip(found, cuts, strict=True):
             for own, known in cut.values():
-                load = self._sides[0].recorded_leaf(known)
-                given[own] = load if second is None else partial(_varied, known, load)
+                if known not in loads:
+                    load = self._sides[0].recorded_leaf(known)
+                    loads[known] = load if second is None else cache(partial(_varied, known, load))
+                given[own] = loads[known]
         return found[0], found[1]
 
 
 def _varied(value: int, load: Leaf) -> Array:
     """Return recorded elements, each multiplied by a random factor of either sign."""
     array = load() if callable(load) else load
-    random = np.random.default_rng(value)
-    factors = np.exp2(random.uniform(*_FACTORS, array.shape))
-    signs = random.choice((-1.0, 1.0), array.shape)
-    return np.asarray(array.astype(np.float64) * factors * signs)
+    varied = array.astype(np.float64, order="C")
+    flat = varied.reshape(-1)
+    places = np.random.default_rng(value).integers(0, _DRAWN, flat.size // _DRAWN + 1)
+    for place, start in zip(places, range(0, flat.size, _DRAWN), strict=False):
+        block = flat[start : start + _DRAWN]
+        block *= _drawn()[place : place + block.size]
+    return varied
+
+
+@cache
+def _drawn() -> Array:
+    """Return random factors that are drawn once; each block of elements begins at one of them."""
+    random = np.random.default_rng(_DRAWN)
+    factors = np.exp2(random.uniform(*_FACTORS, 2 * _DRAWN))
+    return np.asarray(factors * random.choice((-1.0, 1.0), 2 * _DRAWN))
+
+
+_DRAWN = 1 << 16
+"""Factors of one block of elements."""
 
 
 def _recorded(side: Side, numbers: Sequence[int]) -> dict[int, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .spec import Array, Kind, Primitive, ShapeError, Spec, broadcast, float_kind, promote
-from .vocabulary import VOCABULARY
+from .vocabulary import ELEMENTWISE, VOCABULARY
 
 __all__ = [
+    "ELEMENTWISE",
     "VOCABULARY",
     "Array",
     "Kind",

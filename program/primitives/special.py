@@ -91,15 +91,22 @@ def _erfc_positive(y: _Floats) -> _Floats:
 
 
 def erf(x: _Floats) -> _Floats:
-    """Compute the error function: Taylor's series around the nearest of a row of points.
+    """Compute the error function: what a table holds for the nearest point, and the rest to there.
+
+    The rest is the integral of 2/sqrt(pi) exp(-t²) over less than a two-thousandth. With the middle
+    m of it and its length d that is 2/sqrt(pi) d exp(-m²) (1 + (2 m² - 1) d² / 12), by Taylor's
+    series around m; the next term is below 1e-18.
 
     >>> bool(abs(erf(np.array([0.5]))[0] - math.erf(0.5)) < 1e-15)
     True
     """
     result = np.empty(x.shape, x.dtype)
     flat, made = np.ascontiguousarray(x).reshape(-1), result.reshape(-1)
-    for start in range(0, x.size, _BLOCK):
-        _erf_into(made[start : start + _BLOCK], flat[start : start + _BLOCK])
+    rooms = np.empty((4, min(x.size, _BLOCK)))
+    with np.errstate(invalid="ignore", under="ignore"):  # nan has no nearest point
+        for start in range(0, x.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            _erf_into(made[start : start + _BLOCK], part, *rooms[:, : part.size])
     return result
 
 
@@ -107,44 +114,42 @@ _BLOCK = 1 << 14
 """Elements at a time: what is made on the way stays in the processor's cache."""
 
 
-def _erf_into(result: _Floats, x: _Floats) -> None:
-    apart = np.fmin(np.abs(x), _LARGEST)
-    nearest = np.rint(apart * _POINTS)
-    apart -= nearest / _POINTS
-    places = nearest.astype(np.intp)
-    sums = np.take(_ERF_SERIES[-1], places)
-    for coefficients in _ERF_SERIES[-2::-1]:
-        sums *= apart
-        sums += np.take(coefficients, places)
-    np.copysign(sums, x, out=result)
-    result[np.isnan(x)] = np.nan
+def _erf_into(
+    result: _Floats, x: _Floats, middle: _Floats, point: _Floats, length: _Floats, rest: _Floats
+) -> None:
+    """Write the error function of some elements; the others are arrays to write to."""
+    np.abs(x, out=middle)
+    np.minimum(middle, _FARTHEST[: x.size], out=middle)
+    np.multiply(middle, _POINTS, out=point)
+    np.rint(point, out=point)
+    places = point.astype(np.intp)
+    point *= 1 / _POINTS
+    np.subtract(middle, point, out=length)
+    middle += point
+    middle *= 0.5
+    middle *= middle
+    np.multiply(length, length, out=point)
+    point *= _SLOPE / 12
+    np.multiply(middle, 2, out=rest)
+    rest -= 1
+    rest *= point
+    rest += _SLOPE
+    rest *= length
+    np.negative(middle, out=middle)
+    np.exp(middle, out=middle)
+    rest *= middle
+    np.take(_ERF, places, out=point, mode="clip")
+    point += rest
+    np.copysign(point, x, out=result)
 
 
-_POINTS = 128
-"""To one; with six derivatives the rest of the series is below 1e-16 of the sum."""
-_LARGEST = 6.0
+_SLOPE = 2 / math.sqrt(math.pi)
+_POINTS = 1024
+"""Of the table, to one."""
+_LARGEST = 6
 """Erf is 1 in float64 from here on."""
-
-
-def _erf_series() -> list[_Floats]:
-    """Return the coefficients of Taylor's series, by order, around each of the points.
-
-    Derivatives of erf are Hermite's polynomials times 2/sqrt(pi) exp(-x²), with turning signs
-    (Abramowitz and Stegun, 7.1.19 and 22.7.13).
-    """
-    points = np.arange(int(_LARGEST * _POINTS) + 1) / _POINTS
-    series = [np.array([math.erf(point) for point in points])]
-    scale = 2 / math.sqrt(math.pi) * np.exp(-points * points)
-    before, polynomial = np.zeros_like(points), np.ones_like(points)
-    for order in range(1, 7):
-        scale = scale / order
-        series.append(scale * polynomial)
-        following = -2 * points * polynomial - 2 * (order - 1) * before
-        before, polynomial = polynomial, following
-    return series
-
-
-_ERF_SERIES = _erf_series()
+_FARTHEST = np.full(_BLOCK, float(_LARGEST))
+_ERF = np.array([math.erf(place / _POINTS) for place in range(_LARGEST * _POINTS + 1)])
 
 
 def erfc(x: _Floats) -> _Floats:

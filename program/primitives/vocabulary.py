@@ -9,10 +9,13 @@ from . import convolution, elementwise, indexing, linear, recurrent, reductions,
 if TYPE_CHECKING:
     from .spec import Primitive
 
-__all__ = ["VOCABULARY"]
+__all__ = ["ELEMENTWISE", "VOCABULARY"]
 
 VOCABULARY: dict[str, Primitive] = {
     primitive.name: primitive
     for room in (elementwise, reductions, shapes, indexing, linear, convolution, recurrent)
     for primitive in room.PRIMITIVES
 }
+
+ELEMENTWISE = frozenset(primitive.name for primitive in elementwise.PRIMITIVES)
+"""Primitives that work on each element by itself, with numpy's broadcasting."""

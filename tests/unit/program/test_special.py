@@ -63,3 +63,21 @@ def test_infinities_and_nan_pass() -> None:
 
     np.testing.assert_array_equal(VOCABULARY["erf"].run(x), [1, -1, np.nan])
     np.testing.assert_array_equal(VOCABULARY["erfc"].run(x), [0, 2, np.nan])
+
+
+def test_erf_keeps_signs_and_ends() -> None:
+    places = np.array([-0.0, np.inf, -np.inf, np.nan, 5.9999, -7.0, 5e-324])
+
+    result = VOCABULARY["erf"].run(places)
+
+    assert np.array_equal(result, [-0.0, 1, -1, np.nan, 1, -1, 5e-324], equal_nan=True)
+    assert np.signbit(result[0])
+
+
+def test_erf_is_exact_between_the_points_of_its_table() -> None:
+    places = np.random.default_rng(1).normal(size=40_000)
+
+    result = VOCABULARY["erf"].run(places.reshape(4, -1)).reshape(-1)
+
+    expected = np.array([math.erf(place) for place in places])
+    np.testing.assert_allclose(result, expected, rtol=1e-15, atol=0)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.comparer.auditing.adjoint import outer_signs
+from padiff.comparer.auditing.adjoint import outer_signs, product_of
+from padiff.program import Outer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,3 +52,21 @@ def test_half_of_the_signs_of_no_gradient_are_minus() -> None:
     direction = outer_signs(np.zeros((64, 96)), split=1, seed=1).dense()
 
     assert 0.4 < float(np.mean(direction < 0)) < 0.6
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-30, 1e36])
+@pytest.mark.parametrize("is_signs", [True, False])
+def test_sums_over_products_are_those_of_all_elements(size: float, is_signs: bool) -> None:
+    random = np.random.default_rng(1)
+    gradient = (random.normal(size=(400, 300)) * size).astype(np.float32)
+    left, right = random.normal(size=400), random.normal(size=300)
+    if is_signs:
+        left, right = np.sign(left), np.sign(right)
+
+    found = product_of(gradient, Outer(left, right))
+
+    products = gradient.astype(np.float64) * np.outer(left, right)
+    assert found.count == products.size
+    assert found.total == pytest.approx(products.sum(), rel=1e-9)
+    assert found.squares == pytest.approx(np.square(products).sum(), rel=1e-12)
+    assert found.magnitudes == pytest.approx(np.abs(products).sum(), rel=1e-5)
