@@ -149,6 +149,14 @@ class Adapter(Protocol):
         cannot do it.
         """
 
+    def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
+        """Copy the elements of a small tensor at once; give their dtype's name and its shape, too.
+
+        None for one of ``limit`` bytes or more, without elements, spread over processes, or that
+        does not lie in host memory as dumps write it: C-contiguous and little-endian. It is much
+        faster than ``elements``, which is as good.
+        """
+
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in the tensor's own dtype.
 

@@ -51,10 +51,10 @@ class Operators(Protocol):
         It can be entered again once it was left.
         """
 
-    def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
-        """Return something that is another after each change of the tensor in place, and its shape.
+    def stamp(self, tensor: Tensor) -> tuple[Hashable, ...]:
+        """Return something that is another after each change of the tensor in place, and its sizes.
 
-        The shape is a tuple, perhaps of a subclass.
+        One flat tuple: one in another stays with the garbage collector for as long as it lives.
         """
 
     def memory(self, tensor: Tensor) -> Hashable:
@@ -71,6 +71,13 @@ class Operators(Protocol):
 
     def argument(self, thing: object) -> Argument:
         """Return the form in which a program holds an argument of a class of the framework."""
+
+    def is_plain(self, name: str) -> bool:
+        """Return whether an operator of this name only makes values of what it takes.
+
+        It writes nothing unseen and has nothing to do with other processes: ``may_write``,
+        ``read_by``, ``is_pending``, ``is_wait`` and ``sends`` need not be asked.
+        """
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

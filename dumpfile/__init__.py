@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Statistics,
         ValueInfo,
     )
-    from .statistics import statistics_of
+    from .statistics import SMALL_BYTES, statistics_of
     from .stepfile import StepFile
     from .stepreader import StepReader
     from .stepwriter import StepWriter
@@ -69,6 +69,7 @@ __all__ = [
     "JSON",
     "LARGEST_SAMPLE",
     "LEAF_KINDS",
+    "SMALL_BYTES",
     "VERSION",
     "Address",
     "Argument",
@@ -180,6 +181,7 @@ _HOMES = {
     "RecordFloor": "floor",
     "RecordInfo": "schema",
     "Role": "address",
+    "SMALL_BYTES": "statistics",
     "Sample": "schema",
     "Slice": "arguments",
     "SourceLine": "schema",

@@ -356,7 +356,10 @@ class Column:
         if self.kind is Kind.DIGEST:
             return np.frombuffer(bytes.fromhex("".join(cells)), np.uint8).reshape(-1, 16)
         place = _PLACES.get(self.kind)
-        if place is not None:
+        if place is not None and self.kind in _REPEATING:
+            places = {cell: place(pools, cell) for cell in dict.fromkeys(cells) if cell is not None}
+            cells = [-1 if cell is None else places[cell] for cell in cells]
+        elif place is not None:
             cells = [-1 if cell is None else place(pools, cell) for cell in cells]
         elif self.optional:
             cells = [-1 if cell is None else cell for cell in cells]
@@ -429,6 +432,8 @@ _PLACES: dict[Kind, Callable[[PoolsBuilder, Any], int]] = {
     ),
 }
 """The position of a cell as row objects have it."""
+_REPEATING = frozenset({Kind.TEXT, Kind.WORD})
+"""Kinds of which few distinct cells are in a column."""
 
 _OBJECTS: dict[Kind, Callable[[Column, Pools, set[int]], Mapping[int, Any]]] = {
     Kind.TEXT: lambda _, pools, used: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def encode_index(  # noqa: PLR0913
     sampled = [value for value in values if value.sample is not None]
     repeated = [call for call in calls if call.recomputed]
     statistics = [value.statistics for value in values]
-    numbers = {name: [getattr(one, name) for one in statistics] for name in _NUMBERS}
+    numbers = {name: list(map(attrgetter(name), statistics)) for name in _NUMBERS}
     cells: dict[str, Mapping[str, Cells]] = {
         "step": {"step": [step], "rank": [rank]},
         "modules": _cells("modules", modules),
@@ -135,7 +136,7 @@ def encode_index(  # noqa: PLR0913
 def _cells(table: str, rows: Sequence[object], **known: Cells) -> dict[str, Cells]:
     """Return the cells of each column of a table: those that are known, and fields of the rows."""
     names = [column.name for column in _ALL[table] if column.name not in known]
-    return known | {name: [getattr(row, name) for row in rows] for name in names}
+    return known | {name: list(map(attrgetter(name), rows)) for name in names}
 
 
 def decode_index(

@@ -129,16 +129,21 @@ class ProgramBuilder:
         Returns:
             Its id.
         """
-        before = len(self._arguments)
+        rows = self._arguments
+        before = len(rows)
         for key, argument in arguments:
-            self._add_argument(-1 if key is None else self._strings[key], argument)
+            text = -1 if key is None else self._strings[key]
+            if type(argument) is ValueRef:  # most of them
+                rows += (text, _VALUE, argument.id)
+            else:
+                self._add_argument(text, argument)
         self._outputs += outputs
         self._operators += (
             self._strings[name],
             -1 if call is None else call,
             mode,
             -1 if site is None else self._site(site),
-            (len(self._arguments) - before) // 3,
+            (len(rows) - before) // 3,
             len(outputs),
         )
         return len(self._operators) // _WIDTH - 1
@@ -189,7 +194,7 @@ class ProgramBuilder:
         return self._sites[texts[site.file], site.line, texts[site.function]]
 
     def _add_argument(self, key: int, argument: Argument) -> None:
-        if isinstance(argument, ValueRef):  # most of them
+        if isinstance(argument, ValueRef):
             self._arguments += (key, _VALUE, argument.id)
             return
         if type(argument) is int and argument in _INT64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,40 +12,35 @@ from .schema import Content
 from .statistics import statistics_of_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from .schema import Statistics
     from .valuestore import Stored
 
-__all__ = ["SmallValue", "SmallValues"]
+__all__ = ["SmallValues"]
 
 _NO_STATISTICS = statistics_of_parts(np.empty(0), [0])[0]
 _ROW_BYTES = 512  # what a waiting value costs beside its elements
-
-
-@dataclass(slots=True)
-class SmallValue:
-    """One that waits."""
-
-    stored: Stored
-    start: int
-    """Where its bytes begin among those of its dtype."""
-    end: int
 
 
 class SmallValues:
     """Distinct small values in the order in which they came.
 
     To measure one takes some twenty calls of numpy, each of which takes longer than its elements.
+    Rows are numbers in flat lists, which no garbage collection looks into.
     """
 
     def __init__(self) -> None:
         """Begin without any."""
-        self.rows: dict[tuple[str, str], SmallValue] = {}
+        self.rows: dict[tuple[str, str], int] = {}
         """By name of the dtype and digest."""
-        self.kept: list[tuple[str, str]] = []
-        """Those of which the elements are kept, in the order in which that was wanted."""
-        self._keys: dict[Stored, tuple[str, str]] = {}
+        self.stored: list[Stored] = []
+        """What becomes of each row."""
+        self.kept: list[int] = []
+        """Of which the elements are kept, in the order in which that was wanted."""
+        self._starts: list[int] = []
+        """Where the bytes of each row begin among those of its dtype."""
+        self._ends: list[int] = []
         self._data: dict[str, bytearray] = {}
         self.size_bytes = 0
         """What they take while they wait."""
@@ -61,12 +56,13 @@ class SmallValues:
         waiting = self._data.get(key[0])
         if waiting is None:
             waiting = self._data[key[0]] = bytearray()
-        start = len(waiting)
+        self._starts.append(len(waiting))
         waiting += data
-        self.rows[key] = SmallValue(stored, start, len(waiting))
-        self._keys[stored] = key
+        self._ends.append(len(waiting))
+        stored.row = self.rows[key] = len(self.stored)
+        self.stored.append(stored)
         if stored.content is Content.FULL:
-            self.kept.append(key)
+            self.kept.append(stored.row)
         self.size_bytes += len(data) + _ROW_BYTES
 
     def deepen(self, stored: Stored, content: Content) -> bool:
@@ -79,39 +75,48 @@ class SmallValues:
         Returns:
             Whether the value is here.
         """
-        key = self._keys.get(stored)
-        if key is None:
+        row = stored.row
+        if not 0 <= row < len(self.stored) or self.stored[row] is not stored:
             return False
         stored.content = content
         if content is Content.FULL:
-            self.kept.append(key)
+            self.kept.append(row)
         return True
 
-    def bytes_of(self, name: str, row: SmallValue) -> memoryview:
+    def bytes_of(self, name: str, row: int) -> memoryview:
         """Return the elements of a value.
 
         Args:
             name: Of its dtype.
             row: The value.
         """
-        return memoryview(self._data[name])[row.start : row.end]
+        return memoryview(self._data[name])[self._starts[row] : self._ends[row]]
 
-    def measured(self) -> dict[tuple[str, str], Statistics]:
-        """Return the statistics of each, without any numbers where only the digest is wanted."""
-        found: dict[tuple[str, str], Statistics] = {}
+    def size(self, name: str, row: int) -> int:
+        """Return the number of elements of a value.
+
+        Args:
+            name: Of its dtype.
+            row: The value.
+        """
+        return (self._ends[row] - self._starts[row]) // numpy_dtype(name).itemsize
+
+    def measured(self) -> list[Statistics]:
+        """Return the statistics of each row, without numbers where only the digest is wanted."""
+        found = [_NO_STATISTICS] * len(self.stored)
         for name in self._data:
-            found.update(self._measured(name))
+            rows = [row for (other, _), row in self.rows.items() if other == name]
+            for row, statistics in zip(rows, self._measured(name, rows), strict=False):
+                found[row] = statistics
         return found
 
-    def _measured(self, name: str) -> Iterator[tuple[tuple[str, str], Statistics]]:
-        """Yield the statistics of those of one dtype."""
-        rows = [(key, row) for key, row in self.rows.items() if key[0] == name]
-        wanted = [row.stored.content is not Content.DIGEST for _, row in rows]
+    def _measured(self, name: str, rows: list[int]) -> Iterable[Statistics]:
+        """Return the statistics of those of one dtype."""
+        wanted = [self.stored[row].content is not Content.DIGEST for row in rows]
         if not any(wanted):
-            yield from ((key, _NO_STATISTICS) for key, _ in rows)
-            return
+            return repeat(_NO_STATISTICS)
         dtype = numpy_dtype(name)
-        starts = [row.start // dtype.itemsize for _, row in rows]
+        starts = [self._starts[row] // dtype.itemsize for row in rows]
         statistics = statistics_of_parts(np.frombuffer(self._data[name], dtype), starts)
-        for (key, _), is_wanted, numbers in zip(rows, wanted, statistics, strict=True):
-            yield key, numbers if is_wanted else _NO_STATISTICS
+        pairs = zip(wanted, statistics, strict=True)
+        return [numbers if is_wanted else _NO_STATISTICS for is_wanted, numbers in pairs]

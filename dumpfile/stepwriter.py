@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from .arena import Arena
+from .bulk import collector_paused
 from .columns import PoolsBuilder
 from .errors import DumpError, write_error
 from .hdf5sink import HDF5Sink
@@ -174,6 +175,25 @@ class StepWriter:
             self._raise_error()
         return stored
 
+    def store_bytes(
+        self, data: bytes, dtype: str, shape: tuple[int, ...], content: Content | None = None
+    ) -> Stored:
+        """Store the elements of a small tensor that were copied already.
+
+        Args:
+            data: The elements, little-endian in C order; fewer bytes than ``SMALL_BYTES``.
+            dtype: Name of their dtype.
+            shape: Of the tensor.
+            content: How much of it to write; None as this file does.
+
+        Raises:
+            DumpWriteError: Something stored earlier could not be written.
+        """
+        stored = self._store.store_bytes(data, dtype, shape, content)
+        if self._store.error is not None:
+            self._raise_error()
+        return stored
+
     def deepen(self, stored: Stored, content: Content) -> bool:
         """Keep more of a value than was wanted when it was stored, if that can still be done.
 
@@ -243,8 +263,8 @@ class StepWriter:
         self._store.stop()
         try:
             self._raise_error()
-            values = self._store.finish()
-            self._write_tables(values)
+            with collector_paused():
+                self._write_tables(self._store.finish())
             contents = self._sink.write_contents()
             size_bytes = self._sink.close()
             self._partial.rename(self._path)

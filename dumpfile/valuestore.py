@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .arena import Arena, Piece
     from .hdf5sink import HDF5Sink
     from .keep import Keep
-    from .smallvalues import SmallValue
 
 __all__ = ["Stored", "ValueStore"]
 
@@ -52,6 +51,8 @@ class Stored:
     """The value it turned out to be; None until then. ``StepWriter.flush`` waits for that."""
     digest: str = ""
     """Its digest where that is known at once; empty while elements are still on their way."""
+    row: int = -1
+    """Where it waits among small values, -1 if it does not."""
 
 
 @dataclass(slots=True)
@@ -137,7 +138,9 @@ class ValueStore:
             content = Content.FULL
         is_small = array.nbytes < SMALL_BYTES and content is not Content.SAMPLE
         if is_small and arrival is None:
-            return self._store_small(array, name, content)
+            dtype = numpy_dtype(name)
+            plain = array if array.dtype is dtype else array.astype(dtype, copy=False)
+            return self._store_small(plain.tobytes(), name, content)
         flat = np.ascontiguousarray(array, dtype=numpy_dtype(name)).reshape(-1)
         item = _Item(
             stored=Stored(content=content),
@@ -161,10 +164,26 @@ class ValueStore:
         self._stored[name, item.digest] = item.stored
         return item.stored
 
-    def _store_small(self, array: Array, name: str, content: Content) -> Stored:
-        """Copy a small value, which waits for others."""
-        dtype = numpy_dtype(name)
-        data = (array if array.dtype is dtype else array.astype(dtype, copy=False)).tobytes()
+    def store_bytes(
+        self, data: bytes, name: str, shape: tuple[int, ...], content: Content | None = None
+    ) -> Stored:
+        """Take in the elements of a small tensor that were copied already.
+
+        Args:
+            data: The elements, little-endian in C order; fewer bytes than ``SMALL_BYTES``.
+            name: Of their dtype.
+            shape: Of the tensor.
+            content: How much of it to keep; None as the file does.
+        """
+        content = content or self._keep.content
+        if content is Content.SAMPLE:
+            return self.store(np.frombuffer(data, numpy_dtype(name)).reshape(shape), content)
+        if len(data) <= _STATISTICS_BYTES and self._keep.program:
+            content = Content.FULL
+        return self._store_small(data, name, content)
+
+    def _store_small(self, data: bytes, name: str, content: Content) -> Stored:
+        """Take in a small value, which waits for others."""
         key = name, digest_of_bytes(data, name)
         known = self._stored.get(key)
         if known is not None and known.content.rank >= content.rank:
@@ -250,45 +269,46 @@ class ValueStore:
         statistics = small.measured()
         fresh = {key: row for key, row in small.rows.items() if key not in self._known}
         places = {}
-        for key in small.kept:  # this order is that of the elements in the file
-            data = small.bytes_of(key[0], small.rows[key])
+        keys = list(small.rows)
+        for row in small.kept:  # this order is that of the elements in the file
+            key = keys[row]
+            data = small.bytes_of(key[0], row)
             if key not in fresh:
-                self._take_again(key, small.rows[key], data, statistics[key])
+                self._take_again(key, small.stored[row], data, statistics[row])
             elif data:
                 places[key] = self._on_page(key[0], data)
         for key, row in small.rows.items():
-            if key not in fresh and row.stored.content is not Content.FULL:
-                self._take_again(key, row, memoryview(b""), statistics[key])
+            if key not in fresh and small.stored[row].content is not Content.FULL:
+                self._take_again(key, small.stored[row], memoryview(b""), statistics[row])
         values = build_all(
             ValueInfo,
             len(fresh),
             id=range(len(self._values), len(self._values) + len(fresh)),
             digest=[digest for _, digest in fresh],
             dtype=[name for name, _ in fresh],
-            size=[
-                (row.end - row.start) // numpy_dtype(key[0]).itemsize for key, row in fresh.items()
-            ],
-            statistics=[statistics[key] for key in fresh],
-            content=[row.stored.content for row in fresh.values()],
+            size=[small.size(name, row) for (name, _), row in fresh.items()],
+            statistics=[statistics[row] for row in fresh.values()],
+            content=[small.stored[row].content for row in fresh.values()],
             dataset=[places.get(key, _NOWHERE)[0] for key in fresh],
             offset=[places.get(key, _NOWHERE)[1] for key in fresh],
         )
         self._values += values
         for (key, row), value in zip(fresh.items(), values, strict=True):
-            self._known[key] = row.stored.info = value
+            self._known[key] = small.stored[row].info = value
 
     def _take_again(
-        self, key: tuple[str, str], row: SmallValue, data: memoryview, statistics: Statistics
+        self, key: tuple[str, str], stored: Stored, data: memoryview, statistics: Statistics
     ) -> None:
         """Take a small value that is known, perhaps with less content."""
         name, digest = key
-        dtype = numpy_dtype(name)
+        known = self._known[key]
+        elements = np.frombuffer(data, numpy_dtype(name))
         self._take_item(
             _Item(
-                stored=row.stored,
+                stored=stored,
                 name=name,
-                size=(row.end - row.start) // dtype.itemsize,
-                data=np.frombuffer(data, dtype),
+                size=known.size,
+                data=elements,
                 digest=digest,
                 statistics=statistics,
             )

@@ -45,9 +45,9 @@ class JaxOperators(LocalOperators):
         """Hand on nothing of this thread."""
         return TAPE.silent()
 
-    def stamp(self, tensor: Any) -> tuple[Hashable, tuple[int, ...]]:  # noqa: ANN401
+    def stamp(self, tensor: Any) -> tuple[Hashable, ...]:  # noqa: ANN401
         """Return the shape: arrays never change."""
-        return 0, raw(tensor).shape
+        return (0, *raw(tensor).shape)
 
     def memory(self, tensor: Any) -> Hashable:  # noqa: ANN401
         """Return the identity of the array: it shares its memory with none that can be seen."""
@@ -76,6 +76,11 @@ class JaxOperators(LocalOperators):
         if isinstance(thing, jax.Array):
             return Opaque("<a key>")
         return class_name(thing)
+
+    def is_plain(self, name: str) -> bool:
+        """Return True: no primitive writes."""
+        del name
+        return True
 
     def may_write(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
         """Return nothing: no primitive writes."""

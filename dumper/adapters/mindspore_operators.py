@@ -277,9 +277,9 @@ class MindSporeOperators(PatchedOperators):
         """Replace nothing yet."""
         super().__init__(_Bindings(), _thread)
 
-    def stamp(self, tensor: mindspore.Tensor) -> tuple[Hashable, tuple[int, ...]]:
+    def stamp(self, tensor: mindspore.Tensor) -> tuple[Hashable, ...]:
         """Return the in-place counter, which most changes leave, and the shape."""
-        return tensor._version, tensor.shape
+        return (tensor._version, *tensor.shape)
 
     def memory(self, tensor: mindspore.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""
@@ -304,6 +304,10 @@ class MindSporeOperators(PatchedOperators):
         if isinstance(thing, Type):
             return Dtype(name_of(thing))
         return class_name(thing)
+
+    def is_plain(self, name: str) -> bool:
+        """Know the operators that may write into their arguments."""
+        return not _places(name)
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -264,9 +264,9 @@ class PaddleOperators(PatchedOperators):
         """Replace nothing yet."""
         super().__init__(_Bindings(), _thread)
 
-    def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, tuple[int, ...]]:
+    def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, ...]:
         """Return the in-place counter and the shape."""
-        return tensor._inplace_version(), tuple(tensor.shape)
+        return (tensor._inplace_version(), *tensor.shape)
 
     def memory(self, tensor: paddle.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""
@@ -293,6 +293,10 @@ class PaddleOperators(PatchedOperators):
             return Opaque(str(thing))
         return class_name(thing)
 
+    def is_plain(self, name: str) -> bool:
+        """Know the operators that may write into their arguments."""
+        return not _places(name)
+
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Sequence[paddle.Tensor]:
@@ -308,7 +312,12 @@ class PaddleOperators(PatchedOperators):
     def mode(self) -> int:
         """Ask Paddle's tracer for autocast and for its grad mode."""
         tracer: Any = framework._dygraph_tracer()  # type: ignore[no-untyped-call]
-        mode = 0 if tracer._has_grad else Mode.NO_GRAD
-        if tracer._amp_level != core.AmpLevel.O0:
-            mode |= Mode.FLOAT16 if tracer._amp_dtype == "float16" else Mode.BFLOAT16
-        return int(mode)
+        mode = 0 if tracer._has_grad else _NO_GRAD
+        dtype = tracer._amp_dtype
+        # To compare levels takes 2 µs; without autocast this is the dtype.
+        if dtype != "float32" and tracer._amp_level != core.AmpLevel.O0:
+            mode |= _FLOAT16 if dtype == "float16" else _BFLOAT16
+        return mode
+
+
+_NO_GRAD, _FLOAT16, _BFLOAT16 = int(Mode.NO_GRAD), int(Mode.FLOAT16), int(Mode.BFLOAT16)

@@ -60,6 +60,11 @@ class Bindings(Protocol):
 class LocalOperators:
     """What is the same where nothing between processes is an operator."""
 
+    def is_plain(self, name: str) -> bool:
+        """Return False: an operator may write into its arguments."""
+        del name
+        return False
+
     def read_by(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

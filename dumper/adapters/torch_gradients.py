@@ -101,8 +101,10 @@ class _View:
         self._callback(gradient)
 
     def arrived_behind(self, gradient: torch.Tensor) -> None:
+        if self._arrivals:
+            return  # the gradient came by itself
         known = [one for one in (reference() for reference in self._alive) if one is not None]
-        if self._arrivals or any(one._version == self._version for one in known):
+        if any(one._version == self._version for one in known):
             return  # the gradient came by itself, or there is none: nothing was changed in place
         memory = gradient.new_empty_strided(*self._layout).copy_(gradient)
         self.arrived(memory.as_strided(*self._part))

@@ -13,7 +13,7 @@ from torch.overrides import resolve_name
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .patched import class_name
-from .torch_sharding import collective_argument, is_allocated, local_of
+from .torch_sharding import PLAIN, collective_argument, is_allocated, local_of, place_of
 from .torch_unseen import OperatorMode, force_eager, watch_unseen
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ _FILLED = {
 """Where they have those that they only fill."""
 
 
+_STRIDED = torch.strided
+_tracing_state = torch._C._get_tracing_state
 _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
 
@@ -117,9 +119,8 @@ class _Mode(OperatorMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        is_left_out = self.is_inside or torch._C._get_tracing_state() is not None
-        name = "" if is_left_out else _name(function)
-        if not name:
+        name = _name(function)
+        if not name or self.is_inside or _tracing_state() is not None:
             return function(*args, **(kwargs or {}))
         return self.run(name, function, args, kwargs or {})
 
@@ -150,17 +151,20 @@ class TorchOperators:
         context: AbstractContextManager[object] = torch._C.DisableTorchFunction()
         return context
 
-    def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, tuple[int, ...]]:
+    def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, ...]:
         """Return the in-place counter, which inference tensors lack, and the shape."""
-        tensor = local_of(tensor)
+        if type(tensor) not in PLAIN:
+            tensor = local_of(tensor)
         try:
-            return tensor._version, tensor.shape
+            return (tensor._version, *tensor.shape)
         except RuntimeError:
-            return 0, tensor.shape
+            return (0, *tensor.shape)
 
     def memory(self, tensor: torch.Tensor) -> Hashable:
         """Return the address of the storage."""
-        return local_of(tensor).untyped_storage().data_ptr()
+        if type(tensor) not in PLAIN:
+            tensor = local_of(tensor)
+        return place_of(tensor) or tensor.untyped_storage().data_ptr()
 
     def dtype(self, tensor: torch.Tensor) -> str:
         """Return the dtype's name without ``torch.``."""
@@ -168,18 +172,20 @@ class TorchOperators:
 
     def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
         """Return the shape, which is a tuple."""
-        return local_of(tensor).shape
+        return tensor.shape if type(tensor) in PLAIN else local_of(tensor).shape
 
     def is_recordable(self, tensor: torch.Tensor) -> bool:
         """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
-        tensor = local_of(tensor)
+        if type(tensor) not in PLAIN:
+            tensor = local_of(tensor)
+            if isinstance(tensor, FakeTensor):
+                return False
         return (
             not _is_wrapped(tensor)
-            and not isinstance(tensor, FakeTensor)
-            and tensor.layout is torch.strided
+            and tensor.layout is _STRIDED
             and not tensor.is_meta
             and not tensor.is_quantized
-            and is_allocated(tensor)
+            and (place_of(tensor) != 0 or is_allocated(tensor))
         )
 
     def argument(self, thing: object) -> Argument:
@@ -196,6 +202,11 @@ class TorchOperators:
         if isinstance(thing, torch.device | torch.layout | torch.memory_format):
             return Opaque(str(thing).removeprefix("torch."))
         return class_name(thing)
+
+    def is_plain(self, name: str) -> bool:
+        """Know what writes unseen, and all that has to do with other processes."""
+        is_alone = not name.startswith((_COLLECTIVES, _FUNCTIONAL))
+        return is_alone and name.rpartition(".")[2] not in _WRITING
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -16,9 +16,18 @@ from padiff.dumpfile import Layout, Mesh, RecordError
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array
 
-__all__ = ["array_of", "collective_argument", "is_allocated", "layout_of", "local_of"]
+__all__ = [
+    "PLAIN",
+    "array_of",
+    "collective_argument",
+    "is_allocated",
+    "layout_of",
+    "local_of",
+    "place_of",
+]
 
-_PLAIN = frozenset({torch.Tensor, Parameter})
+PLAIN = frozenset({torch.Tensor, Parameter})
+"""Classes of tensors that are all here, with nothing to wait for."""
 _DISTRIBUTED = "torch.distributed.tensor", "DTensor"
 _AWAITED = "torch.distributed._functional_collectives", "AsyncCollectiveTensor"
 
@@ -28,7 +37,7 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
 
     No collective is started: what is waited for was started by the model.
     """
-    while type(tensor) not in _PLAIN:
+    while type(tensor) not in PLAIN:
         if _is_of(tensor, _DISTRIBUTED):
             tensor = tensor._local_tensor  # type: ignore[attr-defined]  # to_local adds to the graph
         elif _is_of(tensor, _AWAITED):
@@ -40,11 +49,11 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
     """Return how a DTensor lies over processes; None for other tensors."""
-    while type(tensor) not in _PLAIN and not _is_of(tensor, _DISTRIBUTED):
+    while type(tensor) not in PLAIN and not _is_of(tensor, _DISTRIBUTED):
         if not _is_of(tensor, _AWAITED):
             return None
         tensor = tensor.elem  # type: ignore[attr-defined]
-    if type(tensor) in _PLAIN:
+    if type(tensor) in PLAIN:
         return None
     spec: Any = tensor._spec  # type: ignore[attr-defined]
     return _layout(spec.mesh, tuple(spec.placements), tuple(tensor.shape))
@@ -94,6 +103,15 @@ def collective_argument(thing: object) -> tuple[int, ...] | str | None:
 def is_allocated(tensor: torch.Tensor) -> bool:
     """Return whether the memory is there: FSDP frees that of gathered weights by resizing it."""
     return bool(tensor.untyped_storage().nbytes()) or not tensor.numel()
+
+
+def place_of(tensor: torch.Tensor) -> int:
+    """Return where the storage of a strided tensor begins, 0 if that does not show.
+
+    That of a tensor without elements does not. To ask the storage makes an object of it.
+    """
+    place = tensor.data_ptr()
+    return place - int(tensor.storage_offset()) * tensor.element_size() if place else 0
 
 
 def array_of(tensor: torch.Tensor) -> Array:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from padiff.dumpfile import SMALL_BYTES
 
 from .storing import store
 
@@ -30,8 +32,14 @@ class Content:
     size_bytes: int
     tensor: Any
     """A tensor with this content."""
-    watched: dict[Hashable, tuple[Any, Watched]] = field(default_factory=dict)
-    """Tensor objects with this content and the gradient expected by each, by identity."""
+    _watched: dict[Hashable, tuple[Any, Watched]] | None = None
+
+    @property
+    def watched(self) -> dict[Hashable, tuple[Any, Watched]]:
+        """Tensor objects with this content and the gradient expected by each, by identity."""
+        if self._watched is None:  # most contents never have any
+            self._watched = {}
+        return self._watched
 
 
 class Contents:
@@ -64,6 +72,8 @@ class Contents:
         self._limit = limit
         self._kept: OrderedDict[Hashable, Content] = OrderedDict()
         self._kept_bytes = 0
+        self._most: dict[Kept | None, Kept] = {}
+        """How much the writer keeps where so much is wanted."""
 
     def store(self, tensor: Tensor, kept: Kept | None = None) -> Content:
         """Store what the tensor holds at this moment.
@@ -73,16 +83,25 @@ class Contents:
             kept: How much of it to write, if the writer keeps so much; None as it does.
         """
         key = self._adapter.content_key(tensor)
-        kept = self._writer.at_most(kept)
+        wanted = self._most.get(kept)
+        if wanted is None:
+            wanted = self._most[kept] = self._writer.at_most(kept)
+        kept = wanted
         known = None if key is None else self._kept.get(key)
-        if known is not None and self._is_true(known, key, tensor):
+        if known is not None and (known.tensor is tensor or self._is_true(known, key)):
             self._kept.move_to_end(key)
             is_enough = known.stored.content.rank >= kept.rank
             if not is_enough and not self._writer.deepen(known.stored, kept):
                 known.stored = store(self._adapter, self._writer, tensor, kept).stored
             return known
-        taken = store(self._adapter, self._writer, tensor, kept)
-        content = Content(taken.stored, taken.shape, taken.size_bytes, tensor)
+        small = self._adapter.small_bytes(tensor, SMALL_BYTES)
+        if small is not None:
+            data, name, shape = small
+            stored = self._writer.store_bytes(data, name, shape, kept)
+            content = Content(stored, shape, len(data), tensor)
+        else:
+            taken = store(self._adapter, self._writer, tensor, kept)
+            content = Content(taken.stored, taken.shape, taken.size_bytes, tensor)
         if key is not None:
             self._kept[key] = content
             self._kept_bytes += content.size_bytes
@@ -97,13 +116,13 @@ class Contents:
             self.forget(tensor)
         return self.store(tensor, kept)
 
-    def _is_true(self, known: Content, key: Hashable, tensor: Tensor) -> bool:
+    def _is_true(self, known: Content, key: Hashable) -> bool:
         """Return whether a content still holds under its key; it is dropped if not.
 
         The tensor that was kept may have been given another storage (``x.data = y``): its old
         memory is then free to be used again under the very same key.
         """
-        if known.tensor is tensor or self._adapter.content_key(known.tensor) == key:
+        if self._adapter.content_key(known.tensor) == key:
             return True
         self._kept_bytes -= self._kept.pop(key).size_bytes
         return False

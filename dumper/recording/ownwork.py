@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +33,16 @@ class OwnWork:
         """
         context = unwatched()
         self._enter, self._leave = context.__enter__, context.__exit__
-        self._lock = threading.RLock()
-        self._owner = 0
+        lock = cast("Any", threading.RLock())  # whose type does not tell of `_is_owned`
+        self._acquire, self._release = lock.acquire, lock.release
+        self.is_going_on: Callable[[], bool] = lock._is_owned
+        """Returns whether this thread holds the lock."""
         self._depth = 0
 
     def __enter__(self) -> None:
         """Take the lock, or take it once more."""
-        self._lock.acquire()
+        self._acquire()
         if not self._depth:
-            self._owner = get_ident()
             self._enter()
         self._depth += 1
 
@@ -56,9 +56,4 @@ class OwnWork:
         self._depth -= 1
         if not self._depth:
             self._leave(kind, error, trace)
-            self._owner = 0
-        self._lock.release()
-
-    def is_going_on(self) -> bool:
-        """Return whether this thread holds the lock."""
-        return self._owner == get_ident()
+        self._release()

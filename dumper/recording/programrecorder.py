@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,14 +79,24 @@ class _Live:
     """A tensor object that is a value of the program, as long as neither is another."""
 
     reference: weakref.ref[Any]
-    stamp: tuple[Hashable, tuple[int, ...]]
-    """Version and shape that it had."""
+    stamp: tuple[Hashable, ...]
+    """Version and sizes that it had."""
     value: int
-    argument: ValueRef
-    """The same, as an argument."""
     digest: str
     """Of its elements; empty if they are still on their way."""
     view: _View | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """What the name of an operator tells of it."""
+
+    is_plain: bool
+    is_wait: bool
+    sends: bool
+    may_draw: bool
+    is_choosing: bool
+    """Whether it leaves open which of equal elements comes first."""
 
 
 class ProgramRecorder:
@@ -123,28 +134,29 @@ class ProgramRecorder:
             built: How buffers and constants of the model were made, if that is known.
             guard: Makes a hook harmless.
         """
-        self._guard = guard
+        self._arrive = guard(self._arrived)
         self._adapter, self._operators = adapter, operators
-        self._local = adapter.local
+        self._local, self._requires_grad = adapter.local, adapter.requires_grad
         self.stamp = operators.stamp
         """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
-        self._current_call, self._backward = calls.running, backward
+        self._lock, self._backward, self._current_call = lock, backward, calls.running
         self._builder = builder or ProgramBuilder()
         self._built = built
         self._leaves: dict[tuple[str, tuple[int, ...]], Stored] = {}
         """Buffers and constants, by what they hold."""
+        self._kinds: dict[str, _Kind] = {}
+        """What is known of operators by their names."""
         self._inner, self._lone = writer.inner_content, writer.leaf_content
         self._live: dict[int, _Live] = {}
-        self._by_content: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._by_content: dict[tuple[Hashable, ...], dict[str, int]] = defaultdict(dict)
+        """Values by their shape and their digest."""
         self._written: dict[Hashable, list[int]] = {}
         """Values that were written in place, by their memory, in order."""
         self._handles: list[Handle] = []
-        self._watched: set[int] = set()
-        """Values whose gradient is awaited."""
-        self._lock = lock
-        self._is_closed = False
-        self._has_gradients = False
+        self._watched: dict[int, tuple[int, ...]] = {}
+        """Values whose gradient is awaited, with its shape."""
+        self._is_closed = self._has_gradients = False
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._is_updating = False
         """Whether the operator that is being recorded belongs to the update."""
@@ -259,16 +271,17 @@ class ProgramRecorder:
         frame = sys._getframe(2)
         if self._is_left_out(frame, args, kwargs):
             return function(*args, **kwargs)
-        if self._operators.is_wait(name):
+        kind = self._kinds.get(name) or self._kind_of(name)
+        if kind is None:
+            return function(*args, **kwargs)
+        if kind.is_wait:
             return self._awaited(name, function, args, kwargs)
         taken, drawn = None, None
         try:
             with self._lock:
-                self._begin_update()
-                taken = _Taken(self, *self._operators.read_by(name, args, kwargs))
-                written = self._operators.may_write(name, args, kwargs)
-                taken.exposed = list(map(self._local, written))
-                drawn = self._adapter.random_state() if self._operators.may_draw(name) else None
+                taken = self._taken(kind, name, args, kwargs)
+                if kind.may_draw:
+                    drawn = self._adapter.random_state()
         except Exception as error:
             self._fail(name, error)
         result = function(*args, **kwargs)
@@ -279,11 +292,40 @@ class ProgramRecorder:
                 mode = self._operators.mode()
                 own = kwargs.get("generator") is not None  # whose state nobody looks at
                 if drawn is not None and (own or drawn != self._adapter.random_state()):
-                    mode |= Mode.RANDOM
-                self._add(name, taken, result, mode, self._sources.of_caller(frame))
+                    mode |= _RANDOM
+                self._add(name, kind, taken, result, mode, self._sources.of_caller(frame))
         except Exception as error:
             self._fail(name, error)
         return result
+
+    def _taken(
+        self, kind: _Kind, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Taken:
+        """Describe what an operator is called with, before it runs."""
+        if self._is_updating:
+            self._begin_update()
+        if kind.is_plain:
+            return _Taken(self, args, kwargs)
+        taken = _Taken(self, *self._operators.read_by(name, args, kwargs))
+        written = self._operators.may_write(name, args, kwargs)
+        taken.exposed = list(map(self._local, written))
+        return taken
+
+    def _kind_of(self, name: str) -> _Kind | None:
+        """Return what a name tells of an operator, and remember it; None where that fails."""
+        operators = self._operators
+        try:
+            with self._lock:
+                self._kinds[name] = _Kind(
+                    is_plain=operators.is_plain(name),
+                    is_wait=operators.is_wait(name),
+                    sends=operators.sends(name),
+                    may_draw=operators.may_draw(name),
+                    is_choosing=name.rpartition(".")[2] in _CHOOSING,
+                )
+        except Exception as error:
+            self._fail(name, error)
+        return self._kinds.get(name)
 
     def _awaited(
         self,
@@ -348,8 +390,6 @@ class ProgramRecorder:
 
     def _begin_update(self) -> None:
         """Make leaves of what the update takes, if gradients have arrived since this was done."""
-        if not self._is_updating:
-            return
         for one in self._followed.leaves():
             if one.kind is LeafKind.PARAMETER or not self._operators.is_recordable(one.tensor):
                 continue
@@ -371,7 +411,7 @@ class ProgramRecorder:
             return None
         return self._operators.memory(thing), self._operators.shape(thing)
 
-    def _alike(self, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]) -> _Live | None:
+    def _alike(self, tensor: Tensor, stamp: tuple[Hashable, ...]) -> _Live | None:
         """Return what is known of a gradient of which this is another object."""
         other = self._followed.same(tensor)
         entry = None if other is None else self._live.get(id(other))
@@ -380,24 +420,29 @@ class ProgramRecorder:
     # -- one operator
 
     def _add(
-        self, name: str, taken: _Taken, result: object, mode: int, site: SourceLine | None
+        self,
+        name: str,
+        kind: _Kind,
+        taken: _Taken,
+        result: object,
+        mode: int,
+        site: SourceLine | None,
     ) -> None:
         wholes = self._made(result)
         if taken.is_spread or self._is_spread:
-            mode |= Mode.SPREAD
+            mode |= _SPREAD
         results = made = [own for own, _ in wholes.values()]
         changed, written = self._changed(taken), set()
         if changed:
-            mode |= Mode.IN_PLACE
+            mode |= _IN_PLACE
             written = {id(one) for one in changed}
             fresh = [one for one in changed if id(one) not in wholes]
             results = made + [one for one in fresh if not self._follows(one, changed, made)]
-        elif not made and not self._operators.sends(name):
+        elif not made and not kind.sends:
             if not taken.refs or result is None:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
-        is_pending = self._operators.is_pending(name, result)
-        is_choosing = name.rpartition(".")[2] in _CHOOSING
+        is_pending = not kind.is_plain and self._operators.is_pending(name, result)
         outputs = []
         for tensor in results:
             is_written = id(tensor) in written
@@ -405,7 +450,7 @@ class ProgramRecorder:
             if view is not None and len(made) > 1 and not is_written:
                 view = self._as_part(view, made, tensor)
             _, whole = wholes.get(id(tensor), (tensor, tensor))
-            is_kept = not taken.refs or (is_choosing and _is_index(self._operators.dtype(tensor)))
+            is_kept = not taken.refs or (kind.is_choosing and self._is_index(tensor))
             outputs.append(
                 self._output(tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept)
             )
@@ -415,11 +460,16 @@ class ProgramRecorder:
                 memory = self._operators.memory(tensor)
                 self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
 
+    def _is_index(self, tensor: Tensor) -> bool:
+        return self._operators.dtype(tensor) in {"int32", "int64"}
+
     def _changed(self, taken: _Taken) -> list[Tensor]:
         """Return the tensors that an operator wrote into."""
         changed = taken.changed()
         if taken.exposed:
             changed += self._written_unseen(taken)
+        if not changed:
+            return changed
         gone = [one for one in changed if not self._operators.is_recordable(one)]
         for one in gone:  # it is spread over processes now
             self._live.pop(id(one), None)
@@ -435,7 +485,8 @@ class ProgramRecorder:
             own = self._local(whole)
             if self._operators.is_recordable(own):
                 found[id(own)] = own, whole
-                self._note_layout(whole, own)
+                if own is not whole:
+                    self._note_layout(whole, own)
         return found
 
     def _add_operator(
@@ -447,13 +498,13 @@ class ProgramRecorder:
         site: SourceLine | None,
     ) -> None:
         if self._is_updating:
-            mode |= Mode.UPDATE
+            mode |= _UPDATE
         call = self._current_call()
         self._builder.add_operator(name, arguments, outputs, call=call, mode=mode, site=site)
 
     def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
         """Return a view that is one of several outputs."""
-        parts = tuple((self._operators.dtype(one), self.stamp(one)[1]) for one in made)
+        parts = tuple((self._operators.dtype(one), self._operators.shape(one)) for one in made)
         place = next(index for index, one in enumerate(made) if one is tensor)
         return replace(view, parts=parts, place=place)
 
@@ -463,7 +514,7 @@ class ProgramRecorder:
         is_same = (
             entry is not None
             and entry.reference() is tensor
-            and entry.stamp[1] == self.stamp(tensor)[1]
+            and entry.stamp[1:] == self.stamp(tensor)[1:]
         )
         return entry.view if entry is not None and is_same else None
 
@@ -531,13 +582,14 @@ class ProgramRecorder:
         stamp = self.stamp(tensor)
         if entry is not None and entry.reference() is tensor and entry.stamp == stamp:
             return entry.value
-        is_random = bool(mode & Mode.RANDOM)
+        is_random = bool(mode & _RANDOM)
+        shape: tuple[Any, ...] = stamp[1:]
         stored = None
         if not is_pending and (not self._is_updating or is_random):
             stored = self._store(tensor, self._lone if is_random or is_kept else self._inner)
         value = self._builder.add_value(
             dtype=self._operators.dtype(tensor),
-            shape=stamp[1],
+            shape=shape,
             content=stored,
             kind=LeafKind.RANDOM if is_random else None,
         )
@@ -555,19 +607,19 @@ class ProgramRecorder:
 
     def _watch_gradient(self, value: int, tensor: Tensor) -> None:
         """Wait for the gradient of a value, once it is known that there will be one."""
-        if value in self._watched or not self._backward:
-            return
-        if self._adapter.requires_grad(tensor):
-            self._watched.add(value)
-            arrived = partial(self._arrived, value, self._operators.shape(tensor))
-            self._handles.append(self._adapter.hook_gradient(tensor, self._guard(arrived)))
+        if self._backward and value not in self._watched and self._requires_grad(tensor):
+            self._watched[value] = self._operators.shape(tensor)
+            arrived = partial(self._arrive, value)
+            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
 
-    def _arrived(self, value: int, shape: tuple[int, ...], gradient: Tensor | None) -> None:
-        if self._is_closed or gradient is None or not self._operators.is_recordable(gradient):
+    def _arrived(self, value: int, gradient: Tensor | None) -> None:
+        if self._is_closed or gradient is None:
             return  # torch tells of an output that nothing used by None
-        with self._lock:
+        with self._lock:  # outside, torch would pass each look at the gradient on as a call
+            if not self._operators.is_recordable(gradient):
+                return
             self._has_gradients = self._followed.is_outdated = True
-            if self._operators.shape(gradient) != shape:
+            if self._operators.shape(gradient) != self._watched[value]:
                 return  # it lies otherwise over processes than the value
             stored = self._contents.store_gradient(gradient, self._inner).stored
             self._builder.add_gradient(value, stored)
@@ -599,8 +651,8 @@ class ProgramRecorder:
         if not self._operators.is_recordable(tensor):
             return None
         stored = stored or self._store(tensor, None)
-        key = stored.digest, stamp[1]
-        found = None if kind is not None else self._by_content.get(key)
+        key: tuple[str, tuple[Any, ...]] = stored.digest, stamp[1:]
+        found = None if kind is not None else self._by_content[key[1]].get(key[0])
         if found is None:
             kind = kind or self._leaf_kind(tensor, key, is_made=is_made)
             if kind not in _HELD:
@@ -615,15 +667,17 @@ class ProgramRecorder:
         entry: _Live,
         tensor: Tensor,
         whole: Tensor,
-        stamp: tuple[Hashable, tuple[int, ...]],
+        stamp: tuple[Hashable, ...],
     ) -> _Live:
         """Return the value that a known tensor holds now."""
         if entry.value in self._pending:
             entry.stamp = stamp  # it may be another one since the elements have come
         if entry.stamp != stamp:
             return self._refreshed(entry, tensor, stamp)
-        if not self._is_updating:
-            self._taken_again(entry.value, whole)
+        value = entry.value
+        is_complete = value in self._watched and value not in self._bare and not self._pending
+        if not (is_complete or self._is_updating):
+            self._taken_again(value, whole)
         return entry
 
     def _add_leaf(
@@ -665,12 +719,10 @@ class ProgramRecorder:
         is_built = self._built is not None and key in self._built.made
         return LeafKind.CONSTANT if is_built else LeafKind.HOLE
 
-    def _refreshed(
-        self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, tuple[int, ...]]
-    ) -> _Live:
+    def _refreshed(self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, ...]) -> _Live:
         """Return the new value of a tensor whose memory was changed through another one."""
         name = OVERWRITE
-        arguments: tuple[tuple[str | None, Argument], ...] = ((None, entry.argument),)
+        arguments: tuple[tuple[str | None, Argument], ...] = ((None, ValueRef(entry.value)),)
         view, source = entry.view, None if entry.view is None else entry.view.source()
         content: Content | None = None
         if view is not None and source is not None:
@@ -685,7 +737,9 @@ class ProgramRecorder:
             arguments = (*arguments, *((None, ValueRef(one)) for one in since))
         stored = self._store(tensor, content)
         value = self._builder.add_value(
-            dtype=self._operators.dtype(tensor), shape=stamp[1], content=stored
+            dtype=self._operators.dtype(tensor),
+            shape=self._operators.shape(tensor),
+            content=stored,
         )
         outputs = [value]
         if view is not None and view.parts and name != OVERWRITE:
@@ -704,15 +758,16 @@ class ProgramRecorder:
         self,
         tensor: Tensor,
         value: int,
-        stamp: tuple[Hashable, tuple[int, ...]],
+        stamp: tuple[Hashable, ...],
         stored: Stored | None,
         view: _View | None,
     ) -> _Live:
         digest = "" if stored is None else stored.digest
-        entry = _Live(weakref.ref(tensor), stamp, value, ValueRef(value), digest, view)
+        entry = _Live(weakref.ref(tensor), stamp, value, digest, view)
         self._live[id(tensor)] = entry
-        if digest and math.prod(stamp[1]) >= _TELLING:
-            self._by_content[digest, stamp[1]] = value
+        shape = stamp[1:]
+        if digest and math.prod(shape) >= _TELLING:  # type: ignore[arg-type]
+            self._by_content[shape][digest] = value
         return entry
 
     def _store(self, tensor: Tensor, content: Content | None) -> Stored:
@@ -735,7 +790,7 @@ class ProgramRecorder:
             is_awaited = entry.value in self._watched or not self._backward
             if is_awaited and not self._pending and entry.stamp == self.stamp(thing):
                 refs[id(thing)] = thing, entry  # there is nothing to do for most values
-                return entry.argument
+                return ValueRef(entry.value)
             return self._reference(thing, refs)
         if id(thing) in refs or self._adapter.is_tensor(thing):
             return self._reference(thing, refs)
@@ -762,7 +817,7 @@ class ProgramRecorder:
             if entry is None:
                 return Opaque("<a tensor without elements of its own>")
             found = refs[id(own)] = own, entry
-        return found[1].argument
+        return ValueRef(found[1].value)
 
     def _note_layout(self, tensor: Tensor, own: Tensor) -> None:
         if own is not tensor and self._adapter.layout(tensor) is not None:
@@ -818,8 +873,8 @@ _CHOOSING = frozenset({"argsort", "sort", "topk"})
 """The last names of operators that leave open which of equal elements comes first."""
 
 
-def _is_index(dtype: str) -> bool:
-    return dtype in {"int32", "int64"}
+_RANDOM, _SPREAD = int(Mode.RANDOM), int(Mode.SPREAD)
+_IN_PLACE, _UPDATE = int(Mode.IN_PLACE), int(Mode.UPDATE)
 
 
 _NUMBERS: tuple[Any, ...] = (bool, int, float, complex)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import SMALL_BYTES
+
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Array, Tensor
     from padiff.dumpfile import Content, Layout, StepWriter, Stored
@@ -36,6 +38,10 @@ def store(
         tensor: What to store.
         content: How much of it to write; None as the writer does.
     """
+    small = adapter.small_bytes(tensor, SMALL_BYTES)
+    if small is not None:
+        data, name, shape = small
+        return Kept(writer.store_bytes(data, name, shape, content), shape, len(data))
     transfer = adapter.transfer(tensor)
     if transfer is None:
         array = adapter.elements(tensor)

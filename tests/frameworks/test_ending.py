@@ -17,7 +17,15 @@ from tests.support.command import run_padiff
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACES = ("hook_gradient", "layout", "elements", "is_training", "content_key", "requires_grad")
+PLACES = (
+    "hook_gradient",
+    "layout",
+    "elements",
+    "small_bytes",
+    "is_training",
+    "content_key",
+    "requires_grad",
+)
 """What the recorder asks an adapter in hooks before, within and behind calls, and in updates."""
 STEPS = 3
 
@@ -110,18 +118,18 @@ import torch
 
 from padiff.dumper.adapters.torch import TorchAdapter
 
-read, count = TorchAdapter.elements, 0
+read, count = TorchAdapter.small_bytes, 0
 
 
-def elements(adapter, tensor):
+def small_bytes(adapter, tensor, limit):
     global count
     count += 1
     if count > 40:
         raise ZeroDivisionError("planted")
-    return read(adapter, tensor)
+    return read(adapter, tensor, limit)
 
 
-TorchAdapter.elements = elements
+TorchAdapter.small_bytes = small_bytes
 model = torch.nn.Linear(3, 2)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(4):
@@ -149,7 +157,7 @@ def test_run_that_is_made_for_the_recording_ends(
     def fail(*_: object) -> None:
         raise RecordError("planted")
 
-    monkeypatch.setattr(type(adapters.load("torch")), "elements", fail)
+    monkeypatch.setattr(type(adapters.load("torch")), "small_bytes", fail)
 
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     words = ["--inputs", str(tmp_path / "x.npy"), "--out", str(tmp_path)]

@@ -46,6 +46,23 @@ def own_names(layer: nn.Layer) -> dict[str, bool]:
 # -- tensors
 
 
+@pytest.mark.parametrize("name", DTYPES)
+def test_small_tensors_are_copied_as_their_elements_are(name: str) -> None:
+    values = (np.arange(6).reshape(2, 3) % 2).astype(numpy_dtype(name))
+    tensor = ADAPTER.tensor(values, device="cpu", dtype=None)
+
+    assert ADAPTER.small_bytes(tensor, 1 << 16) == (values.tobytes(), name, (2, 3))
+    assert ADAPTER.small_bytes(tensor, values.nbytes) is None
+
+
+def test_what_does_not_lie_as_dumps_write_it_is_not_copied_as_it_is() -> None:
+    tensor = paddle.ones([2, 3])
+
+    assert ADAPTER.small_bytes(tensor.transpose([1, 0]), 1 << 16) is None
+    assert ADAPTER.small_bytes(paddle.ones([0]), 1 << 16) is None
+    assert ADAPTER.small_bytes(tensor.to_sparse_coo(2), 1 << 16) is None
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (), (0, 3), (300, 100)])
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_and_form_goes_in_and_out_bit_for_bit(

@@ -44,6 +44,34 @@ def test_snapshot_and_tensor_are_inverse(name: str, shape: tuple[int, ...]) -> N
     )
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e5m2", "complex64", "bool"])
+def test_small_tensors_are_copied_as_their_elements_are(name: str) -> None:
+    source = torch.tensor([[1, 0, 3], [0, 5, 6]]).to(getattr(torch, name))
+    parts = source, source[1], source[:, 1:].contiguous()
+
+    for part in parts:
+        copied = ADAPTER.small_bytes(part, 1 << 16)
+
+        assert copied == (ADAPTER.snapshot(part).tobytes(), name, part.shape)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(2, 3).t(),
+        torch.ones(0),
+        torch.ones(64),
+        torch.ones(2, dtype=torch.complex64).conj(),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.ones(2).to_sparse(),
+        torch.ones(2, device="meta"),
+    ],
+    ids=["transposed", "empty", "large", "conjugate", "negative", "sparse", "meta"],
+)
+def test_what_does_not_lie_as_dumps_write_it_is_not_copied_as_it_is(tensor: torch.Tensor) -> None:
+    assert ADAPTER.small_bytes(tensor, 64) is None
+
+
 def test_snapshot_shares_no_memory() -> None:
     source = torch.zeros(3)
 

@@ -159,3 +159,19 @@ def test_small_values_keep_the_content_that_was_wanted_last(tmp_path: Path) -> N
         assert [one.content for one in values] == [Content.STATS, Content.FULL, Content.FULL]
         assert file.value_array(values[1]).tolist() == [1.0, 2.0]
         assert file.value_array(values[2]).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("content", list(Content))
+def test_bytes_are_stored_as_their_array_is(tmp_path: Path, content: Content) -> None:
+    array = np.arange(12_000, dtype=np.float32).reshape(3, 4000)
+    with DumpWriter(tmp_path / "net") as writer:
+        with writer.step(0) as step:
+            step.add_modules(DumpBuilder().module("", "Net").modules)
+            first = step.store_bytes(array.tobytes(), "float32", array.shape, content)
+            again = step.store(array, content=content)
+        path = writer.commit(manifest())
+
+    assert again.info == first.info
+    assert validate(path, deep=True) == []
+    with open_dump(path).open() as file:
+        assert [(one.content, one.size) for one in file.index.values] == [(content, array.size)]
