@@ -69,7 +69,7 @@ _add = ProgramRecorder._add
 
 def _observed(recorder: Thing, oracle: _Oracle, *args: Thing) -> None:
     """Stand for ``ProgramRecorder._add``."""
-    oracle.observe(args[1], args[2])
+    oracle.observe(args[2], args[3])
     _add(recorder, *args)
 
 

@@ -64,13 +64,13 @@ def known_program(folder: Path, case: str) -> Iterator[tuple[KnownProgram, Value
 
 def projected(known: KnownProgram, value: Value, changed: Array) -> Projected:
     """Look at other elements of a value as if they had been recorded."""
-    own = known.elements
+    own = known.narrow
 
     def elements(value_id: int) -> Array:
         return changed if value_id == value.id else own(value_id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known, "elements", elements)
+        patch.setattr(known, "narrow", elements)
         found = project(known, known.part_behind(value.id))
     assert found is not None
     return found

@@ -70,10 +70,17 @@ class Net(torch.nn.Module):
         return result
 
 
+class OnDevice(TorchAdapter):
+    """The adapter of tensors that are all in the GPU's memory, none in the host's."""
+
+    def small_bytes(self, tensor: torch.Tensor, limit: int) -> None:
+        del tensor, limit
+
+
 def dump(
     out: Path, name: str, streams: LateStreams | None, content: str, dtype: torch.dtype
 ) -> Path:
-    adapter = TorchAdapter() if streams is None else TorchAdapter(TorchTransfers(streams))
+    adapter = TorchAdapter() if streams is None else OnDevice(TorchTransfers(streams))
     model = Net().to(dtype).train()
     optimizer = torch.optim.Adam(model.parameters())
     images = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8).to(dtype)

@@ -194,7 +194,9 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 4, 4), 0.5, training=False",
         "f(2, 3, 4, 4, 4), 0.5, training=False",
     ),
+    "F.alpha_dropout": ("f(3, 4), 0.5, False", "f(2, 3, 4), 0.5, training=False"),
     "dropout": ("f(3, 4), 0.5, False",),
+    "alpha_dropout": ("f(3, 4), 0.5, False",),
     "F.linear": (
         "f(3, 4), f(5, 4)",
         "f(2, 3, 4), f(5, 4), f(5)",
