@@ -350,7 +350,7 @@ def _around(path: str) -> Iterator[str]:
 
 
 def _as_origin(pair: JudgedPair) -> JudgedPair:
-    told = replace(pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True)
+    told = replace(pair, verdict=Verdict.DIVERGED, kind=Kind.ORIGIN, fatal=True, covered=False)
     if pair.verdict is Verdict.DIVERGED:
         return told
     reason = _WITHIN if pair.verdict is Verdict.MATCH else _TOLD_APART

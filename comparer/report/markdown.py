@@ -23,6 +23,7 @@ from .wording import (
     step_of,
     what,
     when,
+    word_of,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ def _origins(found: Sequence[Told[Divergence]], *, several: bool) -> list[str]:
 
 
 def _counts(comparison: Comparison) -> list[str]:
-    words = [f"{count(number_)} {name}" for name, number_ in comparison.counts.items() if number_]
+    counts = ((word_of(name), number_) for name, number_ in comparison.counts.items())
+    words = [f"{count(number_)} {name}" for name, number_ in counts if number_]
     found, coverage = evidence(comparison), comparison.coverage
     covered = share(coverage.judged, coverage.total)
     return [

@@ -46,6 +46,7 @@ __all__ = [
     "verdict_of",
     "what",
     "when",
+    "word_of",
 ]
 
 BAD = (Verdict.DIVERGED, Verdict.INCOMPARABLE, Verdict.MISSING)
@@ -72,6 +73,11 @@ def what(end: Endpoint) -> str:
 def verdict_of(pair: JudgedPair) -> str:
     """Return the verdict, ``covered`` where the value is judged at another address."""
     return "covered" if pair.covered else str(pair.verdict)
+
+
+def word_of(counted: str) -> str:
+    """Return how people are told of what ``Comparison.counts`` counts."""
+    return "judged elsewhere" if counted == "covered" else counted
 
 
 def measured(pair: JudgedPair) -> str:

@@ -186,7 +186,7 @@ def test_markdown_leads_with_verdict_and_origin() -> None:
     assert lines[0] == "## padiff: DIVERGED"
     text = "\n".join(lines)
     assert "### Origin 1: `layer2.0.bn1` (forward)" in lines
-    assert "1 covered" in text
+    assert "1 judged elsewhere" in text
 
 
 def test_markdown_stays_below_its_limit_and_says_what_it_left_out() -> None:
