@@ -5,6 +5,11 @@ of it, and no addition loses more than the smaller of its two operands (Higham, 
 Stability of Numerical Algorithms, 2nd ed., section 4.2). Errors of rounding are independent of
 each other and of both signs, so that they grow as the root of the sum of the squares of S; a term
 that is too small to change S is lost, and what is lost so adds up.
+
+Kernels add in orders of their own, in lanes and blocks. Where the order in which terms lie keeps
+partial sums small by chance, as rows do that a norm made, those of a random order count: of n terms
+with the sum T and the variance v, the k-th has the mean square (k T / n)**2 + v k (n - k) / (n - 1)
+(sampling without replacement).
 """
 
 from __future__ import annotations
@@ -90,7 +95,18 @@ def _errors_of(rows: Array, unit: float, *, is_scan: bool) -> Array:
             squares, lost = np.cumsum(partial, axis=-1), np.cumsum(lost, axis=-1)
         else:
             squares, lost = partial.sum(-1, keepdims=True), lost.sum(-1, keepdims=True)
+            squares = np.fmax(squares, _in_any_order(rows) * unit**2)
         return np.asarray(np.sqrt(squares) * _PER_ROUNDING + lost)
+
+
+def _in_any_order(rows: Array) -> Array:
+    """Return the expected sums of the squares of all partial sums in a random order."""
+    count = rows.shape[-1]
+    total = rows.sum(-1, keepdims=True)
+    squares = np.einsum("ij,ij->i", rows, rows)[:, None]
+    variance = np.fmax(squares / max(count, 1) - np.square(total / max(count, 1)), 0.0)
+    growing = (count + 1) * (2 * count + 1) / (6 * max(count, 1))
+    return np.asarray(np.square(total) * growing + variance * (count * (count + 1) / 6))
 
 
 def _placed(errors: Array, shape: tuple[int, ...], axes: Sequence[int], result: Array) -> Array:

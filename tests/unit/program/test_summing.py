@@ -55,6 +55,20 @@ def test_adding_one_after_the_other_in_float32_is_within_the_rounding(
     assert abs(one_by_one - result) <= SOUND * allowed
 
 
+def test_terms_that_cancel_in_the_order_in_which_they_lie_may_be_added_in_another() -> None:
+    """A norm makes rows that add up to zero; kernels add them in lanes."""
+    rows = np.random.default_rng(0).normal(size=(512, 4))
+    numbers = (rows - rows.mean(-1, keepdims=True)).astype(np.float32).reshape(-1)
+    exact = numbers.astype(np.float64)
+    result = np.asarray(exact.sum())
+
+    draws = (np.random.default_rng(seed).permutation(numbers) for seed in range(50))
+    added = [float(np.cumsum(one, dtype=np.float32)[-1]) for one in draws]
+
+    allowed = disturbed("sum", exact, result, axes=(0,), keepdims=False)
+    assert np.abs(np.array(added) - result).max() <= SOUND * allowed
+
+
 @pytest.mark.parametrize("terms", ["both signs", "an offset"])
 def test_adding_in_half_precision_is_beyond_the_rounding_of_float32(terms: str) -> None:
     numbers = TERMS[terms](np.random.default_rng(0), 768)
