@@ -61,6 +61,10 @@ _CALLS: Final = CallHooks()
 _CALLS.begins = _TAPE.begin
 
 
+_CASTS = frozenset({"float16", "float32", "bfloat16"})
+"""Dtypes to which a Cell casts what it takes; of another one it computes in that of its weights."""
+
+
 class MindSporeAdapter:
     """The adapter of MindSpore."""
 
@@ -230,7 +234,8 @@ class MindSporeAdapter:
                 f"cannot place the model on device {device!r}: MindSpore is recorded on a CPU"
             )
         if dtype is not None:
-            model.to_float(dtype_of(dtype))
+            if dtype in _CASTS:
+                model.to_float(dtype_of(dtype))
             for _, cell in self.named_modules(model):
                 for one in self.own_tensors(cell):
                     if self.is_floating(one.tensor):

@@ -77,7 +77,7 @@ class Tape:
         made = executor.grad(
             _step,
             GradOperation(get_by_list=True),
-            mindspore.ParameterTuple(leaves),
+            tuple(leaves),
             (0,),
             False,  # noqa: FBT003
         )

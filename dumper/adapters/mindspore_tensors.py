@@ -9,7 +9,7 @@ import mindspore
 import numpy as np
 from mindspore.common import dtype as dtypes
 
-from padiff.dumpfile import ConfigError
+from padiff.dumpfile import ConfigError, numpy_dtype
 
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array, Tensor
@@ -50,7 +50,9 @@ def dtype_of(name: str) -> Any:  # noqa: ANN401
 def elements(tensor: Tensor) -> Array:
     """Give the elements, C-contiguous, in their own dtype and memory where possible."""
     array: Array = np.asarray(tensor.asnumpy(), order="C")
-    return array
+    if array.dtype.kind != "V":
+        return array
+    return array.view(numpy_dtype(dtype_name(tensor)))  # MindSpore has a bfloat16 of its own
 
 
 def tensor_of(array: Array, *, dtype: str | None) -> Tensor:
