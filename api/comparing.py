@@ -156,7 +156,7 @@ class Comparison(Presented, Compared):
         render(self, canvas.console, max_rows=canvas.max_rows, verbose=canvas.verbose)
 
     def _glance(self, canvas: Canvas) -> None:
-        from padiff.comparer.report.brief import draw_brief  # noqa: PLC0415 - only where drawn
+        from padiff.comparer.report.terminal import draw_brief  # noqa: PLC0415 - only where drawn
 
         draw_brief(canvas, self)
 

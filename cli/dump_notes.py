@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper import Counts
 
-    from .blackbox import Blackbox
+    from .watcher import Blackbox
 
 __all__ = ["NotedProgress"]
 

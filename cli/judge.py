@@ -83,7 +83,7 @@ def _text(result: Rejudgement, limit: int) -> str:
 
 
 def _verdict(result: Rejudgement, scope: Scope) -> str:
-    from padiff.comparer.report.headline import verdict_line  # noqa: PLC0415 -- after the options
+    from padiff.comparer.report.wording import verdict_line  # noqa: PLC0415 -- after the options
     from padiff.comparer.result import Verdict  # noqa: PLC0415
 
     if result.undecided and not result.reasons:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from .blackbox import Blackbox
     from .signals import Handlers
+    from .watcher import Blackbox
 
 __all__ = ["main"]
 
@@ -223,8 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _watched(words: list[str]) -> int:
     """Run one command, in a process that is watched where it could take the interpreter down."""
     if words and words[0] in _WATCHED and not _HELP & set(words):
-        from .crash import tell  # noqa: PLC0415 -- keeps `padiff --help` fast
-        from .watcher import can_watch, watched  # noqa: PLC0415
+        from .watcher import can_watch, tell, watched  # noqa: PLC0415 -- keeps `padiff --help` fast
 
         if can_watch():
             return watched(lambda notes: _guarded(words, notes), lambda crash: tell(crash, words))

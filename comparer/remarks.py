@@ -10,9 +10,8 @@ from padiff.dumpfile.manifestcodec import RECORDING
 from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .decided import rests_on_execution
-from .facts.arguments import result_notes
-from .facts.elsewhere import attribute_notes
-from .facts.inner import inner_notes
+from .facts.arguments import inner_notes, result_notes
+from .facts.attributes import attribute_notes
 from .judgedpairs import remarkable
 from .judging.tolerance import TolerancePolicy
 from .locating.fed import read_fed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, ConfigError, Phase
 
-from .judging.dtypebounds import default_of
 from .judging.noise import DEFAULT_FACTOR, FloorSide
+from .judging.tolerance import default_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BLOCK_BYTES", "Array", "Room", "is_floating", "marked_places", "paired_blocks", "widen"]
-
 Array = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 20
@@ -155,3 +153,12 @@ def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
     else:
         np.copyto(wide, block, casting="unsafe")
     return wide
+
+
+def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Give a copy in float64, of complex numbers in complex128: no imaginary part is lost.
+
+    Args:
+        array: Shape (*S), any dtype of numbers or booleans.
+    """
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)

@@ -13,21 +13,17 @@ from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
 
-from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .alike import find_alike
 from .basis import Bases
-from .building import Builder, Measured
-from .contents import Contents
+from .building import Builder, Measured, endpoints
 from .decision import Counted, agrees, by_errors
-from .dtypebounds import default_of
-from .ends import endpoints
-from .forms import Forms
-from .jobs import default_jobs
+from .largepairs import default_jobs
 from .measured import Measurements, Request, plan_reading
 from .partly import Partial, judge_partly
 from .plainpairs import PlainPairs
 from .smalljudged import SmallJudged, judge_small
-from .tolerance import STATE_ROLES, TolerancePolicy
+from .tolerance import STATE_ROLES, TolerancePolicy, default_of
+from .unmeasured import PARTLY_ABSENT, Contents, Forms, is_partly_absent, judge_absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,9 +31,9 @@ if TYPE_CHECKING:
     from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
 
     from .basis import Basis
+    from .decision import ThreeWay
     from .layouts import LaidOut
     from .noise import Noise
-    from .threeway import ThreeWay
 
 __all__ = ["Judgement", "judge"]
 

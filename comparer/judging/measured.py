@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from padiff.dumpfile import numpy_dtype
 from padiff.pairing import rows_of
 
-from .absent import arrays_of
 from .blocks import RELEASE_BYTES, Room, is_floating
-from .dtypebounds import EXACT
 from .largepairs import LargePair, LargePairs
 from .metrics import measure
 from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
+from .tolerance import EXACT
+from .unmeasured import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

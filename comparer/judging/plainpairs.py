@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from padiff.comparer.judgedpairs import Saying, Spot
 from padiff.comparer.result import Evidence, Verdict
-from padiff.comparer.saying import Saying, Spot
 from padiff.dumpfile import Phase, Role
 
 from .numbered import numbered

@@ -12,10 +12,10 @@ from padiff.comparer.result import Evidence, Looked, Metrics, ReasonKind, Tolera
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
-from .bystatistics import disagreement
 from .decision import Counted, agrees, by_errors
 from .hull import passes
 from .noise import DEFAULT_FACTOR
+from .partly import disagreement
 from .tolerance import TolerancePolicy, ToleranceRule
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.judgedpairs import pressure
 from padiff.comparer.result import Tolerance, Verdict
-from padiff.comparer.saying import pressure
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing import rows_of
 

@@ -18,8 +18,8 @@ from padiff.comparer.result import Metrics
 from padiff.dumpfile.bulk import build_all
 
 from .blocks import Array, is_floating
-from .manyhulls import Hulls, Slopes
-from .tally import ROUNDING
+from .hull import Hulls, Slopes
+from .metrics import ROUNDING
 
 if TYPE_CHECKING:
     from padiff.comparer.result import Tolerance

@@ -19,7 +19,7 @@ from .hull import Hull
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .tally import Tally
+    from .metrics import Tally
 
 __all__ = ["Sweep"]
 

@@ -21,8 +21,7 @@ from padiff.dumpfile import Phase, Role
 from .backward import Faults, find_backward
 from .between import cut, feeders, glue, is_cut, other_classes
 from .calltree import CallTree, earliest, is_bad, is_told
-from .fed import find_fed_forward
-from .fed_backward import find_fed_backward
+from .fed import find_fed_backward, find_fed_forward
 from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
 from .shown import agreeing_pair, covered_pair, handed_pair

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from padiff.comparer.judgedpairs import remarkable
-from padiff.comparer.judging.ends import endpoints
+from padiff.comparer.judging.building import endpoints
 from padiff.dumpfile import Role
 
 from .between import name_of

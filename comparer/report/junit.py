@@ -11,8 +11,7 @@ from padiff.comparer.result import Kind, ReasonKind, Verdict
 from .equal_ranks import cause_of, fold_origins, fold_ranks, fold_reasons
 from .escape import printable
 from .fault_words import evidence_of
-from .headline import folded, match_words
-from .wording import BAD, measured, owners, what
+from .wording import BAD, folded, match_words, measured, owners, what
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

@@ -10,7 +10,6 @@ from padiff.comparer.result import Kind, Verdict
 from .equal_ranks import fold_origins, fold_pairs, fold_reasons
 from .escape import printable
 from .fault_words import evidence_of
-from .headline import verdict_line
 from .numbers import count, number, plural, share
 from .wording import (
     BAD,
@@ -21,6 +20,7 @@ from .wording import (
     owners,
     source_of,
     step_of,
+    verdict_line,
     what,
     when,
     word_of,

@@ -13,10 +13,8 @@ from padiff.dumpfile import Role
 
 from .equal_ranks import fold_origins, fold_ranks
 from .fault_words import evidence_of
-from .headline import runs
-from .html import head_of
-from .selfcontained import render_page
-from .wording import BAD, has_steps, measured, owners, source_of, verdict_of, when
+from .html import head_of, render_page
+from .wording import BAD, has_steps, measured, owners, runs, source_of, verdict_of, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

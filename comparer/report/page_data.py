@@ -15,8 +15,7 @@ from .wording import verdict_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.comparer.detail import Detail, Details
-    from padiff.comparer.judging.spread import Spread
+    from padiff.comparer.detail import Detail, Details, Spread
     from padiff.comparer.proving import Edit, FunctionComparison, Listed, Listing, UpdateComparison
     from padiff.comparer.result import (
         Comparison,

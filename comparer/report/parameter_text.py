@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from padiff.comparer.overview import remarkable_pairs
+from padiff.comparer.judgedpairs import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
@@ -18,7 +18,7 @@ from .style import DIM, Canvas, verdict_style, verdict_word
 from .wording import BAD, step_of
 
 if TYPE_CHECKING:
-    from padiff.comparer.saying import Saying
+    from padiff.comparer.judgedpairs import Saying
 
 __all__ = ["draw_parameters"]
 

@@ -9,12 +9,12 @@ from padiff.comparer.result import Kind, Verdict
 
 from .equal_ranks import fold_origins, fold_reasons
 from .escape import printable
-from .headline import verdict_line
 from .wording import (
     describe_dump,
     headline,
     line_of,
     owner,
+    verdict_line,
     what,
 )
 

@@ -16,8 +16,6 @@ from .escape import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["DIM", "HERE", "Canvas", "verdict_style", "verdict_word"]
-
 DIM = "dim"
 HERE = "bold red"
 
@@ -144,3 +142,30 @@ class Canvas:
         self.console.print(table)
         if len(rows) > limit:
             self.line(f"  ... {len(rows) - limit} more (--max-rows 0: all)", style=DIM)
+
+
+_DEEPEST = 12
+"""Levels that are drawn as branches; below, the depth is given as a number."""
+
+
+def branches(trunk: tuple[bool, ...], *, plain: bool) -> str:
+    """Give what stands before a name in a tree.
+
+    Args:
+        trunk: For each ancestor below the root, and for the node itself, whether siblings follow
+            below it; empty for the root.
+        plain: Whether to use ASCII only.
+
+    >>> branches((True, False), plain=True)
+    '|  `- '
+    """
+    if not trunk:
+        return ""
+    through, none, middle, last = ("|  ", "   ", "|- ", "`- ")
+    if not plain:
+        through, none, middle, last = ("│  ", "   ", "├─ ", "└─ ")
+    *above, follows = trunk
+    end = middle if follows else last
+    if len(above) > _DEEPEST:
+        return f"[depth {len(trunk)}] {end}"
+    return "".join(through if more else none for more in above) + end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from padiff.comparer.overview import nearest, remarkable_pairs, sayings
+from padiff.comparer.judgedpairs import nearest, remarkable_pairs, sayings
 from padiff.comparer.result import (
     Comparison,
     Evidence,
@@ -15,16 +15,15 @@ from padiff.comparer.result import (
 from padiff.dumpfile.manifestcodec import RUN
 
 from .equal_ranks import count_origins, fold_ranks, fold_reasons, fold_steps
-from .headline import folded, verdict_line
 from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas
-from .wording import each_of, owners, what
+from .wording import each_of, folded, owners, verdict_line, what
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from padiff.comparer.judgedpairs import Saying
     from padiff.comparer.result import LogicalSide
-    from padiff.comparer.saying import Saying
     from padiff.dumpfile import JSON, Manifest
 
 __all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]

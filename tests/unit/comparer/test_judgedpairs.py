@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence, Set
 
-    from padiff.comparer.saying import Saying, Spot
+    from padiff.comparer.judgedpairs import Saying, Spot
 
 
 END = endpoint("fc")
