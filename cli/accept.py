@@ -12,8 +12,6 @@ from padiff.comparer.report.escape import printable
 from .command import command
 from .output import emit
 
-__all__ = ["accept"]
-
 
 @command(
     examples="""

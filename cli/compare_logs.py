@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.logs import Series, SeriesComparison
 
-__all__ = ["compare_logs"]
 
 LOSS = r"(?i:loss)[\"']?(?:\s*[:=]|\s)\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)?|(?:nan|inf)\b))"
 """``loss: 2.3``, ``loss=2.3``, ``loss 2.3``, and as a key of a dict, as trainers print it."""

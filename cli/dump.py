@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from .watcher import Blackbox
 
-__all__ = ["dump"]
 
 OUR_FOLDER = str(Path(__file__).absolute().parents[1] / "dumper")
 KIBI = 1024

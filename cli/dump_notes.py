@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .watcher import Blackbox
 
-__all__ = ["NotedProgress"]
-
 
 class NotedProgress(Progress):
     """Notes each stage, and hands it on to what draws it."""

@@ -15,7 +15,6 @@ from .output import check_place, emit, write_bytes
 if TYPE_CHECKING:
     from padiff.program.exporting import Exported
 
-__all__ = ["export"]
 
 _MOST_NAMED = 8
 

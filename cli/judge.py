@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.rejudge import Rejudgement
     from padiff.comparer.result import Scope
 
-__all__ = ["judge"]
 
 UNDECIDED = 2
 """Exit code where the report holds too little."""

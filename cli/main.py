@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .signals import Handlers
     from .watcher import Blackbox
 
-__all__ = ["main"]
 
 TROUBLE = 2
 INTERRUPTED = 130

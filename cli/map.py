@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from padiff.comparer.sharding.sides import Sides
     from padiff.pairing.maps.mapfile import MapFile
 
-__all__ = ["map_modules"]
-
 
 @command(
     examples="""

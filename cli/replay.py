@@ -10,8 +10,6 @@ import click
 from .command import command
 from .output import emit, emit_json
 
-__all__ = ["replay"]
-
 
 @command(
     examples="""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .formats import Drawing
 
-__all__ = ["read_result", "report"]
-
 
 @command(
     examples="""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .show_text import Choice
 
-__all__ = ["Sections", "print_dot", "print_text", "to_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:

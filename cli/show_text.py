@@ -27,8 +27,6 @@ if TYPE_CHECKING:
         Statistics,
     )
 
-__all__ = ["Choice", "draw_manifest", "draw_step", "in_tree_order", "shape_text"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightPlan
 
-__all__ = ["weights"]
 
 _SOURCE = click.Path(path_type=Path)
 _map_option = click.option("--map", "map_path", type=_SOURCE, help="Map file with pairs and rules.")

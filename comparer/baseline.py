@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from .result import Comparison
 
-__all__ = ["Accepted", "accept", "log_of"]
 
 _NAMED = 20
 """Origins that the log names."""

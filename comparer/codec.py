@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from .forms import Read, Schema, Write
 
-__all__ = ["UNWRITTEN", "Codec", "derived", "listed"]
 
 Kind = TypeVar("Kind")
 Getter = TypeVar("Getter", bound=Callable[..., Any])

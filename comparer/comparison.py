@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from .tasks import Watch
 
 
-__all__ = ["compare"]
-
 Given = ParamSpec("Given")
 Item = TypeVar("Item")
 

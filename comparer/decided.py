@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from .result import Endpoint, Scope, StepComparison
     from .settings import CompareSettings
 
-__all__ = [
-    "explain_by_rounding",
-    "is_asked",
-    "may_diverge",
-    "rests_on_execution",
-    "with_execution",
-]
 
 ROUNDING = "rounding: both programs compute the same, and each value is what its program says"
 """The reason of a pair that differs by more than a tolerance where execution finds no fault."""

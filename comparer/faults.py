@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .result import Endpoint, JudgedPair
     from .settings import CompareSettings
 
-__all__ = ["locate_by_execution"]
 
 _TOLD_APART = "executing both programs tells them apart"
 """The reason of an origin that was not measured here."""

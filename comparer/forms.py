@@ -8,19 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "CONTAINERS",
-    "PLAIN",
-    "Form",
-    "WrongError",
-    "as_it_is",
-    "careful",
-    "of_tuple",
-    "of_words",
-    "shown",
-    "wrong",
-]
-
 Write = Callable[[Any], Any]
 Read = Callable[[Any], Any]
 Schema = dict[str, Any]

@@ -10,8 +10,6 @@ from typing import Any, TypeVar, overload
 
 from padiff.dumpfile.bulk import collector_paused
 
-__all__ = ["Later", "packed", "unpacked"]
-
 Item_co = TypeVar("Item_co", covariant=True)
 
 _LEVEL = 1

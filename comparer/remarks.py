@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .result import Scope
     from .settings import CompareSettings
 
-__all__ = ["decide", "name_of_place", "notes_of_run", "notes_of_step", "reasons_of_step"]
 
 SAME_STRUCTURE_COVERAGE = 1.0
 OTHER_STRUCTURE_COVERAGE = 0.8

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .judging.tolerance import ToleranceRule
 
-__all__ = ["LARGEST_DEFAULT", "CompareSettings", "Mode"]
-
 
 LARGEST_DEFAULT = default_of("float32").atol
 """The default atol of all dtypes but float64, whose is smaller."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from .result import Divergence, Endpoint, JudgedPair
 
-__all__ = ["inherit_across", "known_notes"]
 
 _PHASES = tuple(Phase)
 _Fault = tuple[Phase, str]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from padiff.pairing import Side
     from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
 
-__all__ = ["JudgedWeight", "WeightTolerance", "compare_weights"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTolerance:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["Alike", "find_alike"]
 
 Form = tuple[str, int]
 """Dtype and number of elements."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from .layouts import LaidOut
     from .noise import Noise
 
-__all__ = ["Judgement", "judge"]
 
 FATAL_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.LOSS})
 """Without counterpart, these always make the comparison diverge; so do the root's outputs."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["AS_IT_IS", "OTHERS", "LaidOut", "Layouts"]
 
 AS_IT_IS = 0
 """Number of the layout of pairs of one shape that take no rule."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["Measurements", "Request", "is_small_form", "plan_reading"]
 
 BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""

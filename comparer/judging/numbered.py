@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["numbered"]
-
 
 def numbered(cells: Sequence[object], kinds: Iterable[object]) -> Array:
     """Give the place of each cell among some objects, by identity: members of an enumeration.

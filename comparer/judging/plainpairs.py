@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .blocks import Array
     from .building import Builder
 
-__all__ = ["PlainPairs"]
-
 
 class Judged(Protocol):
     """Pairs that were judged together, by row."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Endpoint, JudgedPair
     from padiff.dumpfile import JSON
 
-__all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS, Evidence.EXECUTION})
 """What a tolerance decides about."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .layouts import LaidOut
     from .tolerance import TolerancePolicy
 
-__all__ = ["SmallJudged", "judge_small"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallJudged:

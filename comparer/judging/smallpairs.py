@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from .blocks import Room
 
-__all__ = ["BATCH", "SMALL", "Counted", "Rows", "count_small", "is_small", "measure_small"]
 
 Rows = Sequence[Array] | Array
 SMALL = 4096

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .metrics import Tally
 
-__all__ = ["Sweep"]
 
 FAST_FROM = 4096
 """Blocks with fewer elements go the float64 way: nothing is gained on them."""

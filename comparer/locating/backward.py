@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["Faults", "Search", "find_backward"]
-
 AMPLIFICATION = 10.0
 """By how much the relative error must grow within a call for it to be a fault of its backward,
 where the forward pass has diverged: that alone perturbs all gradients before it a little, also

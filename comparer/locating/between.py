@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from .calltree import CallTree
     from .dataflow import Feed, Flow
 
-__all__ = [
-    "CONTAINERS",
-    "called",
-    "cut",
-    "describe_feed",
-    "feeders",
-    "glue",
-    "is_cut",
-    "name_of",
-    "other_classes",
-]
-
 
 def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
     """Say where each input of a reference call came from, and on the candidate if elsewhere."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .fed import Fed
 
-__all__ = ["CallTree", "earliest", "is_bad", "is_told", "relative_error"]
 
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 

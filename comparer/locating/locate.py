@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from .shown import Shown
 
-__all__ = ["Located", "locate"]
 
 STATE_ROLES = (Role.WEIGHT, Role.BUFFER, Role.LR, Role.NAMED)
 FORWARD_ROLES = (Role.INPUT, Role.OUTPUT)

@@ -13,7 +13,6 @@ from .calltree import CallTree, is_bad
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-__all__ = ["find_updates"]
 
 MOST_NAMES = 6
 FEW = 2

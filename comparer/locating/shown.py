@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .calltree import CallTree
 
-__all__ = ["Shown", "agreeing_pair", "covered_pair", "handed_pair"]
 
 Shown = tuple["JudgedPair", "JudgedPair"]
 """A pair to show at a call, and the one at another address that it has verdict and numbers of."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .style import Canvas
 
-__all__ = ["draw_audit", "draw_audits_brief", "unsound_line"]
 
 _GLANCE = 9
 """Steps and ranks that are drawn in a glance, up to two lines each."""

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
         VerdictReason,
     )
 
-__all__ = [
-    "Told",
-    "cause_of",
-    "count_origins",
-    "fold_origins",
-    "fold_pairs",
-    "fold_ranks",
-    "fold_reasons",
-    "fold_steps",
-]
 
 Thing = TypeVar("Thing")
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from .style import Canvas
 
-__all__ = ["draw_executed"]
 
 _MOST_LEAVES = 5
 _MOST_EDITS = 5

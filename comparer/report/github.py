@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison
     from padiff.dumpfile import SourceLine
 
-__all__ = ["to_github"]
 
 _MOST = 10
 """Annotations of one kind that GitHub shows for a step."""

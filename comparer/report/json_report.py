@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     ReportParts = dict[str, JSON | Iterator[Any]]
 
-__all__ = ["SCHEMA", "audit_to_json", "read_report", "report_parts", "schema", "to_json"]
 
 SCHEMA = "padiff-report/2"
 _ABOUT = (

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["to_junit"]
 
 _NAME_LIMIT = 500
 _SHOWN = 20

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["LIMIT", "to_markdown"]
 
 LIMIT = 60_000
 """Bytes that the text stays below: a comment may have 65 536 characters, a summary 1 MiB."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["draw_measured", "draw_origins", "in_short"]
 
 Facts = list[tuple[str, str | Text]]
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, JudgedPair, StepComparison
     from padiff.dumpfile import JSON, Phase
 
-__all__ = ["to_overview"]
 
 _SCRIPTS = ("basics.js", "overview.js")
 _STYLES = ("page.css", "overview.css")

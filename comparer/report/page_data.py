@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Difference = Edit | FunctionComparison | UpdateComparison
 
-__all__ = ["executed_differences", "numbers_of", "page_data"]
 
 _METRICS = (
     *("max_abs", "max_rel", "mean_abs", "relative_l2", "cosine", "mismatched", "size"),

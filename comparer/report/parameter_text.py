@@ -20,7 +20,6 @@ from .wording import BAD, step_of
 if TYPE_CHECKING:
     from padiff.comparer.judgedpairs import Saying
 
-__all__ = ["draw_parameters"]
 
 _ROLES = (Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD)
 _NUMBERS_WIDTH = 72

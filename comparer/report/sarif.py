@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["to_sarif"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RESULTS = 1000

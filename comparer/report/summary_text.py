@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import LogicalSide
     from padiff.dumpfile import JSON, Manifest
 
-__all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]
 
 _JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 

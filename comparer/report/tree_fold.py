@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import NodeRow
 
-__all__ = ["Folded", "Line", "State", "fold"]
 
 _RANK = {
     Verdict.SKIPPED: 0,

@@ -20,7 +20,6 @@ from .wording import step_of_first
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["draw_trees"]
 
 _AT_EASE = 24
 """Lines that a tree may have before siblings share lines: half a screen."""
