@@ -57,7 +57,7 @@ def compare_weights(
             _address(reference, sources[0]),
             _address(candidate, target),
             Basis(dtypes=(dtype_name(expected.dtype), dtype_name(found.dtype))),
-        ).tolerance
+        )
         try:
             metrics = measure(expected, found, chosen)
         except CompareError:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Array = npt.NDArray[Any]
 
@@ -162,3 +162,16 @@ def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         array: Shape (*S), any dtype of numbers or booleans.
     """
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
+
+
+def numbered(cells: Sequence[object], kinds: Iterable[object]) -> Array:
+    """Give the place of each cell among some objects, by identity: members of an enumeration.
+
+    Looking up such a member by its hash takes five times as long, as that is computed in Python.
+
+    Args:
+        cells: Objects that are among ``kinds``.
+        kinds: All that there may be.
+    """
+    places = {id(kind): place for place, kind in enumerate(kinds)}
+    return np.fromiter(map(places.__getitem__, map(id, cells)), np.int64, len(cells))

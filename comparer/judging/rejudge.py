@@ -270,7 +270,7 @@ class _Rejudger:
         if pair.basis is None:
             return pair.tolerance or NO_TOLERANCE
         reference, candidate = _ends(pair)
-        return self._policy.choose(reference.address, candidate.address, pair.basis).tolerance
+        return self._policy.choose(reference.address, candidate.address, pair.basis)
 
     def _decide(
         self, pair: JudgedPair, tolerance: Tolerance, *, mismatched: int | None = None

@@ -168,7 +168,7 @@ class _Judge:
         policy = TolerancePolicy(
             atol=self._settings.atol, rtol=self._settings.rtol, rules=self._settings.rules
         )
-        return policy.choose(ends[0], ends[1], basis).tolerance
+        return policy.choose(ends[0], ends[1], basis)
 
     def _replicas(self, pair: RecordPair) -> Iterator[_Replica]:
         """Yield the wholes that differ, of the records of this side; the first replica's first."""
