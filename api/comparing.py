@@ -77,7 +77,7 @@ class Divergence(Found):
 
     @property
     def _end(self) -> Endpoint:
-        return next(end for end in (self.pair.reference, self.pair.candidate) if end is not None)
+        return self.pair.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -6,6 +6,7 @@ import json
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -99,11 +100,11 @@ class Wanted:
             if name == "json":
                 write_json(path, _parts(comparison))
             else:
-                write_text(path, _RENDERERS[name](comparison))
+                write_text(path, _rendered(name, comparison))
         if self.format is Format.JSON:
             emit_json(_parts(comparison))
         elif self.format is Format.MARKDOWN:
-            emit(_markdown(comparison))
+            emit(_rendered("markdown", comparison))
         elif text is not None and not quiet:
             emit_as_it_is(self._guarded(defused(from_here(text()))))
         if self.github:
@@ -147,50 +148,23 @@ def _parts(comparison: Comparison) -> ReportParts:
     return report_parts(comparison)
 
 
-def _html(comparison: Comparison) -> str:
-    from padiff.comparer.report.html import to_html  # noqa: PLC0415 -- needs jinja2
-
-    return to_html(comparison)
-
-
-def _overview(comparison: Comparison) -> str:
-    from padiff.comparer.report.overview_page import to_overview  # noqa: PLC0415 -- needs jinja2
-
-    return to_overview(comparison)
-
-
-def _junit(comparison: Comparison) -> str:
-    from padiff.comparer.report.junit import to_junit  # noqa: PLC0415 -- only if asked for
-
-    return to_junit(comparison)
-
-
-def _sarif(comparison: Comparison) -> str:
-    from padiff.comparer.report.sarif import to_sarif  # noqa: PLC0415 -- only if asked for
-
-    return json.dumps(to_sarif(comparison), allow_nan=False, ensure_ascii=True, indent=1) + "\n"
-
-
-def _markdown(comparison: Comparison) -> str:
-    from padiff.comparer.report.markdown import to_markdown  # noqa: PLC0415 -- only if asked for
-
-    return to_markdown(comparison)
-
-
-def _csv(comparison: Comparison) -> str:
-    from padiff.comparer.report.csv_report import to_csv  # noqa: PLC0415 -- only if asked for
-
-    return to_csv(comparison)
-
-
-_RENDERERS: Mapping[str, Callable[[Comparison], str]] = {
-    "html": _html,
-    "overview": _overview,
-    "junit": _junit,
-    "sarif": _sarif,
-    "markdown": _markdown,
-    "csv": _csv,
+_RENDERERS = {
+    "html": "html.to_html",
+    "overview": "overview_page.to_overview",
+    "junit": "junit.to_junit",
+    "sarif": "sarif.to_sarif",
+    "markdown": "markdown.to_markdown",
+    "csv": "csv_report.to_csv",
 }
+"""Module and function of each format, loaded where it is asked for; some need jinja2."""
+
+
+def _rendered(name: str, comparison: Comparison) -> str:
+    module, _, function = _RENDERERS[name].partition(".")
+    found = getattr(import_module(f"padiff.comparer.report.{module}"), function)(comparison)
+    if isinstance(found, str):
+        return found
+    return json.dumps(found, allow_nan=False, ensure_ascii=True, indent=1) + "\n"
 
 
 _CODES = {"match": 0, "diverged": 1}

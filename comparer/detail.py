@@ -15,6 +15,7 @@ from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
 from padiff.pairing import RanksEntry, Rule, elements_of, match_elements
 
 from .facts.attributes import canonical_attributes
+from .judging.tolerance import EXACT
 from .judging.unmeasured import arrays_of
 from .proving import Answer, list_program
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
@@ -219,7 +220,7 @@ def _detail(
     if pair.sampled_of is not None:
         return _sampled(position, place, step, reference, candidate)
     expected, found, stride = _arrays(pair, step.records[place], reference, candidate)
-    described = describe(expected, found, pair.tolerance or Tolerance(atol=0.0, rtol=0.0))
+    described = describe(expected, found, pair.tolerance or EXACT)
     reference.release_pages()
     candidate.release_pages()
     axis = int(np.argmax(found.shape)) if found.ndim else 0
@@ -243,7 +244,7 @@ def _sampled(
     matched = None if theirs is None else match_elements(rule, mine, theirs)
     if matched is None:
         raise DumpFormatError("a dump changed while it was compared")
-    limits = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
+    limits = pair.tolerance or EXACT
     described = describe(matched.reference, matched.candidate, limits)
     mismatches = tuple(
         replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))

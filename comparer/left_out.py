@@ -193,11 +193,11 @@ def _ends_with_forward(index: Index, manifest: Manifest) -> bool:
     if _has_later(index) or any(note.startswith(NO_GRADIENT) for note in manifest.notes):
         return False
     wanting = [
-        record.call
+        record
         for record in index.records
         if record.requires_grad and record.role is Role.OUTPUT and record.call is not None
     ]
-    return not wanting or any(index.calls[call].parent is None for call in wanting)
+    return not wanting or any(map(index.is_root, wanting))
 
 
 def _has_later(index: Index) -> bool:
@@ -284,5 +284,4 @@ def excuse_left_out(
 def _root_slot(index: Index, record: int) -> str | None:
     """Return the slot of an output of the whole model, or of its gradient."""
     found = index.records[record]
-    is_root = found.call is not None and index.calls[found.call].parent is None
-    return found.slot if is_root and found.role in ROLES else None
+    return found.slot if index.is_root(found) and found.role in ROLES else None

@@ -23,7 +23,7 @@ from .steps import known_notes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from padiff.dumpfile import Dump, Index, RecordInfo, StepReader
+    from padiff.dumpfile import Dump, StepReader
     from padiff.pairing import Pairing
 
     from .locating.locate import Located
@@ -91,21 +91,16 @@ def _output_notes(known: StepReader, pairing: Pairing) -> tuple[str, ...]:
     """Name the layout of what the model gives, where the candidate's elements lie otherwise."""
     index = known.index
     rules = {
-        (index.records[pair.reference[0]].slot, str(pair.rule))
+        (record.slot, str(pair.rule))
         for pair in pairing.records
-        if pair.rule.steps and _is_given(index, index.records[pair.reference[0]])
+        for record in (index.records[pair.reference[0]],)
+        if pair.rule.steps and record.role is Role.OUTPUT and index.is_root(record)
     }
     return tuple(
         f"the model's output{slot} lies otherwise on the candidate: {rule}"
         + (f" ({AXES[rule]})" if rule in AXES else "")
         for slot, rule in sorted(rules)
     )
-
-
-def _is_given(index: Index, record: RecordInfo) -> bool:
-    """Return whether the model itself gives it."""
-    is_call = record.call is not None and record.role is Role.OUTPUT
-    return is_call and index.calls[record.call or 0].parent is None
 
 
 def decide(reasons: list[VerdictReason], scope: Scope) -> tuple[Verdict, list[VerdictReason]]:

@@ -87,8 +87,7 @@ def scope_of_step(judgement: Judgement, reference: Index) -> StepScope:
 def _is_result(record: RecordInfo, index: Index) -> bool:
     if record.role in {Role.LOSS, Role.RESULT}:
         return True
-    is_output = record.role is Role.OUTPUT and record.call is not None
-    return is_output and index.calls[record.call or 0].parent is None
+    return record.role is Role.OUTPUT and index.is_root(record)
 
 
 def scope_of_run(

@@ -130,16 +130,14 @@ def measure_golden(
 
 def count_more_precise(comparison: Comparison) -> int:
     """Count the records in which the candidate is nearer to the golden run."""
-    pairs = (pair for step in comparison.steps for pair in step.pairs)
-    return sum(pair.reason.endswith(MORE_PRECISE) for pair in pairs)
+    return sum(pair.reason.endswith(MORE_PRECISE) for pair in comparison.pairs)
 
 
 def _errors(found: Comparison) -> Iterator[tuple[Address, float]]:
-    for step in found.steps:
-        for pair in step.pairs:
-            if pair.candidate is None or pair.reference is None:
-                continue
-            if pair.equal_digest:
-                yield pair.candidate.address, 0.0
-            elif pair.metrics is not None and pair.metrics.max_abs is not None:
-                yield pair.candidate.address, pair.metrics.max_abs
+    for pair in found.pairs:
+        if pair.candidate is None or pair.reference is None:
+            continue
+        if pair.equal_digest:
+            yield pair.candidate.address, 0.0
+        elif pair.metrics is not None and pair.metrics.max_abs is not None:
+            yield pair.candidate.address, pair.metrics.max_abs

@@ -323,11 +323,7 @@ class _Judger:
         is_reference = alone.side is SideName.REFERENCE
         index = self._builder.reference if is_reference else self._builder.candidate
         record = index.records[alone.record]
-        is_root_output = (
-            record.role is Role.OUTPUT
-            and record.call is not None
-            and index.calls[record.call].parent is None
-        )
+        is_root_output = record.role is Role.OUTPUT and index.is_root(record)
         is_left = record.role is Role.BUFFER and record.phase is Phase.UPDATE
         is_fatal = record.role in FATAL_ROLES or is_root_output or is_left
         return self._same_structure or is_fatal

@@ -8,7 +8,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from padiff.comparer.decided import may_diverge
-from padiff.comparer.result import Evidence, Looked, Metrics, ReasonKind, Tolerance, Verdict
+from padiff.comparer.result import (
+    DECIDED,
+    Evidence,
+    Looked,
+    Metrics,
+    ReasonKind,
+    Tolerance,
+    Verdict,
+)
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
@@ -16,7 +24,7 @@ from .decision import Counted, agrees, by_errors
 from .hull import passes
 from .noise import DEFAULT_FACTOR
 from .partly import disagreement
-from .tolerance import TolerancePolicy, ToleranceRule
+from .tolerance import EXACT, TolerancePolicy, ToleranceRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +41,6 @@ NOTHING = "nothing of what the model gives was judged"
 EXECUTED = "decided by executing both programs"
 UNASKED = "rounding may explain it, as both programs compute the same: only the dumps show that"
 TOO_LITTLE = "the report holds too little of its elements"
-NO_TOLERANCE = Tolerance(atol=0.0, rtol=0.0)
 NOTHING_MEASURED = Metrics(
     size=0,
     mismatched=0,
@@ -122,12 +129,7 @@ def rejudge(comparison: Comparison, *, atol: float | None, rtol: float | None) -
     """
     scope, is_open = comparison.scope, comparison.verdict is Verdict.INCONCLUSIVE
     rejudger = _Rejudger(comparison.settings, atol, rtol, is_proven=0 < scope.proven == scope.steps)
-    rows = [
-        pair
-        for step in comparison.steps
-        for pair in step.pairs
-        if pair.reference is not None and pair.candidate is not None
-    ]
+    rows = [pair for pair in comparison.pairs if None not in (pair.reference, pair.candidate)]
     pairs = tuple(rejudger.pair(row) for row in rows if row.rests_on in JUDGED)
     kept_reasons = [str(one) for one in comparison.reasons if one.kind is not ReasonKind.DIVERGED]
     absent = sum(row.verdict is Verdict.DIVERGED and row.rests_on not in JUDGED for row in rows)
@@ -194,12 +196,12 @@ class _Rejudger:
     def pair(self, pair: JudgedPair) -> Rejudged:
         """Decide one pair of two sides."""
         name = str(pair.end.address)
-        is_plain = pair.verdict in {Verdict.MATCH, Verdict.DIVERGED}
+        is_plain = pair.verdict in DECIDED
         why = self._why_kept(pair)
         if why and not (is_plain and self._given == (None, None)):
             return Rejudged(name=name, before=pair.verdict, outcome=Outcome.KEPT, why=why)
         if self._given == (None, None):
-            tolerance = pair.tolerance or NO_TOLERANCE
+            tolerance = pair.tolerance or EXACT
             answer: bool | None = pair.verdict is Verdict.MATCH
         elif self._is_by_move(pair, self._policy.rtol):
             tolerance, answer = self._loosened(pair)
@@ -230,7 +232,7 @@ class _Rejudger:
         if pair.by_execution:
             is_fault = pair.verdict is Verdict.DIVERGED
             return EXECUTED if (self._is_exact if is_fault else not self._is_literal) else ""
-        if pair.verdict not in {Verdict.MATCH, Verdict.DIVERGED}:
+        if pair.verdict not in DECIDED:
             return "decided by other records"
         if pair.tolerance is None:
             return ""
@@ -252,7 +254,7 @@ class _Rejudger:
 
     def _loosened(self, pair: JudgedPair) -> tuple[Tolerance, bool | None]:
         """Decide a pair of an update at another atol, of which nothing but the atol changes."""
-        own, metrics = pair.tolerance or NO_TOLERANCE, _metrics(pair)
+        own, metrics = pair.tolerance or EXACT, _metrics(pair)
         atol, before = self._policy.atol or 0.0, self._before[0] or 0.0
         was_match = pair.verdict is Verdict.MATCH
         if atol < before < own.atol:
@@ -268,7 +270,7 @@ class _Rejudger:
 
     def _choose(self, pair: JudgedPair) -> Tolerance:
         if pair.basis is None:
-            return pair.tolerance or NO_TOLERANCE
+            return pair.tolerance or EXACT
         reference, candidate = _ends(pair)
         return self._policy.choose(reference.address, candidate.address, pair.basis)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.comparer.judgedpairs import picked, remarkable, replaced
-from padiff.comparer.result import JudgedPair, Tolerance, Verdict
+from padiff.comparer.result import DECIDED, JudgedPair, Tolerance, Verdict
 from padiff.dumpfile import Content, Phase, RecordInfo, Role
 from padiff.pairing import split_slot
 
@@ -148,8 +148,7 @@ class TrainingJudge:
 
     def _is_ruled(self, judged: JudgedPair) -> bool:
         """Return whether the user chose the tolerance; an atol alone only loosens it."""
-        ends = [end.address for end in (judged.reference, judged.candidate) if end is not None]
-        settings = self.settings
+        ends, settings = [end.address for end in judged.ends], self.settings
         return settings.rtol is not None or any(rule.applies_to(*ends) for rule in settings.rules)
 
 
@@ -175,7 +174,7 @@ def _open_ones(
 
 def _open_address(judged: JudgedPair) -> Address | None:
     """Give where a pair stands whose verdict may change; None for what was loaded and agrees."""
-    if judged.reference is None or judged.verdict not in (Verdict.MATCH, Verdict.DIVERGED):
+    if judged.reference is None or judged.verdict not in DECIDED:
         return None
     address = judged.reference.address
     is_left = address.phase is Phase.UPDATE or address.role is Role.BUFFER
@@ -236,8 +235,7 @@ def _judge_weight(
 def _epsilon(judged: JudgedPair, *, is_model: bool = False) -> float:
     """Give the rounding of a pair's coarser side, or of the coarser model if that is more."""
     dtypes = judged.basis.model_dtypes if is_model and judged.basis is not None else ()
-    ends = [end.dtype for end in (judged.reference, judged.candidate) if end is not None]
-    return max(map(epsilon_of, (*ends, *dtypes)))
+    return max(map(epsilon_of, (*(end.dtype for end in judged.ends), *dtypes)))
 
 
 def _is_noise(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Verdict
+from padiff.comparer.result import DECIDED
 from padiff.dumpfile import Phase, Role
 from padiff.program import UNIT_ROUNDOFF
 
@@ -29,8 +29,8 @@ def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> floa
     Returns:
         inf if what went in is equal, None if one of the two was not measured or nothing differs.
     """
-    before = [relative_error(p) for _, p in tree.of_call(call, entry) if _is_judged(p.verdict)]
-    after = [relative_error(p) for _, p in tree.of_call(call, leaving) if _is_judged(p.verdict)]
+    before = [relative_error(p) for _, p in tree.of_call(call, entry) if p.verdict in DECIDED]
+    after = [relative_error(p) for _, p in tree.of_call(call, leaving) if p.verdict in DECIDED]
     if not before or not after or not max(after):
         return None
     if not max(before):
@@ -60,8 +60,7 @@ def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, 
 
 def _may_be_rounding(pair: JudgedPair) -> bool:
     """Return whether more than half of the digits are right."""
-    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
-    unit = max((UNIT_ROUNDOFF.get(end.dtype, 0.0) for end in ends), default=0.0)
+    unit = max(UNIT_ROUNDOFF.get(end.dtype, 0.0) for end in pair.ends)
     return relative_error(pair) <= math.sqrt(unit)
 
 
@@ -106,10 +105,6 @@ def _records(tree: CallTree, index: Index, call: int, role: Role, side: int) -> 
         if chosen is not None:
             found.append(index.records[chosen])
     return found
-
-
-def _is_judged(verdict: Verdict) -> bool:
-    return verdict in {Verdict.MATCH, Verdict.DIVERGED}
 
 
 def follows_bad(tree: CallTree, call: int) -> bool:
@@ -169,7 +164,7 @@ def call_errors(step: StepComparison) -> tuple[CallError, ...]:
         end = pair.reference
         if end is None or end.address.call is None or end.address.role not in _ENDS:
             continue
-        if not _is_measured(pair):
+        if pair.verdict not in DECIDED:
             continue
         phase, word = _ENDS[end.address.role]
         key = phase, end.address.module, end.address.call
@@ -190,7 +185,3 @@ def call_errors(step: StepComparison) -> tuple[CallError, ...]:
         )
         if errors.get("leaving")
     )
-
-
-def _is_measured(pair: JudgedPair) -> bool:
-    return pair.verdict in {Verdict.MATCH, Verdict.DIVERGED}

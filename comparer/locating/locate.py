@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from padiff.comparer.facts.arguments import argument_differences
 from padiff.comparer.facts.attributes import attribute_differences
 from padiff.comparer.facts.defaults import VARIANCE, known_differences
-from padiff.comparer.result import Divergence, Entering, JudgedPair, Kind, Verdict
+from padiff.comparer.result import DECIDED, Divergence, Entering, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .backward import Faults, find_backward
@@ -108,8 +108,7 @@ def _find_forward(tree: CallTree) -> Faults:
 
 def _has_judged_input(tree: CallTree, call: int) -> bool:
     """Tell whether anything that went into a call was judged; else it may only pass on."""
-    judged = {Verdict.MATCH, Verdict.DIVERGED}
-    return any(pair.verdict in judged for _, pair in tree.of_call(call, Role.INPUT))
+    return any(pair.verdict in DECIDED for _, pair in tree.of_call(call, Role.INPUT))
 
 
 def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:

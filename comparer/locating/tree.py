@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.judgedpairs import spots
 from padiff.comparer.result import (
+    SEVERITY,
     CallPlace,
     Divergence,
     JudgedPair,
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Index, Phase
     from padiff.pairing import ModulePair, PairedBy, Pairing
 
-SEVERITY = (
-    Verdict.SKIPPED,
-    Verdict.MATCH,
-    Verdict.MISSING,
-    Verdict.INCOMPARABLE,
-    Verdict.DIVERGED,
-)
-"""Verdicts from harmless to bad; the worst one stands for a module."""
 _Own = tuple[int | None, int | None]
 """The modules of a node, reference's and candidate's."""
 

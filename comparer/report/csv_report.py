@@ -50,8 +50,7 @@ def to_csv(comparison: Comparison) -> str:
             *("layout", *_METRICS, "atol", "rtol", "reason"),
         ]
     )
-    for step in comparison.steps:
-        writer.writerows(map(_row, step.pairs))
+    writer.writerows(map(_row, comparison.pairs))
     return out.getvalue()
 
 

@@ -69,8 +69,7 @@ def to_html(comparison: Comparison) -> str:
         ConfigError: Jinja2 is not installed.
     """
     origins = fold_origins(comparison)[:_ORIGINS]
-    pairs = (pair for step in comparison.steps for pair in step.pairs)
-    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    bad = [pair for pair in comparison.pairs if pair.verdict in BAD and pair.fatal]
     printed = fold_pairs(bad)[:_PRINTED]
     return render_page(
         "page.html.j2",

@@ -44,9 +44,8 @@ def to_junit(comparison: Comparison) -> str:
     blamed = "" if first is None else owners(first.pair)
     origins = {_owner(found.pair.end): found for found in reversed(comparison.origins)}
     by_phase: dict[Phase, list[JudgedPair]] = {}
-    for step in comparison.steps:
-        for pair in step.pairs:
-            by_phase.setdefault(pair.end.address.phase, []).append(pair)
+    for pair in comparison.pairs:
+        by_phase.setdefault(pair.end.address.phase, []).append(pair)
     suites = [_suite(phase, pairs, origins, blamed) for phase, pairs in by_phase.items()]
     failures = sum(int(suite.get("failures", "0")) for suite in suites)
     is_told = failures >= max(1, len(fold_origins(comparison)) if origins else 0)

@@ -71,8 +71,7 @@ def to_markdown(comparison: Comparison) -> str:
         *_counts(comparison),
     ]
     text = "\n".join(parts) + "\n"
-    pairs = (pair for step in comparison.steps for pair in step.pairs)
-    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    bad = [pair for pair in comparison.pairs if pair.verdict in BAD and pair.fatal]
     if bad:
         text += _table(bad, LIMIT - len(text.encode()) - 2000, several=several)
     notes = dict.fromkeys(comparison.all_notes)

@@ -129,8 +129,7 @@ class _Cell:
 def _data(comparison: Comparison) -> dict[str, JSON]:
     """Return the tables: rows are modules, columns are steps and ranks."""
     steps = comparison.steps
-    pairs = (pair for step in steps for pair in step.pairs)
-    phases = tuple(dict.fromkeys(pair.end.address.phase for pair in pairs))
+    phases = tuple(dict.fromkeys(pair.end.address.phase for pair in comparison.pairs))
     rows = _Rows(steps, most=_CELLS // max(1, len(steps) * len(phases)))
     return {
         "severity": [str(one) for one in _RANKED],

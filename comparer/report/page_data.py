@@ -348,10 +348,9 @@ def _records_of(comparison: Comparison, origins: Sequence[Divergence]) -> list[J
     wanted = [tuple(end and end.address for end in (one.reference, one.candidate)) for one in shown]
     numbers: Mapping[object, int] = {}
     if wanted:
-        pairs = (pair for step in comparison.steps for pair in step.pairs)
         numbers = {
             tuple(end and end.address for end in (pair.reference, pair.candidate)): number
-            for number, pair in enumerate(pairs)
+            for number, pair in enumerate(comparison.pairs)
         }
     return [numbers.get(ends) for ends in wanted]
 

@@ -125,10 +125,7 @@ def _agree(total: int, skipped: int, noun: str) -> str:
 def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
     """Give the full parameter name, both where they differ, and the step where there are some."""
     pair = told.first
-    names = [
-        None if end is None else (end.address.module + end.address.slot).removeprefix(".")
-        for end in (pair.reference, pair.candidate)
-    ]
+    names = [None if end is None else end.address.name for end in (pair.reference, pair.candidate)]
     text = f"{names[0]} = {names[1]}" if names[0] != names[1] else f"{names[0]}"
     if names[0] is None:
         text = f"{names[1]} (candidate only)"
@@ -163,6 +160,5 @@ def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str
 
 def _why(pair: JudgedPair) -> str:
     """Say why nothing was measured."""
-    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
-    forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in ends)
+    forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in pair.ends)
     return pair.reason or forms

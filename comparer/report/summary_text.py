@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.judgedpairs import nearest, remarkable_pairs, sayings
 from padiff.comparer.result import (
+    DECIDED,
     Comparison,
     Evidence,
     JudgedPair,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from padiff.comparer.judgedpairs import Saying
     from padiff.comparer.result import LogicalSide
     from padiff.dumpfile import JSON, Manifest
-
-
-_JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
@@ -143,7 +141,7 @@ def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
     """Say what the verdicts rest on, where not all elements were recorded."""
     kinds: Counter[Evidence] = Counter()
     for one, number_ in said.items():
-        kinds[one.rests_on] += number_ if one.verdict in _JUDGED else 0
+        kinds[one.rests_on] += number_ if one.verdict in DECIDED else 0
     words = {
         Evidence.DIGEST: "by digest (bit-equal or not)",
         Evidence.ELEMENTS: "by all elements",

@@ -88,8 +88,7 @@ def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
             "-" if pair.metrics is None else number(pair.metrics.max_abs),
             "-" if pair.metrics is None else number(pair.metrics.relative_l2),
         ]
-        for step in comparison.steps
-        for pair in step.pairs
+        for pair in comparison.pairs
         if pair.verdict in (Verdict.DIVERGED, Verdict.INCOMPARABLE)
     ]
     if rows:
@@ -221,12 +220,7 @@ def array_name(pair: JudgedPair, *, has_steps: bool = False) -> str:
 
 def _draw_arrays(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, the first divergence, a table of the arrays, and what was compared."""
-    pairs = [
-        pair
-        for step in comparison.steps
-        for pair in step.pairs
-        if pair.end.address.role is Role.NAMED
-    ]
+    pairs = [pair for pair in comparison.pairs if pair.end.address.role is Role.NAMED]
     bad = [pair for pair in pairs if pair.verdict is not Verdict.MATCH]
     if comparison.verdict is Verdict.MATCH:
         canvas.line("MATCH: the arrays agree", "bold green")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.judgedpairs import sayings
 from padiff.comparer.proving import Edit, Parting, UnsoundValue
-from padiff.comparer.result import Evidence, Looked, Verdict
+from padiff.comparer.result import DECIDED, Evidence, Looked, Verdict
 from padiff.dumpfile import SourceLine
 
 from .fault_words import evidence_of
@@ -39,8 +39,7 @@ def owner(end: Endpoint) -> str:
 
 def owners(pair: JudgedPair) -> str:
     """Return the module and call of both sides, once where they are called the same."""
-    sides = [owner(end) for end in (pair.reference, pair.candidate) if end is not None]
-    return " = ".join(dict.fromkeys(sides))
+    return " = ".join(dict.fromkeys(map(owner, pair.ends)))
 
 
 def what(end: Endpoint) -> str:
@@ -120,7 +119,7 @@ def evidence(comparison: Comparison) -> str:
     said = sayings(comparison.steps)
     counts = dict.fromkeys(Evidence, 0)
     for one, times in said.items():
-        counts[one.rests_on] += times * (one.verdict in {Verdict.MATCH, Verdict.DIVERGED})
+        counts[one.rests_on] += times * (one.verdict in DECIDED)
     if not counts[Evidence.SAMPLE] and not counts[Evidence.STATISTICS]:
         return ""
     words = {
@@ -173,8 +172,7 @@ def line_of(comparison: Comparison, found: Divergence | None = None) -> SourceLi
     source = None if found is None else source_of(found)
     if source is not None:
         return source
-    pairs = (pair for step in comparison.steps for pair in step.pairs)
-    ends = (pair.candidate for pair in pairs if pair.candidate is not None)
+    ends = (pair.candidate for pair in comparison.pairs if pair.candidate is not None)
     lines = (end.module_source for end in ends if not end.address.module)
     root = next((line for line in lines if line is not None), None)
     return root or SourceLine(file=comparison.candidate.name, line=1)
