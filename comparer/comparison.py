@@ -490,8 +490,7 @@ def _compare_files(
         executed = None  # what is fed is no function of the model's inputs
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
-        tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
-        located = locate(tree, (known.framework, found.framework))
+        located = locate(CallTree(judgement, pairing, (known, found), fed=run.fed))
         located = add_call_facts(located, known, found)
         located = add_rank_causes(located, judgement, (known, found))
     if executed is not None:

@@ -128,14 +128,9 @@ def find_fed_forward(tree: CallTree) -> frozenset[int]:
     return frozenset(origins)
 
 
-def find_fed_backward(tree: CallTree, frameworks: tuple[str, str]) -> Faults:
-    """Find the origins of the backward phase where each call was fed its gradients.
-
-    Args:
-        tree: Judged pairs on the reference's calls.
-        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
-    """
-    return _FedSearch(tree, frameworks).run()
+def find_fed_backward(tree: CallTree) -> Faults:
+    """Find the origins of the backward phase where each call was fed its gradients."""
+    return _FedSearch(tree).run()
 
 
 class _FedSearch(Search):
@@ -219,7 +214,5 @@ class _FedSearch(Search):
 
     def _gradient(self, place: int, side: int = 0) -> int | None:
         """Give the value of a gradient, the reference's or (side 1) the candidate's."""
-        references, candidate = self._tree.records[place]
-        if side:
-            return None if candidate is None else self._tree.candidate.records[candidate].value
-        return self._tree.reference.records[references[0]].value if references else None
+        end = self._tree.ends(place)[side]
+        return None if end is None else end.value

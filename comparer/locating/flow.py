@@ -15,7 +15,6 @@ from .dataflow import only_moves
 
 if TYPE_CHECKING:
     from padiff.comparer.result import JudgedPair, StepComparison
-    from padiff.dumpfile import Index, RecordInfo
 
     from .calltree import CallTree
 
@@ -90,21 +89,13 @@ def only_passes_on(tree: CallTree, call: int) -> bool:
     return all(
         only_moves(
             index,
-            _records(tree, index, call, Role.INPUT, side),
-            _records(tree, index, call, Role.OUTPUT, side),
+            *(
+                [end for place, _ in tree.of_call(call, role) if (end := tree.ends(place)[side])]
+                for role in (Role.INPUT, Role.OUTPUT)
+            ),
         )
         for side, index in enumerate((tree.reference, tree.candidate))
     )
-
-
-def _records(tree: CallTree, index: Index, call: int, role: Role, side: int) -> list[RecordInfo]:
-    found = []
-    for place, _ in tree.of_call(call, role):
-        known, other = tree.records[place]
-        chosen = other if side else (known[0] if known else None)
-        if chosen is not None:
-            found.append(index.records[chosen])
-    return found
 
 
 def follows_bad(tree: CallTree, call: int) -> bool:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.comparer.facts.arguments import argument_differences
-from padiff.comparer.facts.attributes import attribute_differences
 from padiff.comparer.facts.defaults import VARIANCE, known_differences
 from padiff.comparer.result import DECIDED, Divergence, Entering, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
@@ -51,24 +50,17 @@ class Located:
     pairs: Sequence[JudgedPair]
 
 
-def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
-    """Decide for every divergence whether it is an origin or inherited.
-
-    Args:
-        tree: Judged pairs on the reference's calls.
-        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
-    """
+def locate(tree: CallTree) -> Located:
+    """Decide for every divergence whether it is an origin or inherited."""
     if not tree.has_bad:
         return Located(divergences=(), pairs=tree.pairs)
     if Phase.FORWARD in tree.fed_phases:
         forward = Faults(origins=find_fed_forward(tree), suspects={})
     else:
         forward = _find_forward(tree)
-    if Phase.BACKWARD in tree.fed_phases:
-        backward = find_fed_backward(tree, frameworks)
-    else:
-        backward = find_backward(tree, frameworks)
-    writer = _Writer(tree, frameworks)
+    is_fed = Phase.BACKWARD in tree.fed_phases
+    backward = find_fed_backward(tree) if is_fed else find_backward(tree)
+    writer = _Writer(tree)
     divergences = [
         *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),
         *writer.states(forward),
@@ -142,9 +134,8 @@ def _with_an_origin(divergences: Sequence[Divergence]) -> list[Divergence]:
 class _Writer:
     """Writes divergences with their evidence, and keeps the kind of every pair."""
 
-    def __init__(self, tree: CallTree, frameworks: tuple[str, str]) -> None:
+    def __init__(self, tree: CallTree) -> None:
         self._tree = tree
-        self._frameworks = frameworks
         self._kinds: dict[int, Kind] = {}
         self._has_forward = False
 
@@ -243,23 +234,27 @@ class _Writer:
 
     def _alone(self, place: int, phase: Phase, kind: Kind) -> Divergence:
         pair = replace(self._tree.pairs[place], kind=kind)
-        evidence: tuple[str, ...] = ()
-        if pair.reference is not None and pair.reference.address.slot in RUNNING_VARIANCE:
-            evidence = self._known(pair.reference)
+        end = pair.reference
+        is_variance = end is not None and end.address.slot in RUNNING_VARIANCE
+        evidence = tuple(self._known(pair.end)) if is_variance else ()
         return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
 
-    def _known(self, end: Endpoint) -> tuple[str, ...]:
+    def _known(self, end: Endpoint) -> list[str]:
         """Give the known differences that may explain a record of a module."""
-        tree, partner = self._tree, self._tree.partner_module.get(end.module)
-        if partner is None:
-            return ()
+        partner = self._tree.partner_module.get(end.module)
+        role = VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role)
+        return [] if partner is None else self._known_of(end.module, partner, role)
+
+    def _known_of(self, module: int, partner: int, role: str) -> list[str]:
+        """Give the known differences of two modules that may explain a record of a role."""
+        tree = self._tree
         found = known_differences(
-            tree.reference.modules[end.module],
+            tree.reference.modules[module],
             tree.candidate.modules[partner],
-            frameworks=self._frameworks,
-            role=VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role),
+            frameworks=tree.frameworks,
+            role=role,
         )
-        return tuple(map(str, found))
+        return list(map(str, found))
 
     def _with_settings(self, divergence: Divergence) -> Divergence:
         """Say what a module is set to whose own code changed a buffer: no optimizer does."""
@@ -268,15 +263,7 @@ class _Writer:
         if end is None or not is_own or end.address.role is not Role.BUFFER:
             return divergence
         partner = tree.partner_module.get(end.module)
-        differences = (
-            ()
-            if partner is None
-            else attribute_differences(
-                tree.reference.modules[end.module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-            )
-        )
+        differences = () if partner is None else tree.differing_settings(end.module, partner)
         evidence = (*map(str, differences), *self._known(end), *divergence.evidence)
         return replace(divergence, evidence=tuple(dict.fromkeys(evidence)))
 
@@ -350,20 +337,13 @@ class _Writer:
             ]
         partner = tree.counterpart_module(call)
         if partner is not None:
-            differences = attribute_differences(
-                tree.reference.modules[module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-            )
-            known_ones = known_differences(
-                tree.reference.modules[module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-                role=str(Role.OUTPUT if entry is Role.INPUT else Role.GRAD_INPUT),
-            )
-            classes = other_classes(tree, module, partner, is_same=len(set(self._frameworks)) == 1)
-            given = self._arguments(call) if entry is Role.INPUT else ()
-            lines = [*given, *map(str, differences), *classes, *map(str, known_ones), *lines]
+            lines = [
+                *(self._arguments(call) if entry is Role.INPUT else ()),
+                *map(str, tree.differing_settings(module, partner)),
+                *other_classes(tree, module, partner),
+                *self._known_of(module, partner, str(LEAVING[entry])),
+                *lines,
+            ]
         roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
         for _, pair in tree.of_module(module, *roles):
             if is_bad(pair):
@@ -384,7 +364,7 @@ class _Writer:
         if partner is None:
             return ()
         known, found = tree.reference.calls[call], tree.candidate.calls[partner]
-        return argument_differences(known, found, is_same=len(set(self._frameworks)) == 1)
+        return argument_differences(known, found, is_same=tree.is_one_framework)
 
 
 def _difference(pair: JudgedPair) -> str:
