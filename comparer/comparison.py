@@ -32,13 +32,12 @@ from .executors import Workers
 from .facts.draws import add_call_facts, random_notes
 from .facts.optimizers import Optimizers, add_option_facts, add_rate_facts
 from .faults import locate_by_execution
-from .judgedpairs import remarkable
+from .judgedpairs import Later, remarkable
 from .judging.decision import ThreeWay, count_more_precise, measure_golden
 from .judging.judge import judge
 from .judging.largepairs import default_jobs
 from .judging.noise import Noise, read_noise
 from .judging.updates import TrainingJudge
-from .later import Later
 from .left_out import excuse_left_out, leave_unrecorded, narrow, reported
 from .locating.calltree import CallTree, is_bad
 from .locating.fed import Fed, read_fed

@@ -15,6 +15,7 @@ from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
 from padiff.pairing import RanksEntry, Rule, elements_of, match_elements
 
 from .facts.attributes import canonical_attributes
+from .judging.metrics import index_of
 from .judging.tolerance import EXACT
 from .judging.unmeasured import arrays_of
 from .proving import Answer, list_program
@@ -97,16 +98,13 @@ class Details:
     """Of the steps whose execution shows something; of the first where none does."""
 
 
-def look_closer(
-    reference: Path, candidate: Path, comparison: Comparison, *, limit: int = RECORDS
-) -> Details:
+def look_closer(reference: Path, candidate: Path, comparison: Comparison) -> Details:
     """Read what diverged once more and describe where the error is.
 
     Args:
         reference: The dump that was compared.
         candidate: The other one.
         comparison: What was found.
-        limit: Records to look at.
 
     Raises:
         DumpError: A dump changed or cannot be read any more.
@@ -120,7 +118,7 @@ def look_closer(
             if pair.verdict is Verdict.DIVERGED and pair.metrics is not None
         )
     )
-    wanted = {(step, place) for _, step, place in chosen[:limit]}
+    wanted = {(step, place) for _, step, place in chosen[:RECORDS]}
     records: list[Detail] = []
     attributes: list[Attributes] = []
     floors = read_floor(reference), read_floor(candidate)
@@ -247,15 +245,11 @@ def _sampled(
     limits = pair.tolerance or EXACT
     described = describe(matched.reference, matched.candidate, limits)
     mismatches = tuple(
-        replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))
+        replace(one, index=index_of(int(matched.places[one.index[0]]), record.shape))
         for one in described.mismatches
     )
     spread = replace(described, heat=(), heat_shape=(0, 0), profiles=(), mismatches=mismatches)
     return Detail(step=position, pair=place, stride=1, spread=spread, sampled=True)
-
-
-def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in np.unravel_index(place, shape))
 
 
 def _arrays(
@@ -403,7 +397,7 @@ def _mismatches(reference: Array, candidate: Array, bad: Array) -> list[Mismatch
     places = np.flatnonzero(bad)[:SHOWN]
     return [
         Mismatch(
-            index=tuple(int(axis) for axis in np.unravel_index(place, bad.shape)),
+            index=index_of(int(place), bad.shape),
             reference=_text(reference.flat[place]),
             candidate=_text(candidate.flat[place]),
         )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
+"""By how much of the difference a smallest passing tolerance is rounded up, so that evaluating
+``atol + rtol * |r|`` with it, again in float64, does pass."""
 MANY = 64
 """Of more points the one that lies farthest above is taken alone, as it leaves few of the others
 above the hull; sorting all of them takes longer."""
@@ -44,6 +47,19 @@ def passes(hull: Iterable[Point], tolerance: Tolerance) -> bool:
     True
     """
     return all(d <= tolerance.atol + tolerance.rtol * x for x, d in hull)
+
+
+def needed_atol(hull: Iterable[Point], rtol: float) -> float:
+    """Return the smallest atol at which all finite elements agree: the largest ``d - rtol * x``."""
+    return max((d - rtol * x + ROUNDING * d for x, d in hull if d > rtol * x), default=0.0)
+
+
+def needed_rtol(hull: Iterable[Point], atol: float) -> float | None:
+    """Return the smallest rtol, the largest ``(d - atol) / x``; None where an ``x`` is 0."""
+    over = [(x, d) for x, d in hull if d > atol]
+    if any(x == 0 for x, _ in over):
+        return None
+    return max(((d - atol + ROUNDING * d) / x for x, d in over), default=0.0)
 
 
 class Hull:

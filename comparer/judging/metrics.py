@@ -18,7 +18,7 @@ from padiff.comparer.result import Metrics, Tolerance
 from padiff.dumpfile import CompareError
 
 from .blocks import BLOCK_BYTES, Array, Room, is_floating, paired_blocks
-from .hull import Hull
+from .hull import Hull, needed_atol, needed_rtol
 from .sweep import Sweep
 
 if TYPE_CHECKING:
@@ -132,10 +132,6 @@ def _distance(reference: Array, candidate: Array) -> Array:
     return distance
 
 
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
-"""By how much of the difference a smallest passing tolerance is rounded up, so that evaluating
-``atol + rtol * |r|`` with it, again in float64, does pass."""
-
 FEW = 32
 """Up to so many elements are followed one by one."""
 
@@ -224,22 +220,22 @@ class Tally:
             mean: Whether the reference's mean magnitude was added up.
         """
         has_any = self.finite > 0
-        is_hopeless = self.nonfinite_mismatched > 0
+        is_hopeless, hull = self.nonfinite_mismatched > 0, self.hull.points
         return Metrics(
             size=math.prod(shape),
             mismatched=self.mismatched + self.nonfinite_mismatched,
             max_abs=self.max_abs if has_any else None,
-            max_abs_index=_index(self.max_abs_at, shape) if has_any else None,
+            max_abs_index=index_of(self.max_abs_at, shape) if has_any else None,
             max_rel=self.max_rel if has_any else None,
-            max_rel_index=_index(self.max_rel_at, shape) if has_any else None,
+            max_rel_index=index_of(self.max_rel_at, shape) if has_any else None,
             mean_abs=self.sum_abs / self.finite if has_any else None,
             relative_l2=self._relative_l2() if has_any else None,
             cosine=self._cosine() if has_any else None,
-            needed_atol=None if is_hopeless else self._needed_atol(),
-            needed_rtol=None if is_hopeless else self._needed_rtol(),
+            needed_atol=None if is_hopeless else needed_atol(hull, self.tolerance.rtol),
+            needed_rtol=None if is_hopeless else needed_rtol(hull, self.tolerance.atol),
             reference_mean_abs=self.sum_magnitude / self.finite if has_any and mean else None,
             nonfinite_mismatched=self.nonfinite_mismatched,
-            hull=self.hull.points,
+            hull=hull,
             **self.counts,
         )
 
@@ -305,20 +301,6 @@ class Tally:
         if ratio[top] > self.max_rel:
             self.max_rel, self.max_rel_at = float(ratio[top]), int(place[top])
 
-    def _needed_atol(self) -> float:
-        """Give the largest ``d - rtol * x``, which a vertex of the hull has."""
-        rtol = self.tolerance.rtol
-        over = [d - rtol * x + ROUNDING * d for x, d in self.hull.points if d > rtol * x]
-        return max(over, default=0.0)
-
-    def _needed_rtol(self) -> float | None:
-        """Give the largest ``(d - atol) / x``; None where x is 0."""
-        atol = self.tolerance.atol
-        over = [(x, d) for x, d in self.hull.points if d > atol]
-        if any(x == 0 for x, _ in over):
-            return None
-        return max(((d - atol + ROUNDING * d) / x for x, d in over), default=0.0)
-
     def _relative_l2(self) -> float | None:
         distance, size = math.sqrt(self.square_difference), math.sqrt(self.square_reference)
         if size == 0.0:
@@ -340,6 +322,7 @@ def _exact(reference: Array, candidate: Array) -> tuple[Array, Array]:
     return exact, np.abs(wide)
 
 
-def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Give the index of a place in C order."""
     found: Any = np.unravel_index(place, shape) if shape else ()
     return tuple(int(axis) for axis in found)

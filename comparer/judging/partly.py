@@ -11,14 +11,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from padiff.comparer.result import Verdict
 from padiff.comparer.settings import Mode
 from padiff.dumpfile import Content, Statistics
 from padiff.pairing import elements_of, holds_all, match_elements
 
-from .metrics import measure
+from .metrics import index_of, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,9 +174,7 @@ def _index(
     place: tuple[int, ...] | None, matched: Matched, shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """Give the index in the whole tensor for one in the sample."""
-    if place is None:
-        return None
-    return tuple(int(axis) for axis in np.unravel_index(matched.places[place[0]], shape))
+    return None if place is None else index_of(int(matched.places[place[0]]), shape)
 
 
 def _joined(values: Sequence[ValueInfo]) -> Statistics:

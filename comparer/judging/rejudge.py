@@ -21,7 +21,7 @@ from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
 from .decision import Counted, agrees, by_errors
-from .hull import passes
+from .hull import needed_atol, needed_rtol, passes
 from .noise import DEFAULT_FACTOR
 from .partly import disagreement
 from .tolerance import EXACT, TolerancePolicy, ToleranceRule
@@ -218,8 +218,8 @@ class _Rejudger:
             name=name,
             before=pair.verdict,
             outcome=outcome,
-            needed_atol=_needed_atol(metrics.hull, tolerance.rtol) if is_open else None,
-            needed_rtol=_needed_rtol(metrics.hull, tolerance.atol) if is_open else None,
+            needed_atol=needed_atol(metrics.hull, tolerance.rtol) if is_open else None,
+            needed_rtol=needed_rtol(metrics.hull, tolerance.atol) if is_open else None,
             why=why,
         )
 
@@ -332,17 +332,6 @@ def _count(metrics: Metrics, own: Tolerance | None, tolerance: Tolerance) -> tup
     if own is not None and tolerance.atol <= own.atol and tolerance.rtol <= own.rtol:
         least = max(least, metrics.mismatched)
     return least, most
-
-
-def _needed_atol(hull: tuple[tuple[float, float], ...], rtol: float) -> float:
-    return max([0.0, *(d - rtol * x for x, d in hull)])
-
-
-def _needed_rtol(hull: tuple[tuple[float, float], ...], atol: float) -> float | None:
-    over = [(x, d) for x, d in hull if d > atol]
-    if any(x == 0 for x, _ in over):
-        return None
-    return max([0.0, *((d - atol) / x for x, d in over)])
 
 
 def _number(settings: Mapping[str, JSON], name: str) -> float | None:

@@ -19,8 +19,8 @@ from padiff.dumpfile.bulk import build_all
 from padiff.pairing import rows_of
 
 from .blocks import Room
-from .hull import Hulls, Slopes
-from .metrics import ROUNDING, measure
+from .hull import ROUNDING, Hulls, Slopes
+from .metrics import measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -93,8 +93,7 @@ def _draw_stacked(canvas: Canvas, bad: list[Told[JudgedPair]], *, has_steps: boo
         if pair.metrics is not None and canvas.width >= _WIDE:
             numbers.append(f", mismatched {mismatched}")
         canvas.line(numbers)
-    if len(bad) > limit:
-        canvas.line(f"  ... {len(bad) - limit} more (--max-rows 0: all)", "dim")
+    canvas.left(len(bad) - limit)
 
 
 def _summary(said: Counter[Saying]) -> str:

@@ -14,6 +14,8 @@ from padiff.comparer.result import Verdict
 from .escape import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
 DIM = "dim"
@@ -85,6 +87,18 @@ class Canvas:
         """Print one line, wrapped between words where it is too long."""
         self.console.print(Text(text, style=style) if isinstance(text, str) else text)
 
+    def lines(self, lines: Sequence[str]) -> None:
+        """Print lines, indented, at most ``max_rows``, and say how many were left."""
+        limit = self.max_rows or len(lines)
+        for line in lines[:limit]:
+            self.line(f"  {line}")
+        self.left(len(lines) - limit)
+
+    def left(self, count: int) -> None:
+        """Say how many rows were left, if any were."""
+        if count > 0:
+            self.line(f"  ... {count} more (--max-rows 0: all)", style=DIM)
+
     def heading(self, text: str, remark: str = "") -> None:
         """Begin a section."""
         self.line()
@@ -140,8 +154,7 @@ class Canvas:
         for row in rows[:limit]:
             table.add_row("", *(Text(cell) if isinstance(cell, str) else cell for cell in row))
         self.console.print(table)
-        if len(rows) > limit:
-            self.line(f"  ... {len(rows) - limit} more (--max-rows 0: all)", style=DIM)
+        self.left(len(rows) - limit)
 
 
 _DEEPEST = 12

@@ -89,7 +89,7 @@ def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) 
     _draw_left_out(canvas, comparison)
     if comparison.all_notes:
         canvas.heading("NOTES")
-        _list(canvas, [canvas.safe(note) for note in dict.fromkeys(comparison.all_notes)])
+        canvas.lines([canvas.safe(note) for note in dict.fromkeys(comparison.all_notes)])
 
 
 def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
@@ -99,7 +99,7 @@ def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
     canvas.facts([("arrays", _counts(sayings(comparison.steps))), ("settings", settings)])
     if comparison.notes:
         canvas.heading("NOTES")
-        _list(canvas, [canvas.safe(note) for note in comparison.notes])
+        canvas.lines([canvas.safe(note) for note in comparison.notes])
 
 
 def _manifest(manifest: Manifest) -> str:
@@ -230,7 +230,7 @@ def _draw_left_out(canvas: Canvas, comparison: Comparison) -> None:
     if not (missing or skipped or phases):
         return
     canvas.heading("NOT COMPARED")
-    _list(canvas, phases)
+    canvas.lines(phases)
     if missing:
         canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
         _draw_missing(canvas, missing)
@@ -288,8 +288,7 @@ def _draw_skipped(canvas: Canvas, skipped: list[JudgedPair]) -> None:
         _draw_alone(canvas, "side", skipped)
         return
     counts = Counter((_only(pair), pair.reason) for pair in skipped)
-    _list(
-        canvas,
+    canvas.lines(
         [
             f"{plural(number_, 'record')} skipped ({side}): {canvas.safe(reason)}"
             for (side, reason), number_ in counts.most_common()
@@ -312,12 +311,3 @@ def _only(pair: JudgedPair) -> str:
     if pair.reference is None:
         return "candidate"
     return "reference" if pair.candidate is None else "both"
-
-
-def _list(canvas: Canvas, lines: list[str]) -> None:
-    """Print lines, indented, at most ``max_rows``."""
-    limit = canvas.max_rows or len(lines)
-    for line in lines[:limit]:
-        canvas.line(f"  {line}")
-    if len(lines) > limit:
-        canvas.line(f"  ... {len(lines) - limit} more (--max-rows 0: all)", DIM)
