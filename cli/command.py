@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import cloup
@@ -12,6 +13,8 @@ from cloup.formatting import ensure_is_cloup_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
 _WIDEST = 100
 """Columns of a help page in a terminal that has more."""
@@ -137,3 +140,25 @@ def option_group(
         return made
 
     return grouped
+
+
+which_step = click.option(
+    "--step", type=click.IntRange(min=0), default=0, show_default=True, help="Which step."
+)
+which_rank = click.option(
+    "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Which rank."
+)
+map_option = click.option(
+    "--map",
+    "map_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Map file (TOML) that says which module is which.",
+)
+
+
+def both_sides(command: Decorated) -> Decorated:
+    """Add the arguments REFERENCE and CANDIDATE."""
+    for name in ("candidate", "reference"):
+        command = click.argument(name, type=click.Path(path_type=Path))(command)
+    return command

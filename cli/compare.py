@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from padiff.comparer.report.escape import printable
 
-from .command import command
+from .command import both_sides, command
 from .compare_options import judging_options, selecting_options
 from .formats import Format, Wanted, drawing_options, exit_code_of, file_options
 from .waiting import Steps
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     padiff compare torch.npz paddle.npz
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @selecting_options
 @judging_options
 @cloup.option_group(

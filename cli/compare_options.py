@@ -10,7 +10,7 @@ import click
 from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
 from padiff.dumpfile import Phase
 
-from .command import option_group
+from .command import map_option, option_group
 
 _OPTIONS = (
     click.option(
@@ -165,13 +165,7 @@ _PAIRED = (
         metavar="PATTERN",
         help="Modules or weights that may lack a counterpart; may repeat.",
     ),
-    click.option(
-        "--map",
-        "map_path",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Map file (TOML) that says which module is which.",
-    ),
+    map_option,
     click.option(
         "--layout",
         "layouts",

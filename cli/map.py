@@ -9,7 +9,7 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .command import command
+from .command import both_sides, command
 from .joblog import defused_json
 from .output import check_place, emit_as_it_is, write_text
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     padiff compare padiff_dump/torch padiff_dump/paddle --map map.toml
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file."
 )

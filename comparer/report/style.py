@@ -107,7 +107,7 @@ class Canvas:
             line.append(f"  {remark}", style=DIM)
         self.line(line)
 
-    def facts(self, rows: list[tuple[str, str | Text]]) -> None:
+    def facts(self, rows: Sequence[tuple[str, str | Text]]) -> None:
         """Print labelled values, indented, the label only where it changes."""
         table = Table.grid(padding=(0, 2), pad_edge=False)
         table.add_column(no_wrap=True)
@@ -134,8 +134,8 @@ class Canvas:
 
     def table(
         self,
-        header: list[str],
-        rows: list[list[str | Text]],
+        header: Sequence[str],
+        rows: Sequence[Sequence[str | Text]],
         *,
         wrapping: tuple[str, ...] = (),
     ) -> None:

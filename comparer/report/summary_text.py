@@ -85,7 +85,7 @@ def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) 
     if len(comparison.steps) > 1:
         facts.append(("steps", "\n".join(_steps(comparison, limit=canvas.max_rows))))
     facts.append(("settings", canvas.safe(_settings(comparison))))
-    canvas.facts([(label, value) for label, value in facts])
+    canvas.facts(facts)
     _draw_left_out(canvas, comparison)
     if comparison.all_notes:
         canvas.heading("NOTES")

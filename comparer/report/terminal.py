@@ -95,7 +95,7 @@ def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
         canvas.heading("ALL DIVERGED TENSORS", "in execution order")
         canvas.table(
             ["module", "what", "verdict", "kind", "max abs", "rel L2"],
-            [list(row) for row in rows],
+            rows,
             wrapping=("module", "what"),
         )
 
