@@ -77,7 +77,7 @@ class Divergence(Found):
 
     @property
     def _end(self) -> Endpoint:
-        return next(end for end in (self.pair.reference, self.pair.candidate) if end is not None)
+        return self.pair.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -156,7 +156,7 @@ class Comparison(Presented, Compared):
         render(self, canvas.console, max_rows=canvas.max_rows, verbose=canvas.verbose)
 
     def _glance(self, canvas: Canvas) -> None:
-        from padiff.comparer.report.brief import draw_brief  # noqa: PLC0415 - only where drawn
+        from padiff.comparer.report.terminal import draw_brief  # noqa: PLC0415 - only where drawn
 
         draw_brief(canvas, self)
 

@@ -351,8 +351,8 @@ def _comparing(options: Options, map_file: MapFile | None) -> CompareSettings:
 
 def _print(comparison: Comparison) -> None:
     from padiff.cli.output import emit, render_to_text  # noqa: PLC0415 - only where it is drawn
-    from padiff.comparer.report.brief import closing_line  # noqa: PLC0415
     from padiff.comparer.report.style import Canvas  # noqa: PLC0415
+    from padiff.comparer.report.terminal import closing_line  # noqa: PLC0415
 
     def draw(console: Console) -> None:
         render(comparison, console)

@@ -136,9 +136,8 @@ class PadiffCompare:
             result.to_json(self._reports / f"{self._name}-{self._calls}.json")
         if not result:
             from padiff.cli.output import render_to_text  # noqa: PLC0415 -- only when it is used
-            from padiff.comparer.report.brief import closing_line  # noqa: PLC0415
             from padiff.comparer.report.style import Canvas  # noqa: PLC0415
-            from padiff.comparer.report.terminal import render  # noqa: PLC0415
+            from padiff.comparer.report.terminal import closing_line, render  # noqa: PLC0415
 
             def draw(console: Console) -> None:
                 console.print(closing_line(Canvas(console=console), result), soft_wrap=True)

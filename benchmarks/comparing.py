@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from padiff.comparer import Tolerance, measure
 from padiff.comparer.judging.blocks import Room
-from padiff.comparer.judging.smallpairs import BATCH, measure_small
+from padiff.comparer.judging.smallpairs import BATCH, count_small
 
 from .figure import Figure
 from .memory import peak_bytes
@@ -138,12 +138,14 @@ def _small(count: int) -> Figure:
     each = BATCH // SMALL_ELEMENTS
     known = random.standard_normal((each, SMALL_ELEMENTS), dtype=np.float32)
     found = known * (1 + np.float32(1e-7) * random.standard_normal(known.shape, dtype=np.float32))
-    tolerances, shapes = [TOLERANCE] * each, [(SMALL_ELEMENTS,)] * each
+    limits, shapes = np.empty((2, each)), [(SMALL_ELEMENTS,)] * each
+    limits[0], limits[1] = TOLERANCE.atol, TOLERANCE.rtol
     room = Room()
     began = time.process_time()
     batches = -(-count // each)
     for _ in range(batches):
-        measure_small(known, found, tolerances, shapes=shapes, mean=False, room=room)
+        counted = count_small(known, found, *limits, mean=False, room=room)
+        counted.metrics(shapes, mean=False)
     batched = (time.process_time() - began) / (batches * each)
     began = time.process_time()
     for one, other in zip(known, found, strict=True):

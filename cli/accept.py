@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from padiff.comparer.report.escape import printable
 
-from .command import command
+from .command import both_sides, command
 from .output import emit
 
-__all__ = ["accept"]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @command(
@@ -20,8 +21,7 @@ __all__ = ["accept"]
     padiff accept baseline/resnet padiff_dump/resnet --reason "eps was wrong (#12)"
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @click.option("--reason", required=True, metavar="TEXT", help="Why the baseline changes.")
 def accept(reference: Path, candidate: Path, *, reason: str) -> int:
     """Put a copy of CANDIDATE in the place of the archived dump REFERENCE.

@@ -13,8 +13,6 @@ from .output import emit, emit_json, render_to_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["audit"]
-
 
 @command(
     examples="""

@@ -13,8 +13,6 @@ from padiff.dumpfile import ConfigError, DumpNotFoundError
 from .command import command
 from .output import emit
 
-__all__ = ["check"]
-
 MOST_LINES = 1000
 _HIDDEN = re.compile(r"\.(.+)\.(partial|old)-[0-9a-f]{8}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import cloup
@@ -12,7 +14,7 @@ from cloup.formatting import ensure_is_cloup_formatter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Command", "command"]
+Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
 _WIDEST = 100
 """Columns of a help page in a terminal that has more."""
@@ -112,3 +114,51 @@ def command(
         pages: The groups of options that only a further page of the help shows, by its name.
     """
     return cloup.command(name, cls=Command, examples=examples, pages=pages)
+
+
+def option_group(
+    name: str, make: Callable[..., Any], groups: Mapping[str, Sequence[Callable[..., Any]]]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a decorator that adds options to a command.
+
+    Args:
+        name: The parameter of the command that takes what is made.
+        make: Makes it; its keyword parameters are those of the options.
+        groups: Click's decorators by the title that they have in the help, in its order.
+    """
+    names = list(inspect.signature(make).parameters)
+
+    def grouped(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def with_group(**given: Any) -> int:  # noqa: ANN401 -- whatever click hands on
+            made = make(**{each: given.pop(each) for each in names})
+            return command(**{name: made}, **given)
+
+        made: Callable[..., int] = with_group
+        for title, options in reversed(tuple(groups.items())):
+            made = cloup.option_group(title, *options)(made)
+        return made
+
+    return grouped
+
+
+which_step = click.option(
+    "--step", type=click.IntRange(min=0), default=0, show_default=True, help="Which step."
+)
+which_rank = click.option(
+    "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Which rank."
+)
+map_option = click.option(
+    "--map",
+    "map_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Map file (TOML) that says which module is which.",
+)
+
+
+def both_sides(command: Decorated) -> Decorated:
+    """Add the arguments REFERENCE and CANDIDATE."""
+    for name in ("candidate", "reference"):
+        command = click.argument(name, type=click.Path(path_type=Path))(command)
+    return command

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import cloup
+from click.core import ParameterSource
 
-from .command import command
-from .drawing import drawing_options
-from .exitcodes import exit_code_of
-from .formats import Format, Wanted, file_options
-from .judging import judging_options
-from .selecting import selecting_options
+from padiff.comparer.report.escape import printable
+
+from .command import both_sides, command
+from .compare_options import judging_options, selecting_options
+from .formats import Format, Wanted, drawing_options, exit_code_of, file_options
 from .waiting import Steps
 
 if TYPE_CHECKING:
-    from .drawing import Drawing
+    from padiff.comparer.result import Comparison
 
-__all__ = ["compare"]
+    from .formats import Drawing
 
 
 @command(
@@ -31,8 +32,7 @@ __all__ = ["compare"]
     padiff compare torch.npz paddle.npz
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @selecting_options
 @judging_options
 @cloup.option_group(
@@ -104,7 +104,7 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     from padiff.comparer import compare as compare_dumps  # noqa: PLC0415
     from padiff.dumpfile.packed import unpacked  # noqa: PLC0415
 
-    from .further import commands_to_look_further  # noqa: PLC0415
+    from .compare import commands_to_look_further  # noqa: PLC0415
 
     settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     wanted = Wanted.from_options({"json": json_path, **files}, github=github, stdout=Format(stdout))
@@ -121,3 +121,49 @@ def compare(  # noqa: PLR0913 -- one parameter per option
     further = commands_to_look_further(result, click.get_current_context())
     wanted.write(result, lambda: drawing.text(result, further=further), quiet=quiet)
     return exit_code_of(result.verdict)
+
+
+_OUTPUT = frozenset(
+    {
+        *("json_path", "html", "junit", "sarif", "markdown", "csv", "github", "stdout"),
+        *("details", "max_rows", "verbose", "quiet", "explain_pairing", "jobs", "scheduler"),
+    }
+)
+"""Options that do not decide what is compared."""
+
+
+def commands_to_look_further(comparison: Comparison, context: click.Context) -> str:
+    """Give the last lines of a report that found something; empty on a match.
+
+    The commands repeat what was typed, but for the options that choose what is printed. A name
+    that a terminal could not show as it is, is left out.
+    """
+    first = comparison.first
+    if first is None:
+        return ""
+    base = _typed(context)
+    commands = [[*base, "--html", "report.html"]]
+    module = first.pair.end.address.module
+    if module:
+        commands.insert(0, [*base, "--include", module, "--verbose"])
+    lines = [shlex.join(words) for words in commands]
+    shown = [line for line in lines if printable(line) == line]
+    return "".join(["\nlook further:\n", *(f"  {line}\n" for line in shown)]) if shown else ""
+
+
+def _typed(context: click.Context) -> list[str]:
+    """Give the command line, without the options about output."""
+    words = context.command_path.split()
+    options: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if isinstance(parameter, click.Argument):
+            words.append(str(value))
+        elif name not in _OUTPUT and isinstance(parameter, click.Option):
+            values = value if isinstance(value, tuple) else (value,)
+            for one in values:
+                options += [parameter.opts[0], *([] if parameter.is_flag else [str(one)])]
+    return [*words, *options]

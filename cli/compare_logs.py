@@ -11,7 +11,7 @@ from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.wholefile import whole_file
 
-from .command import command
+from .command import both_sides, command
 from .output import check_place
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.logs import Series, SeriesComparison
 
-__all__ = ["compare_logs"]
 
 LOSS = r"(?i:loss)[\"']?(?:\s*[:=]|\s)\s*(?P<loss>[-+]?(?:[.\d]+(?:[eE][-+]?\d+)?|(?:nan|inf)\b))"
 """``loss: 2.3``, ``loss=2.3``, ``loss 2.3``, and as a key of a dict, as trainers print it."""
@@ -33,8 +32,7 @@ DRAWABLE = (".png", ".svg")
     padiff compare-logs a.log b.log --pattern 'step (?P<step>\\d+) loss (?P<loss>\\S+)'
     """,
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @click.option(
     "--pattern",
     "patterns",

@@ -17,18 +17,26 @@ from padiff.comparer.report.escape import printable
 from padiff.dumpfile import ConfigError, Phase, RecordError
 
 from .command import command
-from .dump_graph import graph_options, graph_settings, is_graph
-from .dump_script import check_options, is_given, script_options, script_settings
-from .dump_training import step_plan, train_settings, training_options
+from .dump_options import (
+    check_options,
+    graph_options,
+    graph_settings,
+    is_given,
+    is_graph,
+    script_options,
+    script_settings,
+    step_plan,
+    train_settings,
+    training_options,
+)
 
 if TYPE_CHECKING:
     from padiff.dumper import RecordSettings
     from padiff.dumper.runs.repeat import RepeatSettings
     from padiff.dumper.runs.run import Progress, RunSettings
 
-    from .blackbox import Blackbox
+    from .watcher import Blackbox
 
-__all__ = ["dump"]
 
 OUR_FOLDER = str(Path(__file__).absolute().parents[1] / "dumper")
 KIBI = 1024

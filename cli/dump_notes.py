@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
     from padiff.dumper import Counts
 
-    from .blackbox import Blackbox
-
-__all__ = ["NotedProgress"]
+    from .watcher import Blackbox
 
 
 class NotedProgress(Progress):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper import Counts
 
-__all__ = ["TerminalProgress"]
 
 FRAMES_PER_SECOND = 8
 

@@ -9,13 +9,12 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .command import command
+from .command import command, which_rank, which_step
 from .output import check_place, emit, write_bytes
 
 if TYPE_CHECKING:
     from padiff.program.exporting import Exported
 
-__all__ = ["export"]
 
 _MOST_NAMED = 8
 
@@ -34,12 +33,8 @@ _MOST_NAMED = 8
     metavar="FILE",
     help="Write the model here: FILE.onnx.",
 )
-@click.option(
-    "--step", type=click.IntRange(min=0), default=0, show_default=True, help="Which step."
-)
-@click.option(
-    "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Which rank."
-)
+@which_step
+@which_rank
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),

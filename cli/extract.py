@@ -8,10 +8,8 @@ import click
 
 from padiff.comparer.report.escape import printable
 
-from .command import command
+from .command import both_sides, command, map_option, which_rank, which_step
 from .output import emit
-
-__all__ = ["extract"]
 
 
 @command(
@@ -20,8 +18,7 @@ __all__ = ["extract"]
     python norm/candidate.py --against reference
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @click.option(
     "--module", required=True, metavar="PATH", help="Module path on the reference; '' is the root."
 )
@@ -36,19 +33,9 @@ __all__ = ["extract"]
 @click.option(
     "--call", type=click.IntRange(min=0), default=0, show_default=True, help="Which call."
 )
-@click.option(
-    "--step", type=click.IntRange(min=0), default=0, show_default=True, help="Which step."
-)
-@click.option(
-    "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Which rank."
-)
-@click.option(
-    "--map",
-    "map_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Map file (TOML) that says which module is which.",
-)
+@which_step
+@which_rank
+@map_option
 def extract(  # noqa: PLR0913 -- one parameter per option
     reference: Path,
     candidate: Path,

@@ -1,4 +1,4 @@
-"""The options that say which reports to write, and their writing."""
+"""Which reports to write and how to draw them: the options, the writing, and the exit code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,16 +14,25 @@ import click
 
 from padiff.dumpfile import ConfigError
 
+from .command import option_group
 from .joblog import defused, from_here
-from .output import check_place, emit, emit_as_it_is, emit_json, write_json, write_text
+from .output import (
+    check_place,
+    emit,
+    emit_as_it_is,
+    emit_json,
+    render_to_text,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rich.console import Console
+
     from padiff.comparer.report.json_report import ReportParts
     from padiff.comparer.result import Comparison
-
-__all__ = ["Format", "Wanted", "file_options"]
 
 _Command = TypeVar("_Command", bound="Callable[..., int]")
 _FILES = {
@@ -90,11 +100,11 @@ class Wanted:
             if name == "json":
                 write_json(path, _parts(comparison))
             else:
-                write_text(path, _RENDERERS[name](comparison))
+                write_text(path, _rendered(name, comparison))
         if self.format is Format.JSON:
             emit_json(_parts(comparison))
         elif self.format is Format.MARKDOWN:
-            emit(_markdown(comparison))
+            emit(_rendered("markdown", comparison))
         elif text is not None and not quiet:
             emit_as_it_is(self._guarded(defused(from_here(text()))))
         if self.github:
@@ -138,47 +148,84 @@ def _parts(comparison: Comparison) -> ReportParts:
     return report_parts(comparison)
 
 
-def _html(comparison: Comparison) -> str:
-    from padiff.comparer.report.html import to_html  # noqa: PLC0415 -- needs jinja2
-
-    return to_html(comparison)
-
-
-def _overview(comparison: Comparison) -> str:
-    from padiff.comparer.report.overview_page import to_overview  # noqa: PLC0415 -- needs jinja2
-
-    return to_overview(comparison)
-
-
-def _junit(comparison: Comparison) -> str:
-    from padiff.comparer.report.junit import to_junit  # noqa: PLC0415 -- only if asked for
-
-    return to_junit(comparison)
-
-
-def _sarif(comparison: Comparison) -> str:
-    from padiff.comparer.report.sarif import to_sarif  # noqa: PLC0415 -- only if asked for
-
-    return json.dumps(to_sarif(comparison), allow_nan=False, ensure_ascii=True, indent=1) + "\n"
-
-
-def _markdown(comparison: Comparison) -> str:
-    from padiff.comparer.report.markdown import to_markdown  # noqa: PLC0415 -- only if asked for
-
-    return to_markdown(comparison)
-
-
-def _csv(comparison: Comparison) -> str:
-    from padiff.comparer.report.csv_report import to_csv  # noqa: PLC0415 -- only if asked for
-
-    return to_csv(comparison)
-
-
-_RENDERERS: Mapping[str, Callable[[Comparison], str]] = {
-    "html": _html,
-    "overview": _overview,
-    "junit": _junit,
-    "sarif": _sarif,
-    "markdown": _markdown,
-    "csv": _csv,
+_RENDERERS = {
+    "html": "html.to_html",
+    "overview": "overview_page.to_overview",
+    "junit": "junit.to_junit",
+    "sarif": "sarif.to_sarif",
+    "markdown": "markdown.to_markdown",
+    "csv": "csv_report.to_csv",
 }
+"""Module and function of each format, loaded where it is asked for; some need jinja2."""
+
+
+def _rendered(name: str, comparison: Comparison) -> str:
+    module, _, function = _RENDERERS[name].partition(".")
+    found = getattr(import_module(f"padiff.comparer.report.{module}"), function)(comparison)
+    if isinstance(found, str):
+        return found
+    return json.dumps(found, allow_nan=False, ensure_ascii=True, indent=1) + "\n"
+
+
+_CODES = {"match": 0, "diverged": 1}
+INCONCLUSIVE = 2
+
+
+def exit_code_of(verdict: str) -> int:
+    """Return the exit code for the verdict on the whole of a comparison.
+
+    >>> exit_code_of("match"), exit_code_of("diverged"), exit_code_of("inconclusive")
+    (0, 1, 2)
+    """
+    return _CODES.get(verdict, INCONCLUSIVE)
+
+
+_OPTIONS = (
+    click.option(
+        "--max-rows",
+        type=click.IntRange(min=0),
+        default=40,
+        show_default=True,
+        help="Rows of each table of the report; 0: all.",
+    ),
+    click.option("--verbose", "-v", is_flag=True, help="Fold nothing, list all that diverged."),
+    click.option("--explain-pairing", is_flag=True, help="Say how every partner was found."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """How to draw a comparison."""
+
+    max_rows: int
+    verbose: bool
+    explain_pairing: bool
+
+    def text(self, comparison: Comparison, *, further: str = "") -> str:
+        """Draw a comparison for what stdout is; the last line says what the first lines say.
+
+        Args:
+            comparison: What was found.
+            further: What to look at next, drawn before the last line.
+        """
+        from padiff.comparer.report.style import Canvas  # noqa: PLC0415 -- after the options
+        from padiff.comparer.report.terminal import closing_line, render  # noqa: PLC0415
+
+        def draw(console: Console) -> None:
+            render(
+                comparison,
+                console,
+                max_rows=self.max_rows,
+                verbose=self.verbose,
+                explain_pairing=self.explain_pairing,
+            )
+
+        def close(console: Console) -> None:
+            canvas = Canvas(console=console)
+            canvas.line(closing_line(canvas, comparison))
+
+        return f"{render_to_text(draw)}{further}\n{render_to_text(close)}"
+
+
+drawing_options = option_group("drawing", Drawing, {"How the report is drawn": _OPTIONS})
+"""Adds the options to a command, which gets a ``Drawing``."""

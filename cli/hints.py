@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["CommandGroup", "on_the_command_line"]
-
 _WORDS = {
     "another name": "another --name",
     "a shorter name": "a shorter --name",

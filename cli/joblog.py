@@ -11,8 +11,6 @@ import contextlib
 import os
 import re
 
-__all__ = ["defused", "defused_json", "from_here"]
-
 _AT_THE_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 _ANYWHERE = re.compile(r"(?<=#)#(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
 

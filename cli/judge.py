@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from padiff.comparer.judging.rejudge import Rejudgement
     from padiff.comparer.result import Scope
 
-__all__ = ["judge"]
 
 UNDECIDED = 2
 """Exit code where the report holds too little."""
@@ -83,7 +82,7 @@ def _text(result: Rejudgement, limit: int) -> str:
 
 
 def _verdict(result: Rejudgement, scope: Scope) -> str:
-    from padiff.comparer.report.headline import verdict_line  # noqa: PLC0415 -- after the options
+    from padiff.comparer.report.wording import verdict_line  # noqa: PLC0415 -- after the options
     from padiff.comparer.result import Verdict  # noqa: PLC0415
 
     if result.undecided and not result.reasons:

@@ -19,7 +19,6 @@ import os
 import sys
 import traceback
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,78 +33,36 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from .blackbox import Blackbox
     from .signals import Handlers
+    from .watcher import Blackbox
 
-__all__ = ["main"]
 
 TROUBLE = 2
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """Where a command lives, and what ``padiff --help`` says of it without loading it."""
-
-    module: str
-    attribute: str
-    summary: str
-
-
 _COMMANDS = {
-    "dump": _Entry(
-        module="dump", attribute="dump", summary="Run a model and record what every module does."
-    ),
-    "compare": _Entry(
-        module="compare", attribute="compare", summary="Find where two dumps first diverge."
-    ),
-    "compare-logs": _Entry(
-        module="compare_logs",
-        attribute="compare_logs",
-        summary="Find where two training logs first diverge.",
-    ),
-    "judge": _Entry(
-        module="judge", attribute="judge", summary="Decide a report again at other tolerances."
-    ),
-    "report": _Entry(
-        module="report", attribute="report", summary="Render a result in other formats."
-    ),
-    "extract": _Entry(
-        module="extract", attribute="extract", summary="Take one layer out, to run it alone."
-    ),
-    "pack": _Entry(module="pack", attribute="pack", summary="Write a dump as one compressed file."),
-    "push": _Entry(module="push", attribute="push", summary="Put a dump into a store, such as S3."),
-    "accept": _Entry(
-        module="accept", attribute="accept", summary="Replace an archived baseline, and say why."
-    ),
-    "show": _Entry(module="show", attribute="show", summary="Print what a dump holds."),
-    "export": _Entry(
-        module="export", attribute="export", summary="Write the program of a dump for ONNX tools."
-    ),
-    "check": _Entry(
-        module="check", attribute="check", summary="Verify that a dump is whole and valid."
-    ),
-    "audit": _Entry(
-        module="audit", attribute="audit", summary="Check that one dump computed what it says."
-    ),
-    "ops": _Entry(
-        module="ops", attribute="ops", summary="Test operators of two frameworks by float64."
-    ),
-    "replay": _Entry(
-        module="replay",
-        attribute="replay",
-        summary="Run a dump's operators in the other framework.",
-    ),
-    "weights": _Entry(
-        module="weights", attribute="weights", summary="Plan, convert and compare weights."
-    ),
-    "map": _Entry(
-        module="map",
-        attribute="map_modules",
-        summary="Write the pairing of two dumps as a map file.",
-    ),
+    "dump": "Run a model and record what every module does.",
+    "compare": "Find where two dumps first diverge.",
+    "compare-logs": "Find where two training logs first diverge.",
+    "judge": "Decide a report again at other tolerances.",
+    "report": "Render a result in other formats.",
+    "extract": "Take one layer out, to run it alone.",
+    "pack": "Write a dump as one compressed file.",
+    "push": "Put a dump into a store, such as S3.",
+    "accept": "Replace an archived baseline, and say why.",
+    "show": "Print what a dump holds.",
+    "export": "Write the program of a dump for ONNX tools.",
+    "check": "Verify that a dump is whole and valid.",
+    "audit": "Check that one dump computed what it says.",
+    "ops": "Test operators of two frameworks by float64.",
+    "replay": "Run a dump's operators in the other framework.",
+    "weights": "Plan, convert and compare weights.",
+    "map": "Write the pairing of two dumps as a map file.",
 }
-
+"""What ``padiff --help`` says of each command without loading its module, which has its name."""
+_ATTRIBUTES = {"map": "map_modules"}
+"""Commands that their modules do not call as they are called."""
 _SECTIONS = {
     "Record and compare": ("dump", "compare", "map", "extract", "audit"),
     "Look into a dump": ("show", "check", "export"),
@@ -139,13 +96,11 @@ class _LazyGroup(CommandGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command by name."""
         del ctx
-        entry = _COMMANDS.get(cmd_name)
-        if entry is None:
+        if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"padiff.cli.{entry.module}")
-        command = getattr(module, entry.attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"padiff.cli.{entry.module}.{entry.attribute} is no command")
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"padiff.cli.{name}")
+        command: click.Command = getattr(module, _ATTRIBUTES.get(name, name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -154,7 +109,7 @@ class _LazyGroup(CommandGroup):
         widest = max(map(len, _COMMANDS))
         for title, names in _SECTIONS.items():
             with formatter.section(title):
-                rows = [(f"{name:<{widest}}", _COMMANDS[name].summary) for name in names]
+                rows = [(f"{name:<{widest}}", _COMMANDS[name]) for name in names]
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -164,8 +119,8 @@ class _LazyGroup(CommandGroup):
         from click.shell_completion import CompletionItem  # noqa: PLC0415 -- few need it
 
         return [
-            CompletionItem(name, help=entry.summary)
-            for name, entry in _COMMANDS.items()
+            CompletionItem(name, help=summary)
+            for name, summary in _COMMANDS.items()
             if name.startswith(incomplete)
         ]
 
@@ -223,8 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _watched(words: list[str]) -> int:
     """Run one command, in a process that is watched where it could take the interpreter down."""
     if words and words[0] in _WATCHED and not _HELP & set(words):
-        from .crash import tell  # noqa: PLC0415 -- keeps `padiff --help` fast
-        from .watcher import can_watch, watched  # noqa: PLC0415
+        from .watcher import can_watch, tell, watched  # noqa: PLC0415 -- keeps `padiff --help` fast
 
         if can_watch():
             return watched(lambda notes: _guarded(words, notes), lambda crash: tell(crash, words))

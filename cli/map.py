@@ -9,15 +9,13 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .command import command
+from .command import both_sides, command
 from .joblog import defused_json
 from .output import check_place, emit_as_it_is, write_text
 
 if TYPE_CHECKING:
     from padiff.comparer.sharding.sides import Sides
     from padiff.pairing.maps.mapfile import MapFile
-
-__all__ = ["map_modules"]
 
 
 @command(
@@ -26,8 +24,7 @@ __all__ = ["map_modules"]
     padiff compare padiff_dump/torch padiff_dump/paddle --map map.toml
     """
 )
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@both_sides
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file."
 )

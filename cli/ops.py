@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from padiff.ops.searching import Pair, Searched, Tested
 
-__all__ = ["ops"]
 
 FRAMEWORKS = ("torch", "paddle")
 _FILE = click.Path(path_type=Path)

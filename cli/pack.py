@@ -11,8 +11,6 @@ from padiff.comparer.report.escape import printable
 from .command import command
 from .output import check_place, emit
 
-__all__ = ["pack"]
-
 
 @command(
     examples="""

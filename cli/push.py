@@ -16,8 +16,6 @@ from .output import emit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["push"]
-
 
 @command(
     examples="""

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from .command import command
+from .command import command, which_rank, which_step
 from .output import emit, emit_json
-
-__all__ = ["replay"]
 
 
 @command(
@@ -26,10 +24,8 @@ __all__ = ["replay"]
 @click.option("--device", default="cpu", show_default=True, help="Of all tensors: cpu, gpu.")
 @click.option("--time-limit", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
               metavar="SECONDS", help="Of one operator.")  # fmt: skip
-@click.option("--step", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Which step.")  # fmt: skip
-@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Which rank.")  # fmt: skip
+@which_step
+@which_rank
 @click.option("--profile", "repeats", type=click.IntRange(min=0), default=0, metavar="N",
               help="Time each operator N times in both frameworks, and print the sums of the "
               "medians and their ratio.")  # fmt: skip

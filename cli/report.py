@@ -12,16 +12,12 @@ from padiff.dumpfile import ConfigError
 from padiff.dumpfile.strictjson import StrictJSONError, read_json
 
 from .command import command
-from .drawing import drawing_options
-from .exitcodes import exit_code_of
-from .formats import Format, Wanted, file_options
+from .formats import Format, Wanted, drawing_options, exit_code_of, file_options
 
 if TYPE_CHECKING:
     from padiff.comparer.result import Comparison
 
-    from .drawing import Drawing
-
-__all__ = ["read_result", "report"]
+    from .formats import Drawing
 
 
 @command(

@@ -15,8 +15,6 @@ from .output import emit_json
 if TYPE_CHECKING:
     from padiff.dumpfile import Dump, FileInfo
 
-__all__ = ["show"]
-
 
 @command(
     examples="""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .show_program import Group
     from .show_text import Choice
 
-__all__ = ["dot_lines"]
 
 DEEPEST_INDENT = 20
 

@@ -1,4 +1,4 @@
-"""Show which call fed which input, and where code between modules made a value."""
+"""Show which call fed which input, where code between modules made a value, where nan began."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from padiff.comparer.locating.between import called, describe_feed
 from padiff.comparer.locating.dataflow import Flow, Made
-from padiff.comparer.report.numbers import plural
+from padiff.comparer.locating.nonfinite import find_nonfinite
+from padiff.comparer.report.numbers import count, plural
 from padiff.dumpfile import Role
 
 from .show_text import shape_text
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from padiff.comparer.locating.dataflow import Feed
+    from padiff.comparer.locating.nonfinite import Nonfinite
     from padiff.comparer.report.style import Canvas
     from padiff.dumpfile import JSON, Index
 
     from .show_text import Choice
-
-__all__ = ["draw_flow", "flow_to_json"]
 
 _MARKS = {Made.GLUE: "<--- changed between modules", Made.MOVED: "<--- moved between modules"}
 
@@ -91,3 +91,60 @@ def _row(canvas: Canvas, flow: Flow, feed: Feed) -> list[str | Text]:
 
 def _call_name(index: Index, call: int | None) -> str | None:
     return None if call is None else called(index, call)
+
+
+def draw_nonfinite(canvas: Canvas, index: Index, choice: Choice) -> None:
+    """List every record with nan or inf in execution order, the source of each flow marked."""
+    found = _chosen_nonfinite(index, choice)
+    canvas.heading(f"STEP {index.step} RANK {index.rank}", "records with nan or inf")
+    if not found:
+        canvas.line("  none: all recorded values are finite")
+        return
+    first = next((one for one in found if one.is_source), None)
+    if first is not None:
+        address = _address(index, first)
+        canvas.line(f"  first made at {canvas.safe(address)}: {canvas.safe(first.remark)}")
+    canvas.table(
+        ["record", "shape", "nan", "+inf", "-inf", ""],
+        [_nonfinite_row(canvas, index, one) for one in found],
+        wrapping=("record", ""),
+    )
+
+
+def nonfinite_to_json(index: Index, choice: Choice) -> JSON:
+    """Give the same for programs."""
+    return [
+        {
+            "record": one.record,
+            "address": str(index.address(index.records[one.record])),
+            "is_source": one.is_source,
+            "remark": one.remark,
+        }
+        for one in _chosen_nonfinite(index, choice)
+    ]
+
+
+def _chosen_nonfinite(index: Index, choice: Choice) -> list[Nonfinite]:
+    wanted = choice.wanted(index)
+    return [one for one in find_nonfinite(index) if index.records[one.record].module in wanted]
+
+
+def _address(index: Index, one: Nonfinite) -> str:
+    """Name a record without step and rank, which the heading has."""
+    record = index.records[one.record]
+    call = "" if record.call is None else f"#{index.calls[record.call].index}"
+    return f"{index.modules[record.module].path or '(root)'}{call} {record.role}{record.slot}"
+
+
+def _nonfinite_row(canvas: Canvas, index: Index, one: Nonfinite) -> list[str | Text]:
+    record = index.records[one.record]
+    statistics = index.values[record.value or 0].statistics
+    mark = f"<--- {one.remark}" if one.is_source else one.remark
+    return [
+        canvas.safe(_address(index, one)),
+        shape_text(record.shape),
+        count(statistics.nan),
+        count(statistics.posinf),
+        count(statistics.neginf),
+        canvas.safe(mark),
+    ]

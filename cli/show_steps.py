@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 from padiff.comparer.report.style import Canvas
 from padiff.program import read_program
 
-from .holes import hole_lines
 from .output import emit, emit_lines, is_plain, render_to_text
 from .show_dot import dot_lines
-from .show_flow import draw_flow, flow_to_json
-from .show_json import manifest_to_json, step_to_json
-from .show_nonfinite import draw_nonfinite, nonfinite_to_json
-from .show_program import no_program, program_lines, step_line
-from .show_program_json import holes_to_json, program_to_json
+from .show_flow import draw_flow, draw_nonfinite, flow_to_json, nonfinite_to_json
+from .show_json import holes_to_json, manifest_to_json, program_to_json, step_to_json
+from .show_program import hole_lines, no_program, program_lines, step_line
 from .show_text import draw_manifest, draw_step
 
 if TYPE_CHECKING:
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Dump, FileInfo, Index, StepFile
 
     from .show_text import Choice
-
-__all__ = ["Sections", "print_dot", "print_text", "to_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

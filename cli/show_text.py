@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from padiff.comparer.report.branches import branches
 from padiff.comparer.report.numbers import count, number, plural
-from padiff.comparer.report.style import DIM
+from padiff.comparer.report.style import DIM, branches
 from padiff.comparer.selection import named_modules
 from padiff.dumpfile import Role
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
         RecordInfo,
         Statistics,
     )
-
-__all__ = ["Choice", "draw_manifest", "draw_step", "in_tree_order", "shape_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

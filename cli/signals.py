@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     _Handler = Callable[[int, FrameType | None], None]
 
-__all__ = ["Handlers", "Terminated", "terminable"]
 
 _BY_SIGNAL = 128
 """Added to a signal's number."""

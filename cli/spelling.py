@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import SourceLine
     from padiff.program import Argument, Operator, RecordedProgram, Site
 
-__all__ = ["READ_OUT", "Spelling"]
 
 READ_OUT = "->"
 """Keyword of a number that was read out of a tensor."""

@@ -14,7 +14,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Steps", "end_waiting", "waiting"]
 
 PATIENCE_S = 2.0
 """What takes no longer is not talked about."""

@@ -10,19 +10,26 @@ work runs in the process itself.
 
 from __future__ import annotations
 
+import faulthandler
+import mmap
 import os
 import signal
 import sys
+import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .blackbox import Blackbox, Note
+import click
+
+from .joblog import defused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["Crash", "can_watch", "watched"]
+    from typing import IO
 
 SWITCH = "PADIFF_WATCH"
 _HANDED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -121,3 +128,189 @@ def _die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+_SLOT_BYTES = 8192
+_LENGTH_BYTES = 4
+_MOST_BYTES = _SLOT_BYTES - _LENGTH_BYTES
+_FRAME = '  File "'
+
+
+class Note(IntEnum):
+    """What is noted."""
+
+    PLACE = 0
+    """Directory that the dump is to have."""
+    STAGE = 1
+    """``forward of step 2 of 5``."""
+    CALL = 2
+    """The innermost call that is running, ``encoder.0.attn#1``; empty between calls."""
+    CODE = 3
+    """The exit code, once all is done."""
+
+
+class Blackbox:
+    """Notes that a parent process can read after its child has died. Made before the fork.
+
+    It is the ``Running`` of a recording, and takes part in its ``Progress``.
+    """
+
+    def __init__(self) -> None:
+        """Share memory, and a nameless file for the last traceback."""
+        self._memory = mmap.mmap(-1, len(Note) * _SLOT_BYTES)
+        self._trace: IO[bytes] | None = None
+        self._watches = False
+        with suppress(OSError):  # no room anywhere: then a crash is reported without its lines
+            self._trace = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+
+    def note(self, what: Note, text: str) -> None:
+        """Put a note in the place of the one before."""
+        data = text.encode("utf-8", "surrogateescape")[:_MOST_BYTES]
+        start = what * _SLOT_BYTES
+        self._memory[start : start + _LENGTH_BYTES + len(data)] = (
+            len(data).to_bytes(_LENGTH_BYTES, "little") + data
+        )
+
+    def read(self, what: Note) -> str:
+        """Give what was noted last, ``""`` if nothing was."""
+        start = what * _SLOT_BYTES + _LENGTH_BYTES
+        length = int.from_bytes(self._memory[start - _LENGTH_BYTES : start], "little")
+        data = self._memory[start : start + min(length, _MOST_BYTES)]
+        return data.decode("utf-8", "surrogateescape")
+
+    def place(self, directory: Path) -> None:
+        """Note where the dump goes."""
+        self.note(Note.PLACE, str(directory.absolute()))
+
+    def stage(self, name: str) -> None:
+        """Note what is being done; no call runs as it begins."""
+        self.note(Note.STAGE, name)
+        self.note(Note.CALL, "")
+        self.watch_faults()
+
+    def call(self, path: str, index: int) -> None:
+        """Note which call runs now."""
+        self.note(Note.CALL, f"{path or '(root)'}#{index}")
+
+    def between_calls(self) -> None:
+        """Note that no call runs."""
+        self.note(Note.CALL, "")
+
+    def watch_faults(self) -> None:
+        """Let a fatal signal write the Python lines that were running, before all other handlers.
+
+        Frameworks install handlers of their own when they are imported, which do not hand on to
+        earlier ones: so this is done again at each stage. A user's own faulthandler is left alone.
+        """
+        if self._trace is None or (faulthandler.is_enabled() and not self._watches):
+            return
+        faulthandler.disable()
+        faulthandler.enable(self._trace, all_threads=False)
+        self._watches = True
+
+    def last_lines(self) -> tuple[str, ...]:
+        """Give the lines that a fatal signal wrote, the innermost first; often there are none."""
+        if self._trace is None:
+            return ()
+        self._trace.seek(0)
+        text = self._trace.read().decode("utf-8", "replace")
+        return tuple(line.strip() for line in text.splitlines() if line.startswith(_FRAME))
+
+
+TROUBLE = 2
+BY_SIGNAL = 128
+MOST_LINES = 5
+NOT_OF_THE_USER = ("site-packages", "dist-packages", "<frozen", str(Path(__file__).parents[1]))
+_ENDED = {
+    getattr(signal, name): text
+    for name, text in (
+        ("SIGINT", "interrupted"),
+        ("SIGTERM", "terminated (SIGTERM)"),
+        ("SIGHUP", "terminated (SIGHUP)"),
+        ("SIGQUIT", "terminated (SIGQUIT)"),
+    )
+    if hasattr(signal, name)
+}
+"""Signals by which somebody ends a process."""
+
+
+def tell(crash: Crash, words: list[str]) -> int:
+    """Report a crash on stderr, and keep the whole steps of a dump.
+
+    Args:
+        crash: How the process died.
+        words: The command line, without the program's name.
+
+    Returns:
+        The exit code: 2, or that of the signal by which somebody ended the process.
+    """
+    by = _ENDED.get(crash.signal or 0)
+    if by is None:
+        _say(f"padiff: error: {_what(crash, words)}")
+        for line in _telling(crash.notes.last_lines()):
+            _say(f"  {line}")
+        _say(f"hint: {_hint(crash, is_dump=words[0] == 'dump')}")
+    else:
+        _say(f"padiff: {by}")
+    _recover(crash, by or _short(crash))
+    return TROUBLE if by is None or crash.signal is None else BY_SIGNAL + crash.signal
+
+
+def _what(crash: Crash, words: list[str]) -> str:
+    stage, call = crash.notes.read(Note.STAGE), crash.notes.read(Note.CALL)
+    where = f" in {stage}" if stage else ""
+    inside = f", inside {call}" if call else ""
+    doing = "run the model" if words[0] == "dump" and stage else f"finish `padiff {words[0]}`"
+    return f"cannot {doing}{where}{inside}: {_end(crash)}"
+
+
+def _end(crash: Crash) -> str:
+    if crash.signal is None:
+        return crash.name
+    return f"the process was killed by {crash.name}"
+
+
+def _telling(lines: tuple[str, ...]) -> list[str]:
+    """Pick the innermost line and the innermost ones of the user's own code."""
+    own = [line for line in lines if not any(part in line for part in NOT_OF_THE_USER)]
+    return list(dict.fromkeys([*lines[:1], *own]))[:MOST_LINES]
+
+
+def _short(crash: Crash) -> str:
+    stage, call = crash.notes.read(Note.STAGE), crash.notes.read(Note.CALL)
+    return ", ".join(
+        filter(None, (_end(crash), stage and f"in {stage}", call and f"inside {call}"))
+    )
+
+
+def _hint(crash: Crash, *, is_dump: bool) -> str:
+    if crash.signal is None:
+        return "let it raise an exception instead of calling os._exit"
+    if crash.signal == getattr(signal, "SIGKILL", None):
+        return "the system kills what takes too much memory: see `dmesg`"
+    if is_dump:
+        return "native code crashed: run the model without padiff to see whether it does so there"
+    return "native code crashed: one of the files is probably damaged, or made to do this"
+
+
+def _recover(crash: Crash, reason: str) -> None:
+    place = crash.notes.read(Note.PLACE)
+    if not place:
+        return
+    from padiff.dumpfile import DumpError, open_dump  # noqa: PLC0415 - only after a crash
+    from padiff.dumpfile.place import Place  # noqa: PLC0415
+
+    try:
+        kept = Place(Path(place), overwrite=False).recover(reason)
+        count = 0 if kept is None else len({file.step for file in open_dump(kept).files})
+    except DumpError as error:
+        _say(f"padiff: {error.message}")
+        return
+    if kept is not None:
+        steps = "1 whole step" if count == 1 else f"{count} whole steps"
+        _say(f"padiff: kept: the {steps} recorded before, in {str(kept)!r}")
+
+
+def _say(text: str) -> None:
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    click.echo(defused(shown), err=True)

@@ -10,7 +10,7 @@ import click
 
 from padiff.dumpfile import ConfigError
 
-from .command import Command
+from .command import Command, both_sides
 from .hints import CommandGroup
 from .output import check_place, emit, render_to_text, write_text
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightPlan
 
-__all__ = ["weights"]
 
 _SOURCE = click.Path(path_type=Path)
 _map_option = click.option("--map", "map_path", type=_SOURCE, help="Map file with pairs and rules.")
@@ -39,8 +38,7 @@ def weights() -> None:
     padiff weights plan model.pth model.pdparams -o map.toml
     """,
 )
-@click.argument("reference", type=_SOURCE)
-@click.argument("candidate", type=_SOURCE)
+@both_sides
 @_map_option
 @click.option("-o", "--output", type=_SOURCE, help="Write the plan as a map file to edit.")
 def plan(reference: Path, candidate: Path, map_path: Path | None, output: Path | None) -> int:
@@ -155,8 +153,7 @@ def _target(
     padiff weights compare model.pth model.pdparams --atol 1e-6
     """,
 )
-@click.argument("reference", type=_SOURCE)
-@click.argument("candidate", type=_SOURCE)
+@both_sides
 @_map_option
 @click.option(
     "--atol",

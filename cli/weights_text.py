@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightPlan
 
-__all__ = ["draw_comparison", "draw_conversion", "draw_plan", "draw_statistics"]
 
 _UNLIKELY = 6.0
 """Standard errors beyond which two samples of one distribution are not expected to differ."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from .result import Comparison
 
-__all__ = ["Accepted", "accept", "log_of"]
 
 _NAMED = 20
 """Origins that the log names."""
@@ -163,7 +162,7 @@ def _lines(found: Comparison) -> list[str]:
 
 def _moved(found: Comparison) -> list[str]:
     """Count the records that are not bit-equal, and name the one that moved most."""
-    pairs = [pair for step in found.steps for pair in step.pairs if pair.rests_on in _MEASURED]
+    pairs = [pair for pair in found.pairs if pair.rests_on in _MEASURED]
     moved = [pair for pair in pairs if not pair.equal_digest]
     if not moved:
         return ["all records are bit-equal"] if pairs else []

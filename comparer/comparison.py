@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from padiff.comparer.locating.tree import paired_calls, paired_modules
 from padiff.dumpfile import (
     CompareError,
     ConfigError,
@@ -28,30 +29,24 @@ from padiff.program import on_one_thread
 from . import executors
 from .decided import explain_by_rounding, is_asked, with_execution
 from .executors import Workers
-from .facts.callfacts import add_call_facts
-from .facts.draws import random_notes
-from .facts.learningrates import add_rate_facts
-from .facts.optimizeroptions import Optimizers, add_option_facts
+from .facts.draws import add_call_facts, random_notes
+from .facts.optimizers import Optimizers, add_option_facts, add_rate_facts
 from .faults import locate_by_execution
-from .judgedpairs import remarkable
-from .judging.coverage import count_coverage
-from .judging.jobs import default_jobs
+from .judgedpairs import Later, remarkable
+from .judging.decision import ThreeWay, count_more_precise, measure_golden
 from .judging.judge import judge
+from .judging.largepairs import default_jobs
 from .judging.noise import Noise, read_noise
-from .judging.threeway import ThreeWay, count_more_precise, measure_golden
 from .judging.updates import TrainingJudge
-from .later import Later
+from .left_out import excuse_left_out, leave_unrecorded, narrow, reported
 from .locating.calltree import CallTree, is_bad
 from .locating.fed import Fed, read_fed
 from .locating.locate import Located, locate
 from .locating.tree import merge_trees
-from .lossoutputs import excuse_left_out
-from .narrow import narrow, reported
-from .paired import paired_calls, paired_modules
 from .proving import Execution, ask_all, read_earlier
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, ReasonKind, StepComparison, VerdictReason
-from .scope import scope_of_run, scope_of_step
+from .scope import count_coverage, scope_of_run, scope_of_step
 from .settings import CompareSettings
 from .sharding.causes import add_rank_causes
 from .sharding.logicalstep import logical_sides
@@ -59,7 +54,6 @@ from .sharding.sides import Sides
 from .sharding.verdicts import judge_ranks
 from .steps import inherit_across
 from .tasks import Chain, ChainState, Part, Place, Runner, StepResult
-from .unrecorded import leave_unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,8 +65,6 @@ if TYPE_CHECKING:
     from .judging.judge import Judgement
     from .tasks import Watch
 
-
-__all__ = ["compare"]
 
 Given = ParamSpec("Given")
 Item = TypeVar("Item")
@@ -497,8 +489,7 @@ def _compare_files(
         executed = None  # what is fed is no function of the model's inputs
     located = Located(divergences=(), pairs=judgement.pairs)
     if any(is_bad(pair) for _, pair in remarkable(judgement.pairs)):
-        tree = CallTree(judgement, pairing, known.index, found.index, fed=run.fed)
-        located = locate(tree, (known.framework, found.framework))
+        located = locate(CallTree(judgement, pairing, (known, found), fed=run.fed))
         located = add_call_facts(located, known, found)
         located = add_rank_causes(located, judgement, (known, found))
     if executed is not None:

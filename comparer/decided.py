@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 
     from .judging.judge import Judgement
     from .proving import Execution, UpdateComparison
-    from .result import Endpoint, Scope, StepComparison
+    from .result import Scope, StepComparison
     from .settings import CompareSettings
 
-__all__ = [
-    "explain_by_rounding",
-    "is_asked",
-    "may_diverge",
-    "rests_on_execution",
-    "with_execution",
-]
 
 ROUNDING = "rounding: both programs compute the same, and each value is what its program says"
 """The reason of a pair that differs by more than a tolerance where execution finds no fault."""
@@ -274,12 +267,8 @@ def _is_on_the_way(pair: JudgedPair, update: UpdateComparison | None) -> bool:
         return False
     is_update = end.address.phase is Phase.UPDATE
     if end.address.role is Role.WEIGHT_GRAD:
-        return is_update or _name(end) in update.gradients
+        return is_update or end.address.name in update.gradients
     return is_update and end.address.role is Role.NAMED
-
-
-def _name(end: Endpoint) -> str:
-    return f"{end.address.module}{end.address.slot}".lstrip(".")
 
 
 def _left_alike(pair: JudgedPair, proven: frozenset[str]) -> bool:
@@ -287,4 +276,4 @@ def _left_alike(pair: JudgedPair, proven: frozenset[str]) -> bool:
     end = pair.candidate
     if end is None or end.address.phase is not Phase.UPDATE or end.address.role in _NUMBERS:
         return False
-    return _name(end) in proven
+    return end.address.name in proven

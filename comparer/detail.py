@@ -15,8 +15,9 @@ from padiff.dumpfile import DumpFormatError, StepFile, open_dump, read_floor
 from padiff.pairing import RanksEntry, Rule, elements_of, match_elements
 
 from .facts.attributes import canonical_attributes
-from .judging.absent import arrays_of
-from .judging.spread import Spread, describe
+from .judging.metrics import index_of
+from .judging.tolerance import EXACT
+from .judging.unmeasured import arrays_of
 from .proving import Answer, list_program
 from .result import Comparison, JudgedPair, Kind, StepComparison, Tolerance, Verdict
 from .sharding.sides import Sides
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON, Floor, StepReader
 
     from .proving import Listing
-
-__all__ = ["Attributes", "Detail", "Details", "FloorPoint", "Programs", "look_closer"]
 
 RECORDS = 200
 """Diverged records that are looked at, origins first."""
@@ -99,16 +98,13 @@ class Details:
     """Of the steps whose execution shows something; of the first where none does."""
 
 
-def look_closer(
-    reference: Path, candidate: Path, comparison: Comparison, *, limit: int = RECORDS
-) -> Details:
+def look_closer(reference: Path, candidate: Path, comparison: Comparison) -> Details:
     """Read what diverged once more and describe where the error is.
 
     Args:
         reference: The dump that was compared.
         candidate: The other one.
         comparison: What was found.
-        limit: Records to look at.
 
     Raises:
         DumpError: A dump changed or cannot be read any more.
@@ -122,7 +118,7 @@ def look_closer(
             if pair.verdict is Verdict.DIVERGED and pair.metrics is not None
         )
     )
-    wanted = {(step, place) for _, step, place in chosen[:limit]}
+    wanted = {(step, place) for _, step, place in chosen[:RECORDS]}
     records: list[Detail] = []
     attributes: list[Attributes] = []
     floors = read_floor(reference), read_floor(candidate)
@@ -222,7 +218,7 @@ def _detail(
     if pair.sampled_of is not None:
         return _sampled(position, place, step, reference, candidate)
     expected, found, stride = _arrays(pair, step.records[place], reference, candidate)
-    described = describe(expected, found, pair.tolerance or Tolerance(atol=0.0, rtol=0.0))
+    described = describe(expected, found, pair.tolerance or EXACT)
     reference.release_pages()
     candidate.release_pages()
     axis = int(np.argmax(found.shape)) if found.ndim else 0
@@ -246,18 +242,14 @@ def _sampled(
     matched = None if theirs is None else match_elements(rule, mine, theirs)
     if matched is None:
         raise DumpFormatError("a dump changed while it was compared")
-    limits = pair.tolerance or Tolerance(atol=0.0, rtol=0.0)
+    limits = pair.tolerance or EXACT
     described = describe(matched.reference, matched.candidate, limits)
     mismatches = tuple(
-        replace(one, index=_unraveled(int(matched.places[one.index[0]]), record.shape))
+        replace(one, index=index_of(int(matched.places[one.index[0]]), record.shape))
         for one in described.mismatches
     )
     spread = replace(described, heat=(), heat_shape=(0, 0), profiles=(), mismatches=mismatches)
     return Detail(step=position, pair=place, stride=1, spread=spread, sampled=True)
-
-
-def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in np.unravel_index(place, shape))
 
 
 def _arrays(
@@ -279,3 +271,139 @@ def _arrays(
         slice(None, None, stride) if each == axis else slice(None) for each in range(found.ndim)
     )
     return expected[take], found[take], stride
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BINS = 40
+HEAT_ROWS = 48
+HEAT_COLUMNS = 96
+POINTS = 128
+"""Points of a profile."""
+AXES = 4
+"""Axes that get a profile."""
+SHOWN = 16
+"""Mismatching elements that are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How often values occur on both sides, in equal bins over one range."""
+
+    low: float
+    high: float
+    reference: tuple[int, ...]
+    candidate: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The largest error at each index of an axis, several indexes to a point where it is long."""
+
+    axis: int
+    size: int
+    largest: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One element that does not agree."""
+
+    index: tuple[int, ...]
+    reference: str
+    candidate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """All of it."""
+
+    histogram: Histogram | None
+    heat: tuple[tuple[float, ...], ...]
+    heat_shape: tuple[int, int]
+    profiles: tuple[Profile, ...]
+    mismatches: tuple[Mismatch, ...]
+
+
+def describe(reference: Array, candidate: Array, tolerance: Tolerance) -> Spread:
+    """Describe the difference of two arrays of one shape.
+
+    Args:
+        reference: Any real or complex dtype; complex values count by magnitude.
+        candidate: The same shape.
+        tolerance: What decides which elements are listed.
+    """
+    kind = np.complex128 if np.iscomplexobj(reference) or np.iscomplexobj(candidate) else np.float64
+    known, found = (np.asarray(side).astype(kind) for side in (reference, candidate))
+    finite = np.isfinite(known) & np.isfinite(found)
+    same = (np.isnan(known) & np.isnan(found)) | (known == found)
+    with np.errstate(invalid="ignore"):
+        error = np.where(finite, np.abs(found - known), np.where(same, 0.0, np.inf))
+        bad = error > tolerance.atol + tolerance.rtol * np.where(finite, np.abs(known), 0.0)
+    columns = error.shape[-1] if error.ndim and error.size else 1
+    folded = error.reshape(-1, columns)
+    return Spread(
+        histogram=_histogram(known, found),
+        heat=tuple(tuple(row) for row in _shrink(folded, HEAT_ROWS, HEAT_COLUMNS).tolist()),
+        heat_shape=(folded.shape[0], folded.shape[1]),
+        profiles=tuple(_profiles(error)),
+        mismatches=tuple(_mismatches(known, found, bad)),
+    )
+
+
+def _histogram(reference: Array, candidate: Array) -> Histogram | None:
+    sides = [np.abs(side) if np.iscomplexobj(side) else side for side in (reference, candidate)]
+    sides = [side[np.isfinite(side)] for side in sides]
+    if not any(side.size for side in sides):
+        return None
+    low = min(float(side.min()) for side in sides if side.size)
+    high = max(float(side.max()) for side in sides if side.size)
+    if not high > low or not np.isfinite(high - low):
+        return None
+    counts = [np.histogram(side, bins=BINS, range=(low, high))[0] for side in sides]
+    return Histogram(
+        low=low,
+        high=high,
+        reference=tuple(counts[0].tolist()),
+        candidate=tuple(counts[1].tolist()),
+    )
+
+
+def _shrink(folded: Array, rows: int, columns: int) -> Array:
+    """Keep the largest of each cell of a coarser grid."""
+    if not folded.size:
+        return folded
+    for axis, most in ((0, rows), (1, columns)):
+        size = folded.shape[axis]
+        if size > most:
+            starts = np.arange(most) * size // most
+            folded = np.maximum.reduceat(folded, starts, axis=axis)
+    return folded
+
+
+def _profiles(error: Array) -> list[Profile]:
+    if not error.size:
+        return []
+    found = []
+    for axis in range(min(error.ndim, AXES)):
+        others = tuple(other for other in range(error.ndim) if other != axis)
+        largest = np.asarray(error.max(axis=others)).reshape(1, -1)
+        points = tuple(_shrink(largest, 1, POINTS)[0].tolist())
+        found.append(Profile(axis=axis, size=error.shape[axis], largest=points))
+    return found
+
+
+def _mismatches(reference: Array, candidate: Array, bad: Array) -> list[Mismatch]:
+    places = np.flatnonzero(bad)[:SHOWN]
+    return [
+        Mismatch(
+            index=index_of(int(place), bad.shape),
+            reference=_text(reference.flat[place]),
+            candidate=_text(candidate.flat[place]),
+        )
+        for place in places
+    ]
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 -- float64 or complex128
+    return f"{value:.9g}"

@@ -14,6 +14,7 @@ from .judgedpairs import remarkable, replaced
 from .locating.locate import Located
 from .proving import Answer, Edit, EditKind, LeafDifference, Parting, UnsoundValue
 from .result import Divergence, Kind, Verdict
+from .steps import inherited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Address
 
     from .proving import Execution, Fault, Place, UpdateComparison
-    from .result import Endpoint, JudgedPair
+    from .result import JudgedPair
     from .settings import CompareSettings
 
-__all__ = ["locate_by_execution"]
 
 _TOLD_APART = "executing both programs tells them apart"
 """The reason of an origin that was not measured here."""
@@ -113,7 +113,7 @@ def locate_by_execution(
         for owner, one in before.items()
         if (is_told and _is_behind(one, phases)) or (has_update and shown.is_left(one))
     }
-    others = [_following(one) if owner in behind else one for owner, one in before.items()]
+    others = [inherited(one) if owner in behind else one for owner, one in before.items()]
     pairs = {**shown.inherited(behind), **pairs}
     divergences = sorted((*origins, *others), key=_when)
     return Located(divergences=tuple(divergences), pairs=replaced(located.pairs, pairs))
@@ -240,13 +240,13 @@ class _Shown:
                     continue
                 address = end.address
                 self._of.setdefault((side, address.phase, address.role, address.module), place)
-                self._named.setdefault((side, address.role, address.phase, _name(end)), place)
+                self._named.setdefault((side, address.role, address.phase, end.address.name), place)
 
     def phase_of(self, pair: JudgedPair, phase: Phase) -> Phase:
         """Return the phase that made what a pair holds: gradients may be what the update left."""
         end = pair.candidate
         is_gradient = end is not None and end.address.role is Role.WEIGHT_GRAD
-        if end is not None and is_gradient and _name(end) in self._updated:
+        if end is not None and is_gradient and end.address.name in self._updated:
             return Phase.UPDATE
         return phase
 
@@ -296,17 +296,15 @@ class _Shown:
         """Return the first origin by tolerance that is part of what was found."""
         modules = _modules_of(found.fault)
         for one in self._origins:
-            ends = [end for end in (one.pair.reference, one.pair.candidate) if end is not None]
             if found.phase in {one.phase, self.phase_of(one.pair, one.phase)} and (
                 _is_anywhere(found)
-                or any(end.address.module in modules[end is one.pair.candidate] for end in ends)
+                or any(
+                    end.address.module in modules[end is one.pair.candidate]
+                    for end in one.pair.ends
+                )
             ):
                 return self._at.get(_addresses(one.pair))
         return None
-
-
-def _name(end: Endpoint) -> str:
-    return f"{end.address.module}{end.address.slot}".lstrip(".")
 
 
 def _addresses(pair: JudgedPair) -> tuple[Address | None, Address | None]:
@@ -388,10 +386,6 @@ def _is_behind(found: Divergence, phases: set[Phase]) -> bool:
     order = list(Phase)
     before = phases - {Phase.UPDATE}
     return any(order.index(one) <= order.index(found.phase) for one in before)
-
-
-def _following(found: Divergence) -> Divergence:
-    return replace(found, kind=Kind.INHERITED, pair=replace(found.pair, kind=Kind.INHERITED))
 
 
 def _when(found: Divergence) -> tuple[int, bool, int]:

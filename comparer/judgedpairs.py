@@ -1,22 +1,27 @@
-"""All judged pairs of a step, of which those that simply agree are made only if looked at."""
+"""What is made when somebody looks into it: sequences, and the judged pairs of a step.
+
+Of the pairs that simply agree reports say the same without any being made.
+"""
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Protocol, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 
+from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 
-from .later import packed, unpacked
-from .saying import is_within, pressure_of, saying_of, spot_of
+from .result import Evidence, Verdict
 
 if TYPE_CHECKING:
-    from .result import JudgedPair
-    from .saying import Saying, Spot
+    from padiff.dumpfile import Phase
 
-__all__ = ["JudgedPairs", "Plain", "picked", "remarkable", "replaced"]
+    from .result import JudgedPair, Metrics, StepComparison, Tolerance
 
 
 class Plain(Protocol):
@@ -253,3 +258,208 @@ def replaced(pairs: Sequence[JudgedPair], others: Mapping[int, JudgedPair]) -> S
 def picked(pairs: Sequence[JudgedPair], places: Sequence[int]) -> list[JudgedPair]:
     """Give the judged pairs at some places."""
     return pairs.some(places) if isinstance(pairs, JudgedPairs) else [pairs[at] for at in places]
+
+
+_ARGUMENTS = (Role.INPUT, Role.GRAD_INPUT)
+
+
+class Saying(NamedTuple):
+    """What a summary says of a pair."""
+
+    verdict: Verdict
+    rests_on: Evidence
+    role: Role
+    is_equal: bool
+    """Bit-equal, known from the digests."""
+    is_covered: bool = False
+    is_partial: bool = False
+    """Judged without all elements at hand."""
+
+
+class Spot(NamedTuple):
+    """What a module tree says of a pair, and the module of which it says that."""
+
+    module: int
+    """Module id in the reference's index, or in the candidate's if that alone has it."""
+    phase: Phase
+    verdict: Verdict
+    is_candidates: bool = False
+    """Whether the candidate alone has it."""
+    is_covered: bool = False
+    is_argument: bool = False
+    """Whether it is something that one side's call alone is given."""
+
+
+def saying_of(pair: JudgedPair) -> Saying:
+    """Return what a summary says of a pair."""
+    role = pair.end.address.role
+    return Saying(
+        pair.verdict, pair.rests_on, role, pair.equal_digest, pair.covered, pair.is_partial
+    )
+
+
+def spot_of(pair: JudgedPair) -> Spot:
+    """Return what a module tree says of a pair."""
+    end = pair.end
+    is_alone = pair.reference is None or pair.candidate is None
+    is_open = pair.verdict is Verdict.MISSING and not pair.fatal
+    return Spot(
+        end.module,
+        end.address.phase,
+        pair.verdict,
+        pair.reference is None,
+        pair.covered,
+        is_alone and is_open and end.address.role in _ARGUMENTS,
+    )
+
+
+def is_within(pair: JudgedPair) -> bool:
+    """Return whether a pair differs and matches, and not because it was excused."""
+    has_gap = pair.metrics is not None and bool(pair.metrics.max_abs)
+    return pair.verdict is Verdict.MATCH and has_gap and not pair.reason
+
+
+def pressure(metrics: Metrics | None, tolerance: Tolerance | None) -> float:
+    """Return the part of its absolute tolerance that a pair needs; 0 if unknown or none."""
+    if metrics is None or metrics.needed_atol is None or tolerance is None:
+        return 0.0
+    return metrics.needed_atol / tolerance.atol if tolerance.atol else 0.0
+
+
+def pressure_of(pair: JudgedPair) -> float:
+    """Return the part of its absolute tolerance that a judged pair needs."""
+    return pressure(pair.metrics, pair.tolerance)
+
+
+def remarkable_pairs(steps: Iterable[StepComparison]) -> list[JudgedPair]:
+    """Give at least all pairs that do not match, are fatal, or have a reason, in order."""
+    return [pair for step in steps for _, pair in remarkable(step.pairs)]
+
+
+def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
+    """Count the pairs of some steps by what a summary says of them."""
+    counts: Counter[Saying] = Counter()
+    for step in steps:
+        looked_at, columns = _split(step.pairs)
+        counts.update(saying_of(pair) for _, pair in looked_at)
+        if columns is not None:
+            plain, told = columns
+            counts.update(plain.sayings(told))
+    return counts
+
+
+def spots(pairs: Sequence[JudgedPair]) -> list[Spot]:
+    """Give all spots of a step's pairs, each once, in the order of the first pair there."""
+    looked_at, columns = _split(pairs)
+    found = ((place, spot_of(pair)) for place, pair in looked_at)
+    if columns is None:
+        return list(dict.fromkeys(spot for _, spot in found))
+    plain, told = columns
+    both = sorted([*found, *plain.spots(told)], key=lambda one: one[0])
+    return list(dict.fromkeys(spot for _, spot in both))
+
+
+def nearest(steps: Iterable[StepComparison]) -> JudgedPair | None:
+    """Find the first matching pair that uses up most of its absolute tolerance.
+
+    None where no matching pair differs, or all that do were excused for a reason.
+    """
+    found = [_nearest_of_step(step.pairs) for step in steps]
+    return max(filter(None, found), key=pressure_of, default=None)
+
+
+def _nearest_of_step(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
+    looked_at, columns = _split(pairs)
+    found = [(place, pair) for place, pair in looked_at if is_within(pair)]
+    if columns is not None:
+        plain, told = columns
+        place = plain.nearest(told)
+        if place is not None:
+            found.append((place, pairs[place]))
+    best = max(found, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
+    return None if best is None else best[1]
+
+
+def _split(
+    pairs: Sequence[JudgedPair],
+) -> tuple[Iterable[tuple[int, JudgedPair]], Columns | None]:
+    """Give the pairs that have to be looked at one by one, with their places, and the others."""
+    columns = pairs.columns() if isinstance(pairs, JudgedPairs) else None
+    if columns is None or not isinstance(pairs, JudgedPairs):
+        return enumerate(pairs), None
+    return pairs.remarkable(), columns
+
+
+Item_co = TypeVar("Item_co", covariant=True)
+
+_LEVEL = 1
+"""Of compression: the fastest."""
+
+
+class Later(Sequence[Item_co]):
+    """A sequence that is made once, at the first look; equal to the tuple of its items."""
+
+    def __init__(self, make: Callable[[], Iterable[Item_co]]) -> None:
+        """Keep how to make the items, with all that it refers to, until they are made.
+
+        Args:
+            make: Makes them. Must not need a file that may be closed by then.
+        """
+        self._make: Callable[[], Iterable[Item_co]] | None = make
+        self._items: tuple[Item_co, ...] = ()
+
+    @overload
+    def __getitem__(self, place: int) -> Item_co: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Item_co, ...]: ...
+    def __getitem__(self, place: int | slice) -> Item_co | tuple[Item_co, ...]:
+        """Give one item, or some."""
+        return self._all()[place]
+
+    def __len__(self) -> int:
+        """Count the items."""
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Item_co]:
+        """Yield the items."""
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another sequence has the same items."""
+        if not isinstance(other, Later | tuple):
+            return NotImplemented
+        return self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        """Hash as the tuple of the items does."""
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        """Show the tuple of the items."""
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel as items that are unpacked at the first look, too."""
+        return _later, (packed(self._all()),)
+
+    def _all(self) -> tuple[Item_co, ...]:
+        if self._make is not None:
+            with collector_paused():
+                self._items = tuple(self._make())
+            self._make = None
+        return self._items
+
+
+def packed(items: Iterable[object]) -> bytes:
+    """Return items as they travel to another process, and wait there until they are looked at."""
+    return zlib.compress(pickle.dumps(tuple(items), pickle.HIGHEST_PROTOCOL), _LEVEL)
+
+
+def unpacked(data: bytes) -> tuple[Any, ...]:
+    """Return the items that another of our processes packed."""
+    found: tuple[Any, ...] = pickle.loads(zlib.decompress(data))
+    return found
+
+
+def _later(data: bytes) -> Later[Any]:
+    return Later(partial(unpacked, data))

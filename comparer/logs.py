@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .judging.blocks import Array
     from .result import Tolerance
 
-__all__ = ["STEP", "Series", "SeriesComparison", "compare_series", "read_series"]
 
 _MOST_BYTES = 1 << 30
 _LAST_STEP = 2**53

@@ -10,9 +10,8 @@ from padiff.dumpfile.manifestcodec import RECORDING
 from padiff.pairing.weights.weight_plan import ASSUMED
 
 from .decided import rests_on_execution
-from .facts.arguments import result_notes
-from .facts.elsewhere import attribute_notes
-from .facts.inner import inner_notes
+from .facts.arguments import inner_notes, result_notes
+from .facts.attributes import attribute_notes
 from .judgedpairs import remarkable
 from .judging.tolerance import TolerancePolicy
 from .locating.fed import read_fed
@@ -24,14 +23,13 @@ from .steps import known_notes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from padiff.dumpfile import Dump, Index, RecordInfo, StepReader
+    from padiff.dumpfile import Dump, StepReader
     from padiff.pairing import Pairing
 
     from .locating.locate import Located
     from .result import Scope
     from .settings import CompareSettings
 
-__all__ = ["decide", "name_of_place", "notes_of_run", "notes_of_step", "reasons_of_step"]
 
 SAME_STRUCTURE_COVERAGE = 1.0
 OTHER_STRUCTURE_COVERAGE = 0.8
@@ -93,21 +91,16 @@ def _output_notes(known: StepReader, pairing: Pairing) -> tuple[str, ...]:
     """Name the layout of what the model gives, where the candidate's elements lie otherwise."""
     index = known.index
     rules = {
-        (index.records[pair.reference[0]].slot, str(pair.rule))
+        (record.slot, str(pair.rule))
         for pair in pairing.records
-        if pair.rule.steps and _is_given(index, index.records[pair.reference[0]])
+        for record in (index.records[pair.reference[0]],)
+        if pair.rule.steps and record.role is Role.OUTPUT and index.is_root(record)
     }
     return tuple(
         f"the model's output{slot} lies otherwise on the candidate: {rule}"
         + (f" ({AXES[rule]})" if rule in AXES else "")
         for slot, rule in sorted(rules)
     )
-
-
-def _is_given(index: Index, record: RecordInfo) -> bool:
-    """Return whether the model itself gives it."""
-    is_call = record.call is not None and record.role is Role.OUTPUT
-    return is_call and index.calls[record.call or 0].parent is None
 
 
 def decide(reasons: list[VerdictReason], scope: Scope) -> tuple[Verdict, list[VerdictReason]]:

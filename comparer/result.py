@@ -12,7 +12,7 @@ from padiff.dumpfile import Phase
 from .codec import UNWRITTEN, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import JSON, Address, Manifest, SourceLine, Statistics
     from padiff.pairing import PairedBy, SideName
@@ -35,6 +35,18 @@ class Verdict(StrEnum):
     """Not judged, for a stated reason."""
     INCONCLUSIVE = "inconclusive"
     """Of the whole: nothing diverged, and nothing of the model's result was judged."""
+
+
+DECIDED = frozenset({Verdict.MATCH, Verdict.DIVERGED})
+"""Verdicts on what could be compared."""
+SEVERITY = (
+    Verdict.SKIPPED,
+    Verdict.MATCH,
+    Verdict.MISSING,
+    Verdict.INCOMPARABLE,
+    Verdict.DIVERGED,
+)
+"""Verdicts from harmless to bad; the worst one stands for a module."""
 
 
 class Kind(StrEnum):
@@ -230,6 +242,11 @@ class JudgedPair:
         if found is None:
             raise ValueError("a pair has at least one side")
         return found
+
+    @property
+    def ends(self) -> list[Endpoint]:
+        """Both sides, or the one that there is."""
+        return [end for end in (self.reference, self.candidate) if end is not None]
 
     @property
     def is_partial(self) -> bool:
@@ -511,11 +528,15 @@ class Comparison:
         return f": first at {first.pair.end.address}{many}"
 
     @property
+    def pairs(self) -> Iterator[JudgedPair]:
+        """Iterate over the pairs of all steps, in order."""
+        return (pair for step in self.steps for pair in step.pairs)
+
+    @property
     @derived
     def counts(self) -> Mapping[str, int]:
         """Records by verdict; those whose value is judged at another address are ``covered``."""
-        pairs = (pair for step in self.steps for pair in step.pairs)
-        found = Counter("covered" if pair.covered else str(pair.verdict) for pair in pairs)
+        found = Counter("covered" if pair.covered else str(pair.verdict) for pair in self.pairs)
         words = [str(one) for one in Verdict if one is not Verdict.INCONCLUSIVE]
         return {word: found[word] for word in (*words, "covered")}
 

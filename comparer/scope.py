@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import Phase, Role
 
 from .judgedpairs import remarkable
-from .judging.coverage import JUDGED
-from .result import Evidence, Looked, Scope
+from .result import Coverage, Evidence, Looked, Scope, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from .judging.judge import Judgement
     from .result import JudgedPair, LogicalSide
     from .settings import CompareSettings
-
-__all__ = ["StepScope", "scope_of_run", "scope_of_step"]
 
 
 class _Result(StrEnum):
@@ -88,8 +87,7 @@ def scope_of_step(judgement: Judgement, reference: Index) -> StepScope:
 def _is_result(record: RecordInfo, index: Index) -> bool:
     if record.role in {Role.LOSS, Role.RESULT}:
         return True
-    is_output = record.role is Role.OUTPUT and record.call is not None
-    return is_output and index.calls[record.call or 0].parent is None
+    return record.role is Role.OUTPUT and index.is_root(record)
 
 
 def scope_of_run(
@@ -164,3 +162,41 @@ def _looked_at(
     if not fates and any(recorded.get(name) for name in ("include", "exclude")):
         return Looked.RECORDED
     return Looked.NOTHING
+
+
+JUDGED = frozenset({Verdict.MATCH, Verdict.DIVERGED, Verdict.INCOMPARABLE})
+
+
+def count_coverage(
+    judgement: Judgement, reference: Index, candidate: Index
+) -> tuple[Coverage, Coverage]:
+    """Count the distinct values with a verdict, of the reference and of the candidate.
+
+    A value recorded at several addresses is judged if one of them is. Values that appear only in
+    skipped records (known to be one-sided, excluded, allowed to be missing) are left out.
+    """
+    told = list(remarkable(judgement.pairs))
+    unjudged = {place for place, pair in told if pair.verdict not in JUDGED}
+    lacking = Verdict.MISSING
+    missing = [judgement.records[at] for at, pair in told if pair.verdict is lacking]
+    judged = [both for place, both in enumerate(judgement.records) if place not in unjudged]
+    return (
+        _coverage(
+            reference, *([one for known, _ in side for one in known] for side in (judged, missing))
+        ),
+        _coverage(
+            candidate, *([one for _, one in side if one is not None] for side in (judged, missing))
+        ),
+    )
+
+
+def _coverage(index: Index, judged: Sequence[int], missing: Sequence[int]) -> Coverage:
+    """Count the values of records with and without a verdict."""
+    values = np.array([-1 if one.value is None else one.value for one in index.records], np.int64)
+    is_judged = np.zeros(len(index.values) + 1, np.bool_)  # the last one of records without value
+    is_judged[values[np.array(judged, np.int64)]] = True
+    is_any = is_judged.copy()
+    is_any[values[np.array(missing, np.int64)]] = True
+    return Coverage(
+        judged=int(np.count_nonzero(is_judged[:-1])), total=int(np.count_nonzero(is_any[:-1]))
+    )

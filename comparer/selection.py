@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index
 
-__all__ = ["matches", "named_modules"]
 
 _REACHES = ("self", "sublayers", "both")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import JSON, ConfigError, Phase
 
-from .judging.dtypebounds import default_of
 from .judging.noise import DEFAULT_FACTOR, FloorSide
+from .judging.tolerance import default_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.pairing import MapFile, RanksEntry
 
     from .judging.tolerance import ToleranceRule
-
-__all__ = ["LARGEST_DEFAULT", "CompareSettings", "Mode"]
 
 
 LARGEST_DEFAULT = default_of("float32").atol

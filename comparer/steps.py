@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from .result import Divergence, Endpoint, JudgedPair
 
-__all__ = ["inherit_across", "known_notes"]
 
 _PHASES = tuple(Phase)
 _Fault = tuple[Phase, str]
@@ -47,7 +46,7 @@ def inherit_across(
                     found
                     if _is_new_rate(found, rates)
                     or (found.phase in fed and _is_fault(found, step.rank, faults, moved))
-                    else _inherited(found)
+                    else inherited(found)
                     for found in step.divergences
                 ),
             )
@@ -81,7 +80,7 @@ def _inherit_across_ranks(steps: Sequence[StepComparison]) -> Iterator[StepCompa
         yield _with_divergences(
             step,
             tuple(
-                _inherited(found)
+                inherited(found)
                 if _is_shared(found) and _PHASES.index(found.phase) > since
                 else found
                 for found in step.divergences
@@ -131,9 +130,8 @@ def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
     where: dict[str, list[str]] = {}
     for _, pair in remarkable(pairs):
         if pair.reason.startswith("known difference") and pair.reference is not None:
-            address = pair.reference.address
+            name = pair.reference.address.name
             names = where.setdefault(pair.reason, [])
-            name = f"{address.module}{address.slot}".lstrip(".")
             if name not in names:
                 names.append(name)
     return tuple(f"{reason}: {', '.join(names)}" for reason, names in where.items())
@@ -163,7 +161,8 @@ def _is_new_rate(divergence: Divergence, known: set[tuple[int, str]]) -> bool:
     return _is_rate(end) and (end.address.rank, end.address.slot) not in known
 
 
-def _inherited(divergence: Divergence) -> Divergence:
+def inherited(divergence: Divergence) -> Divergence:
+    """Return a divergence as the consequence of another."""
     return replace(
         divergence, kind=Kind.INHERITED, pair=replace(divergence.pair, kind=Kind.INHERITED)
     )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .result import StepComparison
     from .scope import StepScope
 
-__all__ = ["Chain", "ChainState", "Part", "Place", "Runner", "StepResult", "Watch", "Work"]
 
 STEPS_A_TASK = 8
 """On executors: what is lost with a worker, against the state that travels with each task."""

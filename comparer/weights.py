@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from padiff.pairing import Side
     from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
 
-__all__ = ["JudgedWeight", "WeightTolerance", "compare_weights"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTolerance:
@@ -59,7 +57,7 @@ def compare_weights(
             _address(reference, sources[0]),
             _address(candidate, target),
             Basis(dtypes=(dtype_name(expected.dtype), dtype_name(found.dtype))),
-        ).tolerance
+        )
         try:
             metrics = measure(expected, found, chosen)
         except CompareError:

@@ -63,6 +63,11 @@ class Address:
     weights, their gradients and buffers a dot and the parameter's name (``.weight``), for what an
     optimizer keeps for a weight its name behind that (``.weight['exp_avg']``)."""
 
+    @property
+    def name(self) -> str:
+        """The name of a weight or buffer, or of what an optimizer keeps for it, in the model."""
+        return f"{self.module}{self.slot}".lstrip(".")
+
     def __str__(self) -> str:
         """Print the address on one line."""
         rank = f"rank {self.rank} " if self.rank else ""

@@ -306,6 +306,10 @@ class Index:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def is_root(self, record: RecordInfo) -> bool:
+        """Return whether a record is of a call that no other call is around."""
+        return record.call is not None and self.calls[record.call].parent is None
+
     def address(self, record: RecordInfo) -> Address:
         """Give the full name of one of this index's records."""
         module = self.modules[record.module]

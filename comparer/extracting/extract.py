@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from padiff.pairing import MapFile
     from padiff.pairing.result import RecordPair
 
-__all__ = ["Extracted", "extract"]
 
 _CALL_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
 _PARAMETER_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.BUFFER})

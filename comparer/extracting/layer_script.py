@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["script_for"]
-
 _LAYER = {
     "torch": re.compile(r"torch\.nn(\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII),
     "paddle": re.compile(r"paddle\.nn(\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII),

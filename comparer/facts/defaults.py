@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, ModuleInfo
 
-__all__ = ["VARIANCE", "KnownDifference", "known_differences"]
 
 SOURCE = "docs/differences.md"
 VARIANCE = "running_variance"

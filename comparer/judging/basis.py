@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Role
+from padiff.dumpfile import Role, is_floating
 from padiff.dumpfile.bulk import build_all
 
-from .numbered import numbered
-from .precision import model_dtype
+from .blocks import numbered
+from .tolerance import epsilon_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from padiff.dumpfile import Index, RecordInfo
 
     from .blocks import Array
     from .noise import Noise
-
-__all__ = ["Bases", "Basis", "BasisColumns"]
 
 GRADIENT_ROLES = frozenset({Role.GRAD_INPUT, Role.GRAD_OUTPUT, Role.WEIGHT_GRAD})
 """The roles whose records are gradients."""
@@ -45,12 +44,14 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasisColumns:
-    """The bases of many pairs without a measured floor; ``Basis`` says what the columns mean."""
+    """The bases of many pairs; ``Basis`` says what the columns mean."""
 
     dtypes: Sequence[tuple[str, str]]
     model_dtypes: tuple[str, ...]
     """Of all."""
     largest_gradient: Sequence[float]
+    noise: Sequence[float | None] | None
+    """None where no floor was measured or is to be used."""
 
     def rows(self, at: Array) -> list[Basis]:
         """Make objects of some rows."""
@@ -61,6 +62,7 @@ class BasisColumns:
             same={"model_dtypes": self.model_dtypes},
             dtypes=[self.dtypes[row] for row in rows],
             largest_gradient=[self.largest_gradient[row] for row in rows],
+            noise=[None if self.noise is None else self.noise[row] for row in rows],
         )
 
 
@@ -80,56 +82,39 @@ class Bases:
         self._noise = noise
         names = (model_dtype(reference), model_dtype(candidate))
         self._model_dtypes = tuple(name for name in names if name)
-        self._largest = _largest_gradients(reference)
+        largest = _largest_gradients(reference)
+        self._largest = np.array(
+            [largest[role is Role.WEIGHT_GRAD] if role in GRADIENT_ROLES else 0.0 for role in Role]
+        )
+        """By place of the role."""
 
     def of(
-        self,
-        references: Sequence[tuple[RecordInfo, ...]],
-        records: Sequence[RecordInfo],
+        self, references: Sequence[tuple[RecordInfo, ...]], records: Sequence[RecordInfo]
     ) -> list[Basis]:
-        """Give the basis of each pair.
+        """Give the basis of each pair; see ``columns``."""
+        return self.columns(references, records).rows(np.arange(len(records)))
+
+    def columns(
+        self, references: Sequence[tuple[RecordInfo, ...]], records: Sequence[RecordInfo]
+    ) -> BasisColumns:
+        """Give the bases of pairs.
 
         Args:
             references: The reference's records of each; all hold a value.
             records: The candidate's.
         """
-        noises: list[float | None] = [None] * len(records)
+        noises = None
         if self._noise is not None:
             noises = [
                 self._noise.of([one.id for one in known], record.id)
                 for known, record in zip(references, records, strict=True)
             ]
-        largest = {role: self._largest[role is Role.WEIGHT_GRAD] for role in GRADIENT_ROLES}
-        known = [known[0] for known in references]
-        return build_all(
-            Basis,
-            len(records),
-            same={"model_dtypes": self._model_dtypes},
-            dtypes=self._dtypes(known, records),
-            largest_gradient=[largest.get(one.role, 0.0) for one in known],
-            noise=noises,
-        )
-
-    def columns(
-        self, references: Sequence[RecordInfo], records: Sequence[RecordInfo]
-    ) -> BasisColumns:
-        """Give the bases of pairs of one record each, where no floor was measured.
-
-        Args:
-            references: The reference's records; all hold a value.
-            records: The candidate's.
-        """
-        roles = tuple(Role)
-        largest = np.array(
-            [
-                self._largest[role is Role.WEIGHT_GRAD] if role in GRADIENT_ROLES else 0.0
-                for role in roles
-            ]
-        )
+        firsts = [known[0] for known in references]
         return BasisColumns(
-            dtypes=self._dtypes(references, records),
+            dtypes=self._dtypes(firsts, records),
             model_dtypes=self._model_dtypes,
-            largest_gradient=largest[numbered([one.role for one in references], roles)].tolist(),
+            largest_gradient=self._largest[numbered([one.role for one in firsts], Role)].tolist(),
+            noise=noises,
         )
 
     def _dtypes(
@@ -163,3 +148,38 @@ def _largest_gradients(index: Index) -> dict[bool, float]:
                 size = max(abs(told.minimum), abs(told.maximum))
                 largest[is_weight] = max(largest[is_weight], size)
     return largest
+
+
+_MATRIX = 2
+"""Axes of a weight that a product is taken with, at least."""
+
+
+def model_dtype(index: Index) -> str:
+    """Name the most frequent floating dtype of the weights; ``""`` without any.
+
+    A float32 loss or a norm that computes in float32 inside a bfloat16 model is no more precise
+    than what is fed to it: its tolerance is that of the model's dtype. Under autocast the weights
+    are float32, and half or more of the products are taken in a narrower dtype: that is then the
+    model's.
+    """
+    weight, output = Role.WEIGHT, Role.OUTPUT
+    weights = [record for record in index.records if record.role is weight]
+    matrices = {record.module for record in weights if len(record.shape) >= _MATRIX}
+    products = [
+        record for record in index.records if record.role is output and record.module in matrices
+    ]
+    own, made = _floating(index, weights), _floating(index, products)
+    if not own:
+        return ""
+    name = own.most_common(1)[0][0]
+    narrow = [dtype for dtype in made if epsilon_of(dtype) > epsilon_of(name)]
+    if 2 * sum(made[dtype] for dtype in narrow) >= sum(made.values()) > 0:
+        return max(narrow, key=lambda dtype: made[dtype])
+    return name
+
+
+def _floating(index: Index, records: Iterable[RecordInfo]) -> Counter[str]:
+    """Count the floating dtypes of records."""
+    values = index.values
+    names = Counter([values[one.value].dtype for one in records if one.value is not None])
+    return Counter({name: count for name, count in names.items() if is_floating(name)})

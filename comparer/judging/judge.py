@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.comparer.judgedpairs import JudgedPairs
-from padiff.comparer.result import Endpoint, JudgedPair, Verdict
+from padiff.comparer.result import Endpoint, JudgedPair, Tolerance, Verdict
 from padiff.comparer.selection import matches
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, UnmatchedRecord
 
-from .absent import PARTLY_ABSENT, is_partly_absent, judge_absent
 from .alike import find_alike
 from .basis import Bases
-from .building import Builder, Measured
-from .contents import Contents
+from .building import Builder, Measured, PlainPairs, endpoints
 from .decision import Counted, agrees, by_errors
-from .dtypebounds import default_of
-from .ends import endpoints
-from .forms import Forms
-from .jobs import default_jobs
-from .measured import Measurements, Request, plan_reading
+from .largepairs import default_jobs
+from .measured import Listed, Measurements, Request, plan_reading
 from .partly import Partial, judge_partly
-from .plainpairs import PlainPairs
-from .smalljudged import SmallJudged, judge_small
-from .tolerance import STATE_ROLES, TolerancePolicy
+from .smallpairs import SmallPairs
+from .tolerance import STATE_ROLES, TolerancePolicy, default_of
+from .unmeasured import PARTLY_ABSENT, Contents, Forms, is_partly_absent, judge_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from padiff.comparer.result import GoldenErrors, Metrics, Tolerance
+    from padiff.comparer.result import GoldenErrors, Metrics
 
-    from .basis import Basis
-    from .layouts import LaidOut
+    from .alike import Alike
+    from .basis import BasisColumns
+    from .blocks import Array
+    from .building import Numbers
+    from .decision import ThreeWay
     from .noise import Noise
-    from .threeway import ThreeWay
 
-__all__ = ["Judgement", "judge"]
 
 FATAL_ROLES = frozenset({Role.WEIGHT, Role.WEIGHT_GRAD, Role.LOSS})
 """Without counterpart, these always make the comparison diverge; so do the root's outputs."""
@@ -90,11 +89,9 @@ def judge(
         settings,
         same_structure=pairing.same_structure,
         scales=scales,
+        release=release,
     )
-    measurements = Measurements(
-        reference, candidate, mean=settings.mode is Mode.MEAN, release=release
-    )
-    pairs = judger.pairs(pairing.records, pairing.unmatched, measurements)
+    pairs = judger.pairs(pairing.records, pairing.unmatched)
     records: list[tuple[tuple[int, ...], int | None]] = [
         (pair.reference, pair.candidate) for pair in pairing.records
     ]
@@ -124,6 +121,7 @@ class _Judger:
         *,
         same_structure: bool,
         scales: tuple[Noise | None, ThreeWay | None],
+        release: Callable[[], None],
     ) -> None:
         self._reference = reference
         self._candidate = candidate
@@ -134,36 +132,28 @@ class _Judger:
         self._policy = TolerancePolicy(atol=settings.atol, rtol=settings.rtol, rules=settings.rules)
         noise, self._threeway = scales
         self._bases = Bases(reference.index, candidate.index, noise)
-        self._needs_each = bool(settings.rules or noise is not None or self._threeway is not None)
-        """Whether more is to be known of a pair than role, phase, dtypes and sums."""
+        self._measurements = Measurements(
+            reference, candidate, mean=settings.mode is Mode.MEAN, release=release
+        )
         self._forms = Forms(reference, candidate)
         self.used_rules: set[int] = set()
         self.used_allowances: set[str] = set()
 
     def pairs(
-        self,
-        pairs: Sequence[RecordPair],
-        unmatched: Sequence[UnmatchedRecord],
-        measurements: Measurements,
+        self, pairs: Sequence[RecordPair], unmatched: Sequence[UnmatchedRecord]
     ) -> JudgedPairs:
         """Judge all: what no element decides at once, the others when all are measured."""
         alike = find_alike(self._builder.reference, self._builder.candidate, pairs)
-        groups: list[tuple[list[int], SmallJudged | Measured]] = []
-        done = set(alike.equal)
-        if alike.small.size and not self._needs_each:
-            places = alike.small.tolist()
-            known, found = self._reference.index.records, self._candidate.index.records
-            plan_reading(self._reference, (known[pairs[at].reference[0]] for at in places))
-            plan_reading(self._candidate, (found[pairs[at].candidate] for at in places))
-            groups.append((places, self._small(alike.laid_out(pairs))))
-            done.update(places)
+        groups: list[tuple[list[int], Measured]] = []
+        if alike.small.size:
+            groups.append((alike.small.tolist(), self._small(pairs, alike)))
+        done = {*alike.equal, *alike.small.tolist()}
         drafts = {at: self._draft(pair) for at, pair in enumerate(pairs) if at not in done}
         told = {at: draft for at, draft in drafts.items() if isinstance(draft, JudgedPair)}
         requests = {at: draft for at, draft in drafts.items() if isinstance(draft, Request)}
         if requests:
             open_ones = [pairs[at] for at in requests]
-            measured = self._measured(open_ones, list(requests.values()), measurements)
-            groups.append((list(requests), measured))
+            groups.append((list(requests), self._requested(open_ones, list(requests.values()))))
         for places, group in groups:
             bad = group.not_plain()
             told |= zip([places[row] for row in bad], group.built(bad), strict=True)
@@ -171,16 +161,83 @@ class _Judger:
         plain = PlainPairs(builder=self._builder, pairs=pairs, groups=groups)
         return JudgedPairs(len(pairs) + len(unmatched), told, plain)
 
-    def _small(self, small: LaidOut) -> SmallJudged:
-        """Judge small pairs of one size and dtype by their elements."""
-        return judge_small(
+    def _small(self, pairs: Sequence[RecordPair], alike: Alike) -> Measured:
+        """Judge small pairs by their elements, many at once."""
+        taken = [pairs[place] for place in alike.small.tolist()]
+        known = [self._reference.index.records[pair.reference[0]] for pair in taken]
+        found = [self._candidate.index.records[pair.candidate] for pair in taken]
+        plan_reading(self._reference, known)
+        plan_reading(self._candidate, found)
+        small = SmallPairs(
             (self._reference, self._candidate),
-            self._builder,
-            small,
-            self._bases,
-            self._policy,
+            (known, found),
+            alike.layouts,
+            alike.orders,
             mean=self._settings.mode is Mode.MEAN,
-            agrees=self._is_match,
+        )
+        return self._measured(taken, [(one,) for one in known], found, small.measured)
+
+    def _requested(self, pairs: list[RecordPair], requests: list[Request]) -> Measured:
+        """Judge pairs by their elements, one by one."""
+        settings = self._settings
+        known = [request.known for request in requests]
+
+        def measured(atol: Array, rtol: Array) -> Listed:
+            for request, *limits in zip(requests, atol.tolist(), rtol.tolist(), strict=True):
+                request.tolerance = Tolerance(atol=limits[0], rtol=limits[1])
+            metrics = self._measurements.of(
+                requests, jobs=settings.jobs or default_jobs(), scheduler=settings.scheduler
+            )
+            return Listed(each=metrics, atol=atol)
+
+        absent = {
+            row: PARTLY_ABSENT
+            for row, request in enumerate(requests)
+            if known[row] is not request.references
+        }
+        return self._measured(
+            pairs, known, [request.record for request in requests], measured, absent
+        )
+
+    def _measured(
+        self,
+        pairs: Sequence[RecordPair],
+        references: Sequence[tuple[RecordInfo, ...]],
+        records: Sequence[RecordInfo],
+        measure: Callable[[Array, Array], Numbers],
+        reasons: Mapping[int, str] = MappingProxyType({}),
+    ) -> Measured:
+        """Choose the tolerances of pairs, measure them, and judge them.
+
+        Args:
+            pairs: What pairing says of each.
+            references: The reference's records of each that hold a value.
+            records: The candidate's.
+            measure: Measures them at their tolerances.
+            reasons: What is to be said of a pair in any case, by row.
+        """
+        bases = self._bases.columns(references, records)
+        firsts = [known[0] for known in references]
+        atol, rtol = self._tolerances(pairs, firsts, bases)
+        numbers = measure(atol, rtol)
+        agree, said = numbers.mismatched() == 0, dict(reasons)
+        errors = [] if self._threeway is None else self._errors(pairs, self._threeway)
+        golden = [row for row, one in enumerate(errors) if one is not None]
+        told = np.union1d(np.flatnonzero(~agree), np.array(golden, np.int64))
+        for row, metrics in zip(told.tolist(), numbers.metrics(told), strict=True):
+            tolerance = Tolerance(atol=float(atol[row]), rtol=float(rtol[row]))
+            agree[row], words = self._decide(metrics, tolerance, errors[row] if errors else None)
+            said |= {row: words} if words else {}
+        return Measured(
+            builder=self._builder,
+            pairs=pairs,
+            numbers=numbers,
+            atol=atol,
+            rtol=rtol,
+            bases=bases,
+            agree=agree,
+            errors=errors,
+            reasons=said,
         )
 
     def _draft(self, pair: RecordPair) -> JudgedPair | Request | None:
@@ -212,44 +269,12 @@ class _Judger:
         """Give a pair with the verdict match, and nothing but what pairing says."""
         return self._builder.built([pair], same={"verdict": Verdict.MATCH})[0]
 
-    def _measured(
-        self, pairs: list[RecordPair], requests: list[Request], measurements: Measurements
-    ) -> Measured:
-        """Judge pairs by their elements."""
-        errors: list[GoldenErrors | None] = [None] * len(pairs)
-        if self._threeway is not None:
-            errors = self._errors(pairs, self._threeway)
-        known = [request.known for request in requests]
-        bases = self._bases.of(known, [request.record for request in requests])
-        absent = [
-            "" if have is request.references else PARTLY_ABSENT
-            for have, request in zip(known, requests, strict=True)
-        ]
-        tolerances = self._tolerances(pairs, bases)
-        for request, tolerance in zip(requests, tolerances, strict=True):
-            request.tolerance = tolerance
-        settings = self._settings
-        metrics = measurements.of(
-            requests, jobs=settings.jobs or default_jobs(), scheduler=settings.scheduler
-        )
-        verdicts = [self._decide(*each) for each in zip(metrics, tolerances, errors, strict=True)]
-        return Measured(
-            builder=self._builder,
-            pairs=pairs,
-            metrics=metrics,
-            tolerances=tolerances,
-            bases=bases,
-            errors=errors,
-            agree=[agree for agree, _ in verdicts],
-            reasons=[words or reason for reason, (_, words) in zip(absent, verdicts, strict=True)],
-        )
-
     def _decide(
         self, metrics: Metrics, tolerance: Tolerance, errors: GoldenErrors | None
     ) -> tuple[bool, str]:
         """Tell whether a measured pair matches, and the words for a report if there are any."""
         if errors is None:
-            return not metrics.mismatched or self._is_match(metrics, tolerance), ""
+            return self._is_match(metrics, tolerance), ""
         return by_errors(
             errors,
             tolerance.atol,
@@ -298,11 +323,7 @@ class _Judger:
         is_reference = alone.side is SideName.REFERENCE
         index = self._builder.reference if is_reference else self._builder.candidate
         record = index.records[alone.record]
-        is_root_output = (
-            record.role is Role.OUTPUT
-            and record.call is not None
-            and index.calls[record.call].parent is None
-        )
+        is_root_output = record.role is Role.OUTPUT and index.is_root(record)
         is_left = record.role is Role.BUFFER and record.phase is Phase.UPDATE
         is_fatal = record.role in FATAL_ROLES or is_root_output or is_left
         return self._same_structure or is_fatal
@@ -329,9 +350,10 @@ class _Judger:
         if not pair.candidate_rule.is_identity:
             return replace(blank, verdict=Verdict.SKIPPED, reason=NO_ELEMENTS)
         partial = Partial((self._reference, self._candidate), references, record, pair.rule)
-        bases = self._bases.of([references], [record])
-        (tolerance,) = self._tolerances([pair], bases)
-        judged = replace(blank, tolerance=tolerance, basis=bases[0])
+        bases = self._bases.columns([references], [record])
+        (atol,), (rtol,) = self._tolerances([pair], references[:1], bases)
+        tolerance = Tolerance(atol=float(atol), rtol=float(rtol))
+        judged = replace(blank, tolerance=tolerance, basis=bases.rows(np.zeros(1, np.int64))[0])
         return judge_partly(judged, partial, tolerance, self._settings.mode, self._is_match)
 
     def _is_match(self, metrics: Metrics, tolerance: Tolerance) -> bool:
@@ -358,16 +380,16 @@ class _Judger:
             endpoints(self._builder.candidate, [pair.candidate for pair in pairs]),
         )
 
-    def _tolerances(self, pairs: Sequence[RecordPair], bases: Sequence[Basis]) -> list[Tolerance]:
-        """Choose the tolerance of each pair, and note which rules did."""
-        if not self._policy.rules:
-            records = self._builder.reference.records
-            known = [records[pair.reference[0]] for pair in pairs]
-            return self._policy.choose_plain(known, bases, step=self._builder.reference.step)
-        references, candidates = ([end.address for end in ends] for ends in self._ends_of(pairs))
-        tolerances, rules = self._policy.choose_all(references, candidates, bases)
-        self.used_rules |= rules
-        return tolerances
+    def _tolerances(
+        self, pairs: Sequence[RecordPair], references: Sequence[RecordInfo], bases: BasisColumns
+    ) -> tuple[Array, Array]:
+        """Choose the atol and rtol of each pair, and note which rules did."""
+        step = self._builder.reference.step
+        atol, rtol = self._policy.choose_all(references, bases, step=step)
+        if self._policy.rules:
+            ends = ([end.address for end in side] for side in self._ends_of(pairs))
+            self.used_rules |= self._policy.apply_rules(atol, rtol, *ends)
+        return atol, rtol
 
     def _allowance(self, found: Endpoint) -> str | None:
         address = found.address

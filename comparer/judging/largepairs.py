@@ -10,6 +10,7 @@ come up there.
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import Metrics, Tolerance
     from padiff.dumpfile.extent import Extent
-
-__all__ = ["LargePair", "LargePairs", "measure_share"]
 
 WORTH_BYTES = 4 << 30
 """Of less in all, one process is done in two seconds, and starting another takes 0.2 s."""
@@ -163,3 +162,12 @@ def _shares(pairs: Sequence[LargePair], count: int, head_start: int) -> list[lis
         shares[least].append(pair)
         loads[least] += pair.cost_bytes
     return shares
+
+
+MOST_JOBS = 4
+"""More than that wait for memory, not for each other."""
+
+
+def default_jobs() -> int:
+    """Return the processor's cores, at most ``MOST_JOBS``."""
+    return min(MOST_JOBS, os.cpu_count() or 1)

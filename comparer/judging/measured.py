@@ -1,38 +1,37 @@
-"""Read the arrays of pairs and measure them, each distinct pair once."""
+"""Read the arrays of pairs and measure them one by one, each distinct pair once."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from padiff.dumpfile import numpy_dtype
-from padiff.pairing import rows_of
+import numpy as np
 
-from .absent import arrays_of
-from .blocks import RELEASE_BYTES, Room, is_floating
-from .dtypebounds import EXACT
+from padiff.comparer.judgedpairs import pressure
+from padiff.comparer.result import Tolerance
+
+from .blocks import RELEASE_BYTES, Room
 from .largepairs import LargePair, LargePairs
 from .metrics import measure
-from .smallpairs import BATCH, SMALL, Rows, is_small, measure_small
+from .tolerance import EXACT
+from .unmeasured import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from padiff.comparer.result import Metrics, Tolerance
+    from padiff.comparer.result import Metrics
     from padiff.dumpfile import RecordInfo, ValueInfo
     from padiff.dumpfile.extent import Extent
     from padiff.pairing import Rule, Side
 
     from .blocks import Array
 
-__all__ = ["Measurements", "Request", "is_small_form", "plan_reading"]
 
 BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""
 LARGE_FROM = 1 << 14
-"""Elements of a pair that another process may measure; smaller ones go in batches."""
+"""Elements of a pair that another process may measure."""
 
 
 @runtime_checkable
@@ -96,83 +95,26 @@ class Request:
         return sources, record.value, record.shape, self.rule, self.candidate_rule, numbers
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Small pairs of one size that wait to be measured together."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """The metrics of pairs that were measured one by one."""
 
-    places: list[int]
-    requests: list[Request]
-    arrays: list[tuple[Array, Array]]
-    """Of each; none where the pairs are read together, too."""
+    each: Sequence[Metrics]
+    atol: Array
 
+    def mismatched(self) -> Array:
+        """Count the elements of each pair that do not agree."""
+        return np.array([one.mismatched for one in self.each], np.int64)
 
-class _Batches:
-    """Small pairs that wait to be measured together, those of one size with each other."""
+    def metrics(self, rows: Array) -> list[Metrics]:
+        """Return the metrics of some pairs."""
+        return [self.each[row] for row in rows.tolist()]
 
-    def __init__(self, sides: tuple[Side, Side], done: dict[int, Metrics], *, mean: bool) -> None:
-        """Begin with none.
-
-        Args:
-            sides: Where the elements are.
-            done: Gets the results, by place.
-            mean: Whether the reference's mean magnitude is wanted.
-        """
-        self._sides = sides
-        self._done = done
-        self._mean = mean
-        self._room = Room()
-        self._waiting: dict[object, _Batch] = {}
-
-    def form_of(self, request: Request) -> tuple[int, str, str] | None:
-        """Give size and dtypes of a small pair that needs no layout; None for all others."""
-        values = _plain_values(request, self._sides)
-        if values is None:
-            return None
-        form = values[0].size, values[0].dtype, values[1].dtype
-        return form if is_small_form(form) else None
-
-    def add(
-        self, place: int, request: Request, form: object, arrays: tuple[Array, Array] | None = None
-    ) -> None:
-        """Take a pair; measure those of its form if they are enough."""
-        waiting = self._waiting.get(form)
-        if waiting is None:
-            waiting = self._waiting[form] = _Batch([], [], [])
-        waiting.places.append(place)
-        waiting.requests.append(request)
-        if arrays is not None:
-            waiting.arrays.append(arrays)
-        if len(waiting.places) * math.prod(request.record.shape) >= BATCH:
-            self._measure(self._waiting.pop(form))
-
-    def flush(self) -> None:
-        """Measure all that wait."""
-        for waiting in self._waiting.values():
-            self._measure(waiting)
-        self._waiting = {}
-
-    def _measure(self, batch: _Batch) -> None:
-        requests = batch.requests
-        references: Rows
-        candidates: Rows
-        if batch.arrays:
-            references, candidates = zip(*batch.arrays, strict=True)
-            shapes = [array.shape for array in candidates]
-        else:
-            references = rows_of(self._sides[0], [one.references[0] for one in requests])
-            candidates = rows_of(self._sides[1], [one.record for one in requests])
-            shapes = [one.record.shape for one in requests]
-        tolerances = [one.tolerance for one in requests]
-        found = measure_small(
-            references, candidates, tolerances, shapes=shapes, mean=self._mean, room=self._room
-        )
-        for row, (place, metrics) in enumerate(zip(batch.places, found, strict=True)):
-            self._done[place] = metrics or measure(
-                references[row].reshape(shapes[row]),
-                candidates[row].reshape(shapes[row]),
-                tolerances[row],
-                mean=self._mean,
-            )
+    def pressures(self) -> Array:
+        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        limits = (Tolerance(atol=atol, rtol=0.0) for atol in self.atol.tolist())
+        both = zip(self.each, limits, strict=True)
+        return np.array([pressure(one, limit) if one.max_abs else -1.0 for one, limit in both])
 
 
 def _plain_values(request: Request, sides: tuple[Side, Side]) -> tuple[ValueInfo, ValueInfo] | None:
@@ -183,13 +125,6 @@ def _plain_values(request: Request, sides: tuple[Side, Side]) -> tuple[ValueInfo
     if known.shape != found.shape or known.value is None or found.value is None:
         return None
     return sides[0].index.values[known.value], sides[1].index.values[found.value]
-
-
-@cache
-def is_small_form(form: tuple[int, str, str]) -> bool:
-    """Tell by size and dtypes whether a pair is measured in a batch."""
-    size, *dtypes = form
-    return 0 < size <= SMALL and all(is_floating(numpy_dtype(name)) for name in dtypes)
 
 
 class Measurements:
@@ -239,7 +174,7 @@ class Measurements:
         return [found[place] for place in places]
 
     def _all(self, requests: Sequence[Request], jobs: int, scheduler: str | None) -> list[Metrics]:
-        """Measure small pairs in batches, the others one by one, many large ones side by side."""
+        """Measure one by one, and many large ones side by side."""
         done: dict[int, Metrics] = {}
         plan_reading(self._reference, (one for request in requests for one in request.known))
         plan_reading(self._candidate, (request.record for request in requests))
@@ -255,20 +190,10 @@ class Measurements:
         self, requests: Sequence[Request], places: Iterable[int], done: dict[int, Metrics]
     ) -> None:
         """Measure some of the pairs in this process."""
-        batches = _Batches((self._reference, self._candidate), done, mean=self._mean)
         for place in places:
             request = requests[place]
             self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
-            form = batches.form_of(request)
-            if form is not None:
-                batches.add(place, request, form)
-                continue
-            arrays = self._read(request)
-            if is_small(*arrays):
-                batches.add(place, request, arrays[0].size, arrays)
-            else:
-                done[place] = self._measure(request.tolerance, *arrays)
-        batches.flush()
+            done[place] = self._measure(request.tolerance, *self._read(request))
 
     def _large(self, requests: Sequence[Request]) -> list[LargePair]:
         """List the large pairs whose elements can be mapped as they are."""

@@ -9,22 +9,20 @@ small arrays, integers, booleans and complex numbers take the float64 way entire
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from padiff.comparer.result import Metrics, Tolerance
 from padiff.dumpfile import CompareError
 
 from .blocks import BLOCK_BYTES, Array, Room, is_floating, paired_blocks
+from .hull import Hull, needed_atol, needed_rtol
 from .sweep import Sweep
-from .tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from padiff.comparer.result import Metrics, Tolerance
-
-__all__ = ["kind_of_dtype", "measure"]
 
 
 def kind_of_dtype(dtype: np.dtype[Any]) -> str:
@@ -132,3 +130,199 @@ def _distance(reference: Array, candidate: Array) -> Array:
     # Two's complement wraps, so that the difference is right for int64's extremes too.
     distance: Array = np.subtract(high, low).astype(np.float64)
     return distance
+
+
+FEW = 32
+"""Up to so many elements are followed one by one."""
+
+
+class Tally:
+    """Running totals of one measurement."""
+
+    def __init__(self, tolerance: Tolerance) -> None:
+        """Start with nothing seen.
+
+        Args:
+            tolerance: What decides whether elements agree.
+        """
+        self.tolerance = tolerance
+        self.finite = 0
+        self.mismatched = 0
+        self.sum_abs = 0.0
+        self.sum_magnitude = 0.0
+        self.square_difference = 0.0
+        self.square_reference = 0.0
+        self.square_candidate = 0.0
+        self.product = 0.0
+        self.max_abs, self.max_abs_at = -1.0, -1
+        self.max_rel, self.max_rel_at = -1.0, -1
+        self.nonfinite_mismatched = 0
+        self.hull = Hull()
+        self.counts = {
+            "nan_reference": 0,
+            "nan_candidate": 0,
+            "inf_reference": 0,
+            "inf_candidate": 0,
+        }
+
+    def add(
+        self, start: int, reference: Array, candidate: Array, *, distance: Array | None = None
+    ) -> None:
+        """Take in one block entirely, in float64 or complex128.
+
+        Args:
+            start: Place of the block's first element, in C order.
+            reference: One-dimensional, float64 or complex128.
+            candidate: The same.
+            distance: ``|candidate - reference|`` where float64 could not tell it exactly.
+        """
+        at: Array | None = None
+        finite = np.isfinite(reference) & np.isfinite(candidate)
+        if not finite.all():
+            self._nonfinite(reference, candidate, finite)
+            at = np.flatnonzero(finite)
+            reference, candidate = reference[at], candidate[at]
+        if not reference.size:
+            return
+        exact = np.abs(candidate - reference) if distance is None else distance
+        magnitude = np.abs(reference)
+        self.finite += reference.size
+        self._sums(reference, candidate, exact, magnitude)
+        self.mismatched += self._disagreeing(exact, magnitude)
+        place = np.arange(start, start + reference.size) if at is None else start + at
+        self._update(place, exact, magnitude)
+
+    def count(self, reference: Array, candidate: Array) -> None:
+        """Count the elements of a finite block that do not agree."""
+        exact, magnitude = _exact(reference, candidate)
+        self.mismatched += self._disagreeing(exact, magnitude)
+
+    def follow(
+        self, start: int, reference: Array, candidate: Array, *, at: Array | None = None
+    ) -> None:
+        """Follow all maxima over some finite elements, in float64.
+
+        Args:
+            start: Place of the first element of their block, in C order.
+            reference: One-dimensional, real, any precision.
+            candidate: The same.
+            at: Their places within the block, ascending; None takes them as its first ones.
+        """
+        exact, magnitude = _exact(reference, candidate)
+        place = np.arange(start, start + exact.size) if at is None else start + at
+        self._update(place, exact, magnitude)
+
+    def metrics(self, shape: tuple[int, ...], *, mean: bool) -> Metrics:
+        """Give the result.
+
+        Args:
+            shape: Shape of the arrays, for the indices.
+            mean: Whether the reference's mean magnitude was added up.
+        """
+        has_any = self.finite > 0
+        is_hopeless, hull = self.nonfinite_mismatched > 0, self.hull.points
+        return Metrics(
+            size=math.prod(shape),
+            mismatched=self.mismatched + self.nonfinite_mismatched,
+            max_abs=self.max_abs if has_any else None,
+            max_abs_index=index_of(self.max_abs_at, shape) if has_any else None,
+            max_rel=self.max_rel if has_any else None,
+            max_rel_index=index_of(self.max_rel_at, shape) if has_any else None,
+            mean_abs=self.sum_abs / self.finite if has_any else None,
+            relative_l2=self._relative_l2() if has_any else None,
+            cosine=self._cosine() if has_any else None,
+            needed_atol=None if is_hopeless else needed_atol(hull, self.tolerance.rtol),
+            needed_rtol=None if is_hopeless else needed_rtol(hull, self.tolerance.atol),
+            reference_mean_abs=self.sum_magnitude / self.finite if has_any and mean else None,
+            nonfinite_mismatched=self.nonfinite_mismatched,
+            hull=hull,
+            **self.counts,
+        )
+
+    def _nonfinite(self, reference: Array, candidate: Array, finite: Array) -> None:
+        at = np.flatnonzero(~finite)
+        reference, candidate = reference[at], candidate[at]
+        nans = np.isnan(reference), np.isnan(candidate)
+        infs = np.isinf(reference) & ~nans[0], np.isinf(candidate) & ~nans[1]
+        same = (nans[0] & nans[1]) | (infs[0] & infs[1] & (reference == candidate))
+        self.nonfinite_mismatched += int(np.count_nonzero(~same))
+        for name, mask in zip(self.counts, (*nans, *infs), strict=True):
+            self.counts[name] += int(np.count_nonzero(mask))
+
+    def _sums(self, reference: Array, candidate: Array, exact: Array, magnitude: Array) -> None:
+        self.sum_abs += float(exact.sum())
+        self.sum_magnitude += float(magnitude.sum())
+        self.square_difference += float(np.dot(exact, exact))
+        self.square_reference += float(np.dot(magnitude, magnitude))
+        self.square_candidate += float(np.vdot(candidate, candidate).real)
+        self.product += float(np.vdot(reference, candidate).real)
+
+    def _disagreeing(self, exact: Array, magnitude: Array) -> int:
+        allowed = self.tolerance.atol + self.tolerance.rtol * magnitude
+        return int(exact.size - np.count_nonzero(exact <= allowed))
+
+    def _update(self, place: Array, exact: Array, magnitude: Array) -> None:
+        """Follow all maxima: no element that is not above the hull's line and cap raises one."""
+        if self.max_abs < 0:
+            self.max_abs = self.max_rel = 0.0
+            self.max_abs_at = self.max_rel_at = int(place[0])
+        if place.size <= FEW:
+            self._update_few(place, exact, magnitude)
+            return
+        above = self.hull.above(magnitude, exact)
+        if np.count_nonzero(above) < above.size:
+            at = np.flatnonzero(above)
+            if not at.size:
+                return
+            place, exact, magnitude = place[at], exact[at], magnitude[at]
+        self._largest_abs(place, exact)
+        self._largest_rel(place, exact, magnitude)
+        self.hull.add(magnitude, exact)
+
+    def _update_few(self, place: Array, exact: Array, magnitude: Array) -> None:
+        """Do the same without numpy, whose calls take longer than a few numbers do."""
+        points = list(zip(magnitude.tolist(), exact.tolist(), strict=True))
+        for at, (x, d) in zip(place.tolist(), points, strict=True):
+            if d > self.max_abs:
+                self.max_abs, self.max_abs_at = d, at
+            ratio = (d / x if x else math.inf) if d else 0.0
+            if ratio > self.max_rel:
+                self.max_rel, self.max_rel_at = ratio, at
+        self.hull.add_few(points)
+
+    def _largest_abs(self, place: Array, exact: Array) -> None:
+        top = int(exact.argmax())
+        if exact[top] > self.max_abs:
+            self.max_abs, self.max_abs_at = float(exact[top]), int(place[top])
+
+    def _largest_rel(self, place: Array, exact: Array, magnitude: Array) -> None:
+        ratio = np.where(exact == 0, 0.0, exact / magnitude)
+        top = int(ratio.argmax())
+        if ratio[top] > self.max_rel:
+            self.max_rel, self.max_rel_at = float(ratio[top]), int(place[top])
+
+    def _relative_l2(self) -> float | None:
+        distance, size = math.sqrt(self.square_difference), math.sqrt(self.square_reference)
+        if size == 0.0:
+            return 0.0 if distance == 0.0 else math.inf
+        ratio = distance / size
+        return None if math.isnan(ratio) else ratio
+
+    def _cosine(self) -> float | None:
+        sizes = math.sqrt(self.square_reference) * math.sqrt(self.square_candidate)
+        if sizes == 0.0 or not math.isfinite(sizes):
+            return None
+        return max(-1.0, min(1.0, self.product / sizes))
+
+
+def _exact(reference: Array, candidate: Array) -> tuple[Array, Array]:
+    """Give ``|c - r|`` and ``|r|`` in float64."""
+    wide = reference.astype(np.float64)
+    exact: Array = np.abs(candidate.astype(np.float64) - wide)
+    return exact, np.abs(wide)
+
+
+def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Give the index of a place in C order."""
+    found: Any = np.unravel_index(place, shape) if shape else ()
+    return tuple(int(axis) for axis in found)

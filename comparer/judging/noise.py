@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Dump, Floor, Index, RecordFloor
 
-__all__ = ["DEFAULT_FACTOR", "FloorSide", "Noise", "read_noise"]
 
 DEFAULT_FACTOR = 5.0
 """Times the largest difference among the further runs. Those are few, and perturbed in weights and

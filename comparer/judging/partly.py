@@ -11,15 +11,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from padiff.comparer.result import Verdict
 from padiff.comparer.settings import Mode
 from padiff.dumpfile import Content, Statistics
 from padiff.pairing import elements_of, holds_all, match_elements
 
-from .bystatistics import disagreement
-from .metrics import measure
+from .metrics import index_of, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import JudgedPair, Metrics, Tolerance
     from padiff.dumpfile import RecordInfo, ValueInfo
     from padiff.pairing import Matched, Rule, Side
-
-__all__ = ["Partial", "is_reordered", "judge_partly"]
 
 
 class Partial:
@@ -179,9 +174,7 @@ def _index(
     place: tuple[int, ...] | None, matched: Matched, shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """Give the index in the whole tensor for one in the sample."""
-    if place is None:
-        return None
-    return tuple(int(axis) for axis in np.unravel_index(matched.places[place[0]], shape))
+    return None if place is None else index_of(int(matched.places[place[0]]), shape)
 
 
 def _joined(values: Sequence[ValueInfo]) -> Statistics:
@@ -212,3 +205,50 @@ def _why_not(partial: Partial, mode: Mode) -> str:
     if mode is not Mode.STRICT:
         return f"only statistics were recorded, which decide nothing in mode {mode}"
     return "only statistics were recorded, of tensors that are cut differently"
+
+
+ROUNDING = 1e-6
+"""Relative slack for sums that were rounded on two machines."""
+
+
+def disagreement(
+    reference: Statistics, candidate: Statistics, tolerance: Tolerance, *, size: int
+) -> str:
+    """Say which statistic no two agreeing tensors could have; empty if there is none.
+
+    From ``|c - r| <= atol + rtol * |r|`` for all elements follow, with ``m`` the largest ``|r|``:
+    smallest, largest and mean value differ by at most ``atol + rtol * m``, and the norms by at most
+    ``sqrt(size) * atol + rtol * ||r||`` (triangle inequality). nan and inf are at the same places.
+
+    Args:
+        reference: Of the tensor held to be right; the same elements in any order.
+        candidate: Of the other one.
+        tolerance: What decides whether elements agree.
+        size: Number of elements.
+
+    >>> from padiff.comparer import Tolerance
+    >>> from padiff.dumpfile import Statistics
+    >>> known = Statistics(minimum=-1.0, maximum=1.0, mean=0.0, l2=2.0)
+    >>> found = Statistics(minimum=-1.0, maximum=1.5, mean=0.0, l2=2.0)
+    >>> disagreement(known, found, Tolerance(atol=0.1, rtol=0.0), size=9)
+    'maximum 1 on the reference, 1.5 on the candidate'
+    """
+    for name in ("nan", "posinf", "neginf"):
+        if getattr(reference, name) != getattr(candidate, name):
+            return _words(name, getattr(reference, name), getattr(candidate, name))
+    largest = max(abs(reference.minimum or 0.0), abs(reference.maximum or 0.0))
+    each = tolerance.atol + tolerance.rtol * largest + ROUNDING * largest
+    norm = reference.l2 or 0.0
+    whole = math.sqrt(size) * tolerance.atol + (tolerance.rtol + ROUNDING) * norm
+    for name, allowed in (("minimum", each), ("maximum", each), ("mean", each), ("l2", whole)):
+        one, other = getattr(reference, name), getattr(candidate, name)
+        if (one is None) is not (other is None):
+            return _words(name, one, other)
+        if one is not None and other is not None and not abs(other - one) <= allowed:
+            return _words(name, one, other)
+    return ""
+
+
+def _words(name: str, reference: float | None, candidate: float | None) -> str:
+    shown = ["none" if value is None else f"{value:.6g}" for value in (reference, candidate)]
+    return f"{name} {shown[0]} on the reference, {shown[1]} on the candidate"

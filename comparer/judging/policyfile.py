@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Policy", "parse_mode", "parse_share", "read_policy"]
 
 _UNITS = {"ppm": 1e-6, "%": 1e-2}
 _NAMES = {"atol", "rtol", "mode", "max_mismatched", "rule"}

@@ -8,15 +8,23 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from padiff.comparer.decided import may_diverge
-from padiff.comparer.result import Evidence, Looked, Metrics, ReasonKind, Tolerance, Verdict
+from padiff.comparer.result import (
+    DECIDED,
+    Evidence,
+    Looked,
+    Metrics,
+    ReasonKind,
+    Tolerance,
+    Verdict,
+)
 from padiff.comparer.settings import CompareSettings, Mode
 from padiff.dumpfile import ConfigError, Phase, Role
 
-from .bystatistics import disagreement
 from .decision import Counted, agrees, by_errors
-from .hull import passes
+from .hull import needed_atol, needed_rtol, passes
 from .noise import DEFAULT_FACTOR
-from .tolerance import TolerancePolicy, ToleranceRule
+from .partly import disagreement
+from .tolerance import EXACT, TolerancePolicy, ToleranceRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Endpoint, JudgedPair
     from padiff.dumpfile import JSON
 
-__all__ = ["Outcome", "Rejudged", "Rejudgement", "rejudge"]
 
 JUDGED = frozenset({Evidence.ELEMENTS, Evidence.SAMPLE, Evidence.STATISTICS, Evidence.EXECUTION})
 """What a tolerance decides about."""
@@ -34,7 +41,6 @@ NOTHING = "nothing of what the model gives was judged"
 EXECUTED = "decided by executing both programs"
 UNASKED = "rounding may explain it, as both programs compute the same: only the dumps show that"
 TOO_LITTLE = "the report holds too little of its elements"
-NO_TOLERANCE = Tolerance(atol=0.0, rtol=0.0)
 NOTHING_MEASURED = Metrics(
     size=0,
     mismatched=0,
@@ -123,12 +129,7 @@ def rejudge(comparison: Comparison, *, atol: float | None, rtol: float | None) -
     """
     scope, is_open = comparison.scope, comparison.verdict is Verdict.INCONCLUSIVE
     rejudger = _Rejudger(comparison.settings, atol, rtol, is_proven=0 < scope.proven == scope.steps)
-    rows = [
-        pair
-        for step in comparison.steps
-        for pair in step.pairs
-        if pair.reference is not None and pair.candidate is not None
-    ]
+    rows = [pair for pair in comparison.pairs if None not in (pair.reference, pair.candidate)]
     pairs = tuple(rejudger.pair(row) for row in rows if row.rests_on in JUDGED)
     kept_reasons = [str(one) for one in comparison.reasons if one.kind is not ReasonKind.DIVERGED]
     absent = sum(row.verdict is Verdict.DIVERGED and row.rests_on not in JUDGED for row in rows)
@@ -195,12 +196,12 @@ class _Rejudger:
     def pair(self, pair: JudgedPair) -> Rejudged:
         """Decide one pair of two sides."""
         name = str(pair.end.address)
-        is_plain = pair.verdict in {Verdict.MATCH, Verdict.DIVERGED}
+        is_plain = pair.verdict in DECIDED
         why = self._why_kept(pair)
         if why and not (is_plain and self._given == (None, None)):
             return Rejudged(name=name, before=pair.verdict, outcome=Outcome.KEPT, why=why)
         if self._given == (None, None):
-            tolerance = pair.tolerance or NO_TOLERANCE
+            tolerance = pair.tolerance or EXACT
             answer: bool | None = pair.verdict is Verdict.MATCH
         elif self._is_by_move(pair, self._policy.rtol):
             tolerance, answer = self._loosened(pair)
@@ -217,8 +218,8 @@ class _Rejudger:
             name=name,
             before=pair.verdict,
             outcome=outcome,
-            needed_atol=_needed_atol(metrics.hull, tolerance.rtol) if is_open else None,
-            needed_rtol=_needed_rtol(metrics.hull, tolerance.atol) if is_open else None,
+            needed_atol=needed_atol(metrics.hull, tolerance.rtol) if is_open else None,
+            needed_rtol=needed_rtol(metrics.hull, tolerance.atol) if is_open else None,
             why=why,
         )
 
@@ -231,7 +232,7 @@ class _Rejudger:
         if pair.by_execution:
             is_fault = pair.verdict is Verdict.DIVERGED
             return EXECUTED if (self._is_exact if is_fault else not self._is_literal) else ""
-        if pair.verdict not in {Verdict.MATCH, Verdict.DIVERGED}:
+        if pair.verdict not in DECIDED:
             return "decided by other records"
         if pair.tolerance is None:
             return ""
@@ -253,7 +254,7 @@ class _Rejudger:
 
     def _loosened(self, pair: JudgedPair) -> tuple[Tolerance, bool | None]:
         """Decide a pair of an update at another atol, of which nothing but the atol changes."""
-        own, metrics = pair.tolerance or NO_TOLERANCE, _metrics(pair)
+        own, metrics = pair.tolerance or EXACT, _metrics(pair)
         atol, before = self._policy.atol or 0.0, self._before[0] or 0.0
         was_match = pair.verdict is Verdict.MATCH
         if atol < before < own.atol:
@@ -269,9 +270,9 @@ class _Rejudger:
 
     def _choose(self, pair: JudgedPair) -> Tolerance:
         if pair.basis is None:
-            return pair.tolerance or NO_TOLERANCE
+            return pair.tolerance or EXACT
         reference, candidate = _ends(pair)
-        return self._policy.choose(reference.address, candidate.address, pair.basis).tolerance
+        return self._policy.choose(reference.address, candidate.address, pair.basis)
 
     def _decide(
         self, pair: JudgedPair, tolerance: Tolerance, *, mismatched: int | None = None
@@ -331,17 +332,6 @@ def _count(metrics: Metrics, own: Tolerance | None, tolerance: Tolerance) -> tup
     if own is not None and tolerance.atol <= own.atol and tolerance.rtol <= own.rtol:
         least = max(least, metrics.mismatched)
     return least, most
-
-
-def _needed_atol(hull: tuple[tuple[float, float], ...], rtol: float) -> float:
-    return max([0.0, *(d - rtol * x for x, d in hull)])
-
-
-def _needed_rtol(hull: tuple[tuple[float, float], ...], atol: float) -> float | None:
-    over = [(x, d) for x, d in hull if d > atol]
-    if any(x == 0 for x, _ in over):
-        return None
-    return max([0.0, *((d - atol) / x for x, d in over)])
 
 
 def _number(settings: Mapping[str, JSON], name: str) -> float | None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from .blocks import Array
 
-__all__ = ["RunningVariance"]
 
 KNOWN = (
     "known difference: torch's running variance takes the unbiased batch variance, n / (n - 1), "

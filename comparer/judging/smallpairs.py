@@ -6,7 +6,6 @@ over its own row. The results are those of ``measure``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import repeat
@@ -14,21 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer.result import Metrics
+from padiff.comparer.judgedpairs import pressure
+from padiff.comparer.result import Metrics, Tolerance
 from padiff.dumpfile.bulk import build_all
+from padiff.pairing import rows_of
 
-from .blocks import Array, is_floating
-from .manyhulls import Hulls, Slopes
-from .tally import ROUNDING
+from .blocks import Room
+from .hull import ROUNDING, Hulls, Slopes
+from .metrics import measure
 
 if TYPE_CHECKING:
-    from padiff.comparer.result import Tolerance
+    from collections.abc import Iterator, Sequence
 
-    from .blocks import Room
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing import Side
 
-__all__ = ["BATCH", "SMALL", "Counted", "Rows", "count_small", "is_small", "measure_small"]
+    from .blocks import Array
 
-Rows = Sequence[Array] | Array
 SMALL = 4096
 """Elements of the largest pair for which the work of Python outweighs that of numpy."""
 BATCH = 1 << 17
@@ -36,65 +37,172 @@ BATCH = 1 << 17
 2.4 of 512: calls of numpy are few then, and ten float64 arrays stay in a third-level cache."""
 
 
-def is_small(reference: Array, candidate: Array) -> bool:
-    """Tell whether a pair can be measured in a batch: small, not empty, real floating point."""
-    return (
-        0 < reference.size <= SMALL
-        and reference.shape == candidate.shape
-        and is_floating(reference.dtype)
-        and is_floating(candidate.dtype)
-    )
+class SmallPairs:
+    """Small pairs of two sides, measured in batches of one size, one layout and two dtypes."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        records: tuple[Sequence[RecordInfo], Sequence[RecordInfo]],
+        layouts: Array,
+        orders: Sequence[Array | None],
+        *,
+        mean: bool,
+    ) -> None:
+        """Remember where the elements are.
+
+        Args:
+            sides: The side held to be right, and the other.
+            records: Of both, a pair at each place.
+            layouts: The number of each pair's layout.
+            orders: By that number, where the reference's elements stand in the candidate.
+            mean: Whether the reference's mean magnitude is wanted.
+        """
+        self._sides, self._records = sides, records
+        self._layouts, self._orders = layouts, orders
+        self._mean = mean
+        self._room = Room()
+
+    def measured(self, atol: Array, rtol: Array) -> SmallNumbers:
+        """Measure the pairs, each distinct one once.
+
+        Args:
+            atol: For each pair; float64.
+            rtol: The same.
+
+        Raises:
+            DumpFormatError: Elements cannot be read.
+        """
+        known, found = self._records
+        seen: dict[object, int] = {}
+        keys = zip(
+            [record.value for record in known],
+            [record.value for record in found],
+            [record.shape for record in found],
+            self._layouts.tolist(),
+            atol.tolist(),
+            rtol.tolist(),
+            strict=True,
+        )
+        first = np.array(list(map(seen.setdefault, keys, range(len(known)))), np.int64)
+        del seen, keys
+        distinct, number = np.unique(first, return_inverse=True)
+        parts: list[Counted] = []
+        order: list[int] = []
+        alone: dict[int, Metrics] = {}
+        for batch in self._batches(distinct):
+            rows = distinct[batch]
+            part, bad = self._batch(rows, atol[rows], rtol[rows])
+            alone |= {len(order) + at: metrics for at, metrics in bad.items()}
+            parts.append(part)
+            order += batch.tolist()
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return SmallNumbers(
+            counted=Counted.joined(parts),
+            shapes=[found[row].shape for row in distinct[order].tolist()],
+            of_row=place[number],
+            alone=alone,
+            mean=self._mean,
+        )
+
+    def _batch(self, rows: Array, atol: Array, rtol: Array) -> tuple[Counted, dict[int, Metrics]]:
+        """Measure one batch; those with nan or inf, or an overflow, one by one."""
+        known, found = (
+            rows_of(side, [records[row] for row in rows.tolist()])
+            for side, records in zip(self._sides, self._records, strict=True)
+        )
+        moved = self._orders[self._layouts[rows[0]]]
+        known = known if moved is None else known[:, moved]
+        counted = count_small(known, found, atol, rtol, mean=self._mean, room=self._room)
+        alone = {}
+        for at in np.flatnonzero(counted.nonfinite).tolist():
+            shape = self._records[1][rows[at]].shape
+            alone[at] = measure(
+                known[at].reshape(shape),
+                found[at].reshape(shape),
+                Tolerance(atol=float(atol[at]), rtol=float(rtol[at])),
+                mean=self._mean,
+            )
+        return counted, alone
+
+    def _batches(self, distinct: Array) -> Iterator[Array]:
+        """Yield places among the distinct pairs that are measured together."""
+        indexes = [side.index.values for side in self._sides]
+        forms: dict[tuple[int, str, str, int], list[int]] = {}
+        rows = zip(distinct.tolist(), self._layouts[distinct].tolist(), strict=True)
+        for place, (row, layout) in enumerate(rows):
+            known, found = (
+                values[records[row].value or 0]
+                for values, records in zip(indexes, self._records, strict=True)
+            )
+            form = known.size, known.dtype, found.dtype, layout
+            forms.setdefault(form, []).append(place)
+        for (size, *_), places in forms.items():
+            length = -(-BATCH // size)
+            for start in range(0, len(places), length):
+                yield np.array(places[start : start + length])
 
 
-def measure_small(
-    references: Rows,
-    candidates: Rows,
-    tolerances: Sequence[Tolerance],
-    *,
-    shapes: Sequence[tuple[int, ...]],
-    mean: bool,
-    room: Room,
-) -> list[Metrics | None]:
-    """Measure pairs that are small and have equally many elements.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallNumbers:
+    """What was measured, each distinct pair once."""
 
-    Args:
-        references: One side of each pair, which ``is_small``: arrays, or the rows of a matrix.
-        candidates: The other; shapes may differ between pairs, sizes not.
-        tolerances: One for each pair.
-        shapes: Of each pair.
-        mean: Whether ``reference_mean_abs`` is wanted.
-        room: Memory for what comes up on the way.
+    counted: Counted
+    shapes: Sequence[tuple[int, ...]]
+    """Of each distinct pair."""
+    of_row: Array
+    """Which of these each pair is."""
+    alone: dict[int, Metrics]
+    """Of distinct pairs with nan or inf."""
+    mean: bool
 
-    Returns:
-        The metrics of each pair; None for one that holds nan or inf, which ``measure`` counts.
-    """
-    atol = np.array([tolerance.atol for tolerance in tolerances])
-    rtol = np.array([tolerance.rtol for tolerance in tolerances])
-    found = count_small(references, candidates, atol, rtol, mean=mean, room=room)
-    made = found.metrics(shapes, mean=mean)
-    bad = found.nonfinite.tolist()
-    return [None if is_bad else one for is_bad, one in zip(bad, made, strict=True)]
+    def mismatched(self) -> Array:
+        """Count the elements of each pair that do not agree."""
+        counts = self.counted.mismatched.copy()
+        for place, metrics in self.alone.items():
+            counts[place] = metrics.mismatched
+        found: Array = counts[self.of_row]
+        return found
+
+    def pressures(self) -> Array:
+        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        found = self.counted.pressures()
+        for place, metrics in self.alone.items():
+            tolerance = Tolerance(atol=float(self.counted.atol[place]), rtol=0.0)
+            found[place] = pressure(metrics, tolerance) if metrics.max_abs else -1.0
+        each: Array = found[self.of_row]
+        return each
+
+    def metrics(self, rows: Array) -> list[Metrics]:
+        """Make the metrics of some pairs; equal ones are one object."""
+        places, number = np.unique(self.of_row[rows], return_inverse=True)
+        shapes = [self.shapes[place] for place in places.tolist()]
+        made = self.counted.picked(places).metrics(shapes, mean=self.mean)
+        for at, place in enumerate(places.tolist()):
+            made[at] = self.alone.get(place, made[at])
+        return [made[at] for at in number.tolist()]
 
 
 def count_small(
-    references: Rows, candidates: Rows, atol: Array, rtol: Array, *, mean: bool, room: Room
+    references: Array, candidates: Array, atol: Array, rtol: Array, *, mean: bool, room: Room
 ) -> Counted:
     """Take the numbers of small pairs, which their metrics can be made of at any time.
 
     Args:
-        references: One side of each pair, which ``is_small``: arrays, or the rows of a matrix.
-        candidates: The other; equally many elements in all.
+        references: One side of each pair, a row each; any real floating dtype.
+        candidates: The other, the same shape.
         atol: For each pair; float64.
         rtol: The same.
         mean: Whether ``reference_mean_abs`` is wanted.
         room: Memory for what comes up on the way.
     """
-    form = len(references), references[0].size
-    matrices = [room.take(name, form, np.float64) for name in ("known", "found", "gap")]
+    shape = references.shape
+    matrices = [room.take(name, shape, np.float64) for name in ("known", "found", "gap")]
     reference, candidate, distance = matrices
     with np.errstate(all="ignore"):
-        _stack(references, reference)
-        _stack(candidates, candidate)
+        np.copyto(reference, references, casting="unsafe")
+        np.copyto(candidate, candidates, casting="unsafe")
         np.subtract(candidate, reference, out=distance)
         square = _dot(distance, distance)
         bad = ~np.isfinite(square)  # an overflow is left to ``measure``, too
@@ -103,19 +211,6 @@ def count_small(
                 matrix[bad] = 0.0
             square[bad] = 0.0
         return _count(matrices, square, bad, (atol, rtol), mean=mean, room=room)
-
-
-def _stack(arrays: Rows, rows: Array) -> None:
-    """Lay arrays of one size into the rows of a float64 matrix."""
-    if isinstance(arrays, np.ndarray):
-        np.copyto(rows, arrays, casting="unsafe")
-        return
-    if len({array.dtype for array in arrays}) == 1:
-        flat = np.concatenate([array.reshape(-1) for array in arrays])
-        np.copyto(rows.reshape(-1), flat, casting="unsafe")
-        return
-    for row, array in zip(rows, arrays, strict=True):
-        np.copyto(row, array.reshape(-1), casting="unsafe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

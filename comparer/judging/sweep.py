@@ -19,9 +19,8 @@ from .hull import Hull
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .tally import Tally
+    from .metrics import Tally
 
-__all__ = ["Sweep"]
 
 FAST_FROM = 4096
 """Blocks with fewer elements go the float64 way: nothing is gained on them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +13,13 @@ from padiff.comparer.result import Tolerance
 from padiff.comparer.selection import matches
 from padiff.dumpfile import Address, ConfigError, Phase, RecordInfo, Role
 
-from .dtypebounds import has_default, loosest_of
-from .numbered import numbered
+from .blocks import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .basis import Basis, BasisColumns
     from .blocks import Array
-
-__all__ = ["STATE_ROLES", "ChosenTolerance", "TolerancePolicy", "ToleranceRule"]
 
 STATE_ROLES = frozenset({Role.WEIGHT, Role.BUFFER})
 """The roles whose records are loaded, not computed."""
@@ -88,15 +86,6 @@ class ToleranceRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenTolerance:
-    """A tolerance and where it is from."""
-
-    tolerance: Tolerance
-    rules: tuple[int, ...] = ()
-    """Positions of the user's rules that took part."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
     """What the tolerances of all pairs of one role, phase and dtypes have in common."""
 
@@ -105,24 +94,21 @@ class _Group:
     atol: float | None
     """The user's."""
     rtol: float | None
-    is_computed: bool
-    """Whether a measured floor says anything of them: not of weights that a run began with."""
+    has_noise: bool
+    """Whether a measured floor says anything of them: not of integers, nor of weights that a run
+    began with."""
 
-    def tolerance(self, basis: Basis) -> Tolerance:
-        """Give the tolerance of one of the pairs."""
+    def tolerance(self, largest_gradient: float) -> Tolerance:
+        """Give the tolerance of the pairs whose reference has gradients up to a size."""
         atol, rtol = self.loosest.atol, self.loosest.rtol
         if rtol <= 0:
-            return Tolerance(atol=atol, rtol=rtol)
-        if 0 < basis.largest_gradient < 1:
-            atol *= basis.largest_gradient
+            return self.loosest
+        if 0 < largest_gradient < 1:
+            atol *= largest_gradient
         if self.atol is not None:
             is_literal = self.rtol is not None
             atol = self.atol if is_literal else max(self.atol, atol)
-        if self.rtol is not None:
-            rtol = self.rtol
-        if self.is_computed:
-            atol = max(atol, basis.noise or 0.0)
-        return Tolerance(atol=atol, rtol=rtol)
+        return Tolerance(atol=atol, rtol=rtol if self.rtol is None else self.rtol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +119,7 @@ class TolerancePolicy:
     rtol: float | None = None
     rules: tuple[ToleranceRule, ...] = ()
 
-    def choose(self, reference: Address, candidate: Address, basis: Basis) -> ChosenTolerance:
+    def choose(self, reference: Address, candidate: Address, basis: Basis) -> Tolerance:
         """Find the tolerance of a pair.
 
         The looser default of the two dtypes, and of what was computed also of the models' dtypes.
@@ -151,61 +137,25 @@ class TolerancePolicy:
             candidate: Address on the candidate.
             basis: What is known of the pair.
         """
-        tolerance = self._by_dtype(reference, basis)
-        used: list[int] = []
-        for place, rule in enumerate(self.rules):
+        at = reference
+        group = self._group(at.role, at.phase, at.step, basis.dtypes, basis.model_dtypes)
+        tolerance = group.tolerance(basis.largest_gradient)
+        if group.has_noise and basis.noise is not None:
+            tolerance = replace(tolerance, atol=max(tolerance.atol, basis.noise))
+        for rule in self.rules:
             if rule.applies_to(reference, candidate):
-                used.append(place)
                 tolerance = Tolerance(
                     atol=tolerance.atol if rule.atol is None else rule.atol,
                     rtol=tolerance.rtol if rule.rtol is None else rule.rtol,
                 )
-        return ChosenTolerance(tolerance=tolerance, rules=tuple(used))
+        return tolerance
 
     def choose_all(
-        self,
-        references: Sequence[Address],
-        candidates: Sequence[Address],
-        bases: Sequence[Basis],
-    ) -> tuple[list[Tolerance], frozenset[int]]:
-        """Find the tolerance of each pair, and the user's rules that took part in any.
-
-        Args:
-            references: Addresses on the reference.
-            candidates: Addresses on the candidate.
-            bases: What is known of the pairs.
-        """
-        chosen = list(map(self.choose, references, candidates, bases))
-        return [one.tolerance for one in chosen], frozenset(
-            place for one in chosen for place in one.rules
-        )
-
-    def choose_plain(
-        self, references: Sequence[RecordInfo], bases: Sequence[Basis], *, step: int
-    ) -> list[Tolerance]:
-        """Find the tolerance of each pair where the user has no rules; see ``choose``.
-
-        What pairs have in common is worked out once.
-
-        Args:
-            references: The reference's records.
-            bases: What is known of the pairs.
-            step: The number of the step that they are of.
-        """
-        groups: dict[tuple[object, ...], _Group] = {}
-        found = []
-        for record, basis in zip(references, bases, strict=True):
-            key = record.role, record.phase, basis.dtypes, basis.model_dtypes
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = self._group(record.role, record.phase, step, basis)
-            found.append(group.tolerance(basis))
-        return found
-
-    def choose_columns(
         self, references: Sequence[RecordInfo], bases: BasisColumns, *, step: int
     ) -> tuple[Array, Array]:
-        """Do the same as columns, where no floor was measured either.
+        """Find the tolerance of each pair, but for the user's rules; see ``choose``.
+
+        What pairs have in common is worked out once.
 
         Args:
             references: The reference's records.
@@ -220,29 +170,57 @@ class TolerancePolicy:
         code += numbered([record.phase for record in references], Phase)
         code = code * len(dtypes) + numbered(bases.dtypes, dtypes)
         atol, rtol = np.zeros(code.size), np.zeros(code.size)
+        noises = np.array([one or 0.0 for one in bases.noise or ()])
         for number in sorted(set(code.tolist())):  # np.unique would load numpy.ma, for 10 ms
             at = np.flatnonzero(code == number)
-            first, (basis,) = references[at[0]], bases.rows(at[:1])
-            chosen = self._group(first.role, first.phase, step, basis).tolerance(basis)
+            first, both = references[at[0]], bases.dtypes[at[0]]
+            group = self._group(first.role, first.phase, step, both, bases.model_dtypes)
+            chosen = group.tolerance(bases.largest_gradient[at[0]])
             atol[at], rtol[at] = chosen.atol, chosen.rtol
+            if group.has_noise and bases.noise is not None:
+                atol[at] = np.maximum(chosen.atol, noises[at])
         return atol, rtol
 
-    def _by_dtype(self, reference: Address, basis: Basis) -> Tolerance:
-        """Choose without the user's rules."""
-        at = reference
-        return self._group(at.role, at.phase, at.step, basis).tolerance(basis)
+    def apply_rules(
+        self,
+        atol: Array,
+        rtol: Array,
+        references: Sequence[Address],
+        candidates: Sequence[Address],
+    ) -> frozenset[int]:
+        """Let the user's rules have the last word on tolerances, in place.
 
-    def _group(self, role: Role, phase: Phase, step: int, basis: Basis) -> _Group:
-        names: tuple[str, ...] = basis.dtypes
+        Args:
+            atol: Of each pair.
+            rtol: The same.
+            references: Addresses on the reference.
+            candidates: Addresses on the candidate.
+
+        Returns:
+            Positions of the rules that named a pair.
+        """
+        used = set()
+        for place, rule in enumerate(self.rules):
+            at = np.array([*map(rule.applies_to, references, candidates)], np.bool_)
+            if at.any():
+                used.add(place)
+                atol[at] = atol[at] if rule.atol is None else rule.atol
+                rtol[at] = rtol[at] if rule.rtol is None else rule.rtol
+        return frozenset(used)
+
+    def _group(
+        self, role: Role, phase: Phase, step: int, dtypes: tuple[str, ...], models: tuple[str, ...]
+    ) -> _Group:
         is_state = role in STATE_ROLES
-        if not is_state and all(map(has_default, names)):
-            names = names + basis.model_dtypes
-        is_updated = phase is Phase.UPDATE
+        loosest = loosest_of(
+            dtypes + models if not is_state and all(map(has_default, dtypes)) else dtypes
+        )
+        is_computed = not is_state or phase is Phase.UPDATE or step > 0
         return _Group(
-            loosest=loosest_of(names),
+            loosest=loosest,
             atol=self.atol,
             rtol=self.rtol,
-            is_computed=not is_state or is_updated or step > 0,
+            has_noise=is_computed and loosest.rtol > 0,
         )
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
@@ -268,3 +246,57 @@ def _refuse_rule(text: str) -> ConfigError:
         f"cannot read the rule {text!r}: expected PATTERN:atol=NUMBER,rtol=NUMBER[,role=ROLE]",
         hint="for example 'encoder.*.norm1:atol=1e-3' or 'type:LayerNorm:rtol=1e-4,role=output'",
     )
+
+
+EXACT = Tolerance(atol=0.0, rtol=0.0)
+"""For integers and booleans: token ids, masks and counters are right or wrong."""
+
+_DEFAULTS = {
+    "float16": Tolerance(atol=1e-5, rtol=1e-3),
+    "bfloat16": Tolerance(atol=1e-5, rtol=1.6e-2),
+    "float32": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "float64": Tolerance(atol=1e-7, rtol=1e-7),
+    "complex64": Tolerance(atol=1e-5, rtol=1.3e-6),
+    "complex128": Tolerance(atol=1e-7, rtol=1e-7),
+    # Not in torch's table. Its bfloat16 row is two units in the last place; so are these.
+    "float8_e4m3fn": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e4m3fnuz": Tolerance(atol=1e-5, rtol=0.25),
+    "float8_e5m2": Tolerance(atol=1e-5, rtol=0.5),
+    "float8_e5m2fnuz": Tolerance(atol=1e-5, rtol=0.5),
+}
+"""Source: ``_DTYPE_PRECISIONS`` in torch/testing/_comparison.py, torch 2.13."""
+
+_EPSILONS = {
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float32": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+"""Spacing of 1.0 by dtype (IEEE 754); of complex numbers, that of their parts."""
+
+
+@lru_cache(maxsize=256)
+def loosest_of(dtypes: tuple[str, ...]) -> Tolerance:
+    """Take the loosest of each default of some dtypes, at least one."""
+    defaults = [_DEFAULTS.get(name, EXACT) for name in dtypes]
+    return Tolerance(
+        atol=max(default.atol for default in defaults),
+        rtol=max(default.rtol for default in defaults),
+    )
+
+
+def epsilon_of(dtype: str) -> float:
+    """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
+    return _EPSILONS.get(dtype, 0.0)
+
+
+def default_of(dtype: str) -> Tolerance:
+    """Give the tolerance that a dtype has without any option."""
+    return _DEFAULTS.get(dtype, EXACT)
+
+
+def has_default(dtype: str) -> bool:
+    """Tell whether a dtype has a tolerance above 0 without any option."""
+    return dtype in _DEFAULTS

@@ -12,7 +12,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.facts.attributes import attribute_differences
 from padiff.dumpfile import Phase, Role
 
 from .between import CONTAINERS
@@ -21,8 +20,6 @@ from .calltree import CallTree, earliest, is_bad, is_told, relative_error
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-__all__ = ["Faults", "Search", "find_backward"]
 
 AMPLIFICATION = 10.0
 """By how much the relative error must grow within a call for it to be a fault of its backward,
@@ -40,22 +37,16 @@ class Faults:
     """Module paths that the evidence cannot tell apart, by origin."""
 
 
-def find_backward(tree: CallTree, frameworks: tuple[str, str]) -> Faults:
-    """Find the origins of the backward phase.
-
-    Args:
-        tree: Judged pairs on the reference's calls. What diverged forward explains gradients.
-        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
-    """
-    return Search(tree, frameworks).run()
+def find_backward(tree: CallTree) -> Faults:
+    """Find the origins of the backward phase; what diverged forward explains gradients."""
+    return Search(tree).run()
 
 
 class Search:
     """One bottom-up walk over the calls."""
 
-    def __init__(self, tree: CallTree, frameworks: tuple[str, str]) -> None:
+    def __init__(self, tree: CallTree) -> None:
         self._tree = tree
-        self._frameworks = frameworks
         self._made_by = self._find_producers()
         self._weight_gradients = self._attach_weight_gradients()
         self._consumers = self._group_consumers()
@@ -211,21 +202,14 @@ class Search:
         return groups
 
     def _tensor(self, call: int, place: int) -> tuple[int | None, int | None]:
-        gradient = self._reference_record(place)
+        gradient, _ = self._tree.ends(place)
         if gradient is None:
             return (None, None)
         for other, _ in self._tree.of_call(call, Role.INPUT):
-            source = self._reference_record(other)
-            if source is not None and source[0] == gradient[0]:
-                return source[1], gradient[1]
-        return None, gradient[1]
-
-    def _reference_record(self, place: int) -> tuple[str, int | None] | None:
-        known = self._tree.records[place][0]
-        if not known:
-            return None
-        record = self._tree.reference.records[known[0]]
-        return record.slot, record.value
+            source, _ = self._tree.ends(other)
+            if source is not None and source.slot == gradient.slot:
+                return source.value, gradient.value
+        return None, gradient.value
 
     def _accusing(self, call: int) -> list[int]:
         """Give the diverged input gradients that nothing but this call explains."""
@@ -274,13 +258,7 @@ class Search:
     def _configured_otherwise(self, call: int) -> bool:
         tree, module = self._tree, self._tree.reference.calls[call].module
         partner = tree.counterpart_module(call)
-        return partner is not None and bool(
-            attribute_differences(
-                tree.reference.modules[module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-            )
-        )
+        return partner is not None and bool(tree.differing_settings(module, partner))
 
     def _is_made_by_sibling(self, call: int, place: int) -> bool:
         """Tell whether the input of this gradient is, as it is, what another call gave."""
@@ -316,11 +294,10 @@ class Search:
         return any(outputs) and not any(inputs)
 
     def _requires_differ(self, place: int) -> bool:
-        references, candidate = self._tree.records[place]
-        if not references or candidate is None:
+        known, found = self._tree.ends(place)
+        if known is None or found is None:
             return False
-        expected = self._tree.reference.records[references[0]].requires_grad
-        return expected is not self._tree.candidate.records[candidate].requires_grad
+        return known.requires_grad is not found.requires_grad
 
     def _class_of(self, call: int) -> str:
         module = self._tree.reference.calls[call].module

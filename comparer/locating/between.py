@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from .calltree import CallTree
     from .dataflow import Feed, Flow
 
-__all__ = [
-    "CONTAINERS",
-    "called",
-    "cut",
-    "describe_feed",
-    "feeders",
-    "glue",
-    "is_cut",
-    "name_of",
-    "other_classes",
-]
-
 
 def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
     """Say where each input of a reference call came from, and on the candidate if elsewhere."""
@@ -37,7 +25,7 @@ def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
     for place, pair in tree.of_call(call, Role.INPUT):
         if pair.reference is None:
             continue
-        known, found = _records(tree, place)
+        known, found = tree.ends(place)
         if known is None:
             continue
         feed = tree.reference_flow.feed(known)
@@ -63,7 +51,7 @@ def glue(tree: CallTree, call: int) -> tuple[str, ...]:
     place = _first_inside(tree, call)
     if place is None:
         return ()
-    known, found = _records(tree, place)
+    known, found = tree.ends(place)
     if known is None or found is None:
         return ()
     known = _outermost(tree.reference_flow, known, call)
@@ -111,7 +99,7 @@ def cut(tree: CallTree, call: int) -> tuple[str, ...]:
         for place, pair in tree.of_call(child, Role.GRAD_OUTPUT):
             sides = {"reference": pair.reference, "candidate": pair.candidate}
             absent = [name for name, end in sides.items() if end is None or end.dtype == "none"]
-            known, _ = _records(tree, place)
+            known, _ = tree.ends(place)
             if len(absent) == 1 and is_bad(pair) and known is not None:
                 name = name_of(tree.reference, known, inside=tree.path(call))
                 name = name.replace("grad_", "")
@@ -126,7 +114,7 @@ def cut(tree: CallTree, call: int) -> tuple[str, ...]:
 def _one_sided(tree: CallTree, call: int, role: Role) -> Iterator[tuple[RecordInfo, str]]:
     """Yield the reference's tensors that want a gradient on one side only, and which lacks it."""
     for place, _ in tree.of_call(call, role):
-        known, found = _records(tree, place)
+        known, found = tree.ends(place)
         if known is None or found is None or known.requires_grad is found.requires_grad:
             continue
         yield known, "candidate" if known.requires_grad else "reference"
@@ -144,15 +132,15 @@ def _cut_before(tree: CallTree, call: int, child: int) -> list[str]:
     return lines
 
 
-def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -> tuple[str, ...]:
+def other_classes(tree: CallTree, module: int, partner: int) -> tuple[str, ...]:
     """List what directly inside an origin has one name and is another kind of module.
+
+    In one framework, classes of no known kind are told by their names.
 
     Args:
         tree: Both sides.
         module: Reference module.
         partner: Its partner.
-        is_same: Whether both sides are of one framework, in which classes of no known kind are
-            told by their names.
     """
     sides = []
     for index, parent in ((tree.reference, module), (tree.candidate, partner)):
@@ -162,7 +150,7 @@ def other_classes(tree: CallTree, module: int, partner: int, *, is_same: bool) -
     for name in sorted(sides[0].keys() & sides[1].keys()):
         known, found = sides[0][name], sides[1][name]
         kinds = kind_of(known), kind_of(found)
-        is_other = kinds[0] != kinds[1] if None not in kinds else is_same
+        is_other = kinds[0] != kinds[1] if None not in kinds else tree.is_one_framework
         if {known.class_name, found.class_name} & CONTAINERS:
             continue  # a list or what is wrapped in one: the same layers elsewhere
         if is_other and known.class_name != found.class_name:
@@ -294,11 +282,3 @@ def _path(index: Index, module: int, inside: str) -> str:
     if inside and path.startswith(f"{inside}."):
         return path.removeprefix(inside)
     return path or "(root)"
-
-
-def _records(tree: CallTree, place: int) -> tuple[RecordInfo | None, RecordInfo | None]:
-    known, found = tree.records[place]
-    return (
-        tree.reference.records[known[0]] if known else None,
-        None if found is None else tree.candidate.records[found],
-    )

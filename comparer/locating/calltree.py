@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from padiff.comparer.facts.attributes import attribute_differences
 from padiff.comparer.judgedpairs import remarkable
 from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Phase, Role
@@ -17,13 +18,13 @@ from .dataflow import Flow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from padiff.comparer.facts.attributes import AttributeDifference
     from padiff.comparer.judging.judge import Judgement
-    from padiff.dumpfile import Index
-    from padiff.pairing import Pairing
+    from padiff.dumpfile import RecordInfo
+    from padiff.pairing import Pairing, Side
 
     from .fed import Fed
 
-__all__ = ["CallTree", "earliest", "is_bad", "is_told", "relative_error"]
 
 _FORWARD = (Role.INPUT, Role.OUTPUT)
 
@@ -70,24 +71,24 @@ class CallTree:
         self,
         judgement: Judgement,
         pairing: Pairing,
-        reference: Index,
-        candidate: Index,
+        sides: tuple[Side, Side],
         *,
-        fed: Fed | None = None,
+        fed: Fed,
     ) -> None:
         """Sort the pairs of a judgement.
 
         Args:
             judgement: All verdicts.
             pairing: Which calls and modules are partners.
-            reference: The reference's index.
-            candidate: The candidate's index.
-            fed: How the candidate was fed what the reference recorded; by default not at all.
+            sides: The reference and the candidate.
+            fed: How the candidate was fed what the reference recorded.
         """
-        self.fed_phases = frozenset() if fed is None else fed.phases
+        self.frameworks = sides[0].framework, sides[1].framework
+        """For the vocabulary of attributes."""
+        self.is_one_framework = self.frameworks[0] == self.frameworks[1]
+        self.fed_phases = fed.phases
         """Phases in which each call of the candidate is judged by itself."""
-        self.reference = reference
-        self.candidate = candidate
+        self.reference, self.candidate = reference, candidate = sides[0].index, sides[1].index
         self.pairs = judgement.pairs
         self.records = judgement.records
         self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}
@@ -96,7 +97,7 @@ class CallTree:
             {pair.candidate: pair.reference for pair in pairing.calls},
             [call.parent for call in candidate.calls],
         )
-        alone = frozenset() if fed is None else fed.calls_unfed(candidate)
+        alone = fed.calls_unfed(candidate)
         has_food = {pair.reference for pair in pairing.calls if pair.candidate not in alone}
         self.unfed = {call.id for call in reference.calls} - has_food
         """Reference calls whose partner ran unfed, or that have none; of use in a fed run."""
@@ -270,6 +271,22 @@ class CallTree:
             if None not in (self.pairs[place].reference, self.pairs[place].candidate):
                 found.update(dict.fromkeys(self.values(place), place))
         return found
+
+    def ends(self, place: int) -> tuple[RecordInfo | None, RecordInfo | None]:
+        """Give the records of a pair: the reference's, the first one of several, and the other."""
+        known, found = self.records[place]
+        return (
+            self.reference.records[known[0]] if known else None,
+            None if found is None else self.candidate.records[found],
+        )
+
+    def differing_settings(self, module: int, partner: int) -> tuple[AttributeDifference, ...]:
+        """Give the settings in which a reference module and its partner differ."""
+        return attribute_differences(
+            self.reference.modules[module],
+            self.candidate.modules[partner],
+            frameworks=self.frameworks,
+        )
 
     def order(self, place: int) -> int:
         """Give the execution order of a pair on the reference, or the candidate's if alone."""

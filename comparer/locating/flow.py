@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.result import Verdict
-from padiff.dumpfile import Role
+from padiff.comparer.result import DECIDED
+from padiff.dumpfile import Phase, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .calltree import relative_error
-from .moving import only_moves
+from .dataflow import only_moves
 
 if TYPE_CHECKING:
-    from padiff.comparer.result import JudgedPair
-    from padiff.dumpfile import Index, RecordInfo
+    from padiff.comparer.result import JudgedPair, StepComparison
 
     from .calltree import CallTree
-
-__all__ = ["amplification", "follows_bad", "growth", "nonfinite_producers", "only_passes_on"]
 
 DRIFT = 10.0
 """Up to this growth of the relative error within one call, it is passed on rather than made."""
@@ -30,8 +28,8 @@ def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> floa
     Returns:
         inf if what went in is equal, None if one of the two was not measured or nothing differs.
     """
-    before = [relative_error(p) for _, p in tree.of_call(call, entry) if _is_judged(p.verdict)]
-    after = [relative_error(p) for _, p in tree.of_call(call, leaving) if _is_judged(p.verdict)]
+    before = [relative_error(p) for _, p in tree.of_call(call, entry) if p.verdict in DECIDED]
+    after = [relative_error(p) for _, p in tree.of_call(call, leaving) if p.verdict in DECIDED]
     if not before or not after or not max(after):
         return None
     if not max(before):
@@ -61,8 +59,7 @@ def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, 
 
 def _may_be_rounding(pair: JudgedPair) -> bool:
     """Return whether more than half of the digits are right."""
-    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
-    unit = max((UNIT_ROUNDOFF.get(end.dtype, 0.0) for end in ends), default=0.0)
+    unit = max(UNIT_ROUNDOFF.get(end.dtype, 0.0) for end in pair.ends)
     return relative_error(pair) <= math.sqrt(unit)
 
 
@@ -92,25 +89,13 @@ def only_passes_on(tree: CallTree, call: int) -> bool:
     return all(
         only_moves(
             index,
-            _records(tree, index, call, Role.INPUT, side),
-            _records(tree, index, call, Role.OUTPUT, side),
+            *(
+                [end for place, _ in tree.of_call(call, role) if (end := tree.ends(place)[side])]
+                for role in (Role.INPUT, Role.OUTPUT)
+            ),
         )
         for side, index in enumerate((tree.reference, tree.candidate))
     )
-
-
-def _records(tree: CallTree, index: Index, call: int, role: Role, side: int) -> list[RecordInfo]:
-    found = []
-    for place, _ in tree.of_call(call, role):
-        known, other = tree.records[place]
-        chosen = other if side else (known[0] if known else None)
-        if chosen is not None:
-            found.append(index.records[chosen])
-    return found
-
-
-def _is_judged(verdict: Verdict) -> bool:
-    return verdict in {Verdict.MATCH, Verdict.DIVERGED}
 
 
 def follows_bad(tree: CallTree, call: int) -> bool:
@@ -123,3 +108,71 @@ def follows_bad(tree: CallTree, call: int) -> bool:
         return False
     before = (other for other in tree.children.get(parent, ()) if other < call)
     return any(tree.bad(other, Role.OUTPUT) for other in before)
+
+
+_ENDS = {
+    Role.INPUT: (Phase.FORWARD, "entering"),
+    Role.OUTPUT: (Phase.FORWARD, "leaving"),
+    Role.GRAD_OUTPUT: (Phase.BACKWARD, "entering"),
+    Role.GRAD_INPUT: (Phase.BACKWARD, "leaving"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallError:
+    """The error around one call of the reference, in one phase."""
+
+    module: str
+    """Reference module path."""
+    call: int
+    """Number of the call among those of its module."""
+    phase: Phase
+    entering: float | None
+    """Largest relative L2 error of what went in; None if none of it was judged."""
+    leaving: float
+    """Largest relative L2 error of what came out; inf where it is absent or nan on one side."""
+
+    @property
+    def amplification(self) -> float | None:
+        """Give the one over the other; inf from equal inputs, None if not known."""
+        if self.entering is None or (math.isinf(self.entering) and math.isinf(self.leaving)):
+            return None
+        return self.leaving / self.entering if self.entering else math.inf
+
+
+def call_errors(step: StepComparison) -> tuple[CallError, ...]:
+    """List the calls out of which an error came, forward in execution order, then backward.
+
+    Errors within tolerance are listed too: a drift shows as many small factors, a fault as one
+    large one.
+
+    Args:
+        step: What was compared.
+    """
+    found: dict[tuple[Phase, str, int], dict[str, float]] = {}
+    starts: dict[tuple[Phase, str, int], int] = {}
+    for pair in step.pairs:
+        end = pair.reference
+        if end is None or end.address.call is None or end.address.role not in _ENDS:
+            continue
+        if pair.verdict not in DECIDED:
+            continue
+        phase, word = _ENDS[end.address.role]
+        key = phase, end.address.module, end.address.call
+        errors = found.setdefault(key, {})
+        errors[word] = max(errors.get(word, 0.0), relative_error(pair))
+        starts[key] = min(starts.get(key, end.order), end.order)
+    phases = list(Phase)
+    return tuple(
+        CallError(
+            phase=key[0],
+            module=key[1],
+            call=key[2],
+            entering=errors.get("entering"),
+            leaving=errors["leaving"],
+        )
+        for key, errors in sorted(
+            found.items(), key=lambda item: (phases.index(item[0][0]), starts[item[0]])
+        )
+        if errors.get("leaving")
+    )

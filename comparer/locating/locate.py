@@ -13,28 +13,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.comparer.facts.arguments import argument_differences
-from padiff.comparer.facts.attributes import attribute_differences
 from padiff.comparer.facts.defaults import VARIANCE, known_differences
-from padiff.comparer.result import Divergence, Entering, JudgedPair, Kind, Verdict
+from padiff.comparer.judgedpairs import remarkable
+from padiff.comparer.judging.building import endpoints
+from padiff.comparer.result import DECIDED, Divergence, Entering, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .backward import Faults, find_backward
-from .between import cut, feeders, glue, is_cut, other_classes
+from .between import cut, feeders, glue, is_cut, name_of, other_classes
 from .calltree import CallTree, earliest, is_bad, is_told
-from .fed import find_fed_forward
-from .fed_backward import find_fed_backward
+from .fed import find_fed_backward, find_fed_forward
 from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
 from .locate_update import find_updates
-from .shown import agreeing_pair, covered_pair, handed_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from padiff.comparer.result import Endpoint
-
-    from .shown import Shown
-
-__all__ = ["Located", "locate"]
 
 STATE_ROLES = (Role.WEIGHT, Role.BUFFER, Role.LR, Role.NAMED)
 FORWARD_ROLES = (Role.INPUT, Role.OUTPUT)
@@ -53,24 +48,17 @@ class Located:
     pairs: Sequence[JudgedPair]
 
 
-def locate(tree: CallTree, frameworks: tuple[str, str]) -> Located:
-    """Decide for every divergence whether it is an origin or inherited.
-
-    Args:
-        tree: Judged pairs on the reference's calls.
-        frameworks: The reference's and the candidate's, for the vocabulary of attributes.
-    """
+def locate(tree: CallTree) -> Located:
+    """Decide for every divergence whether it is an origin or inherited."""
     if not tree.has_bad:
         return Located(divergences=(), pairs=tree.pairs)
     if Phase.FORWARD in tree.fed_phases:
         forward = Faults(origins=find_fed_forward(tree), suspects={})
     else:
         forward = _find_forward(tree)
-    if Phase.BACKWARD in tree.fed_phases:
-        backward = find_fed_backward(tree, frameworks)
-    else:
-        backward = find_backward(tree, frameworks)
-    writer = _Writer(tree, frameworks)
+    is_fed = Phase.BACKWARD in tree.fed_phases
+    backward = find_fed_backward(tree) if is_fed else find_backward(tree)
+    writer = _Writer(tree)
     divergences = [
         *writer.calls(Phase.FORWARD, forward, FORWARD_ROLES, Role.INPUT),
         *writer.states(forward),
@@ -110,8 +98,7 @@ def _find_forward(tree: CallTree) -> Faults:
 
 def _has_judged_input(tree: CallTree, call: int) -> bool:
     """Tell whether anything that went into a call was judged; else it may only pass on."""
-    judged = {Verdict.MATCH, Verdict.DIVERGED}
-    return any(pair.verdict in judged for _, pair in tree.of_call(call, Role.INPUT))
+    return any(pair.verdict in DECIDED for _, pair in tree.of_call(call, Role.INPUT))
 
 
 def _when(tree: CallTree, divergence: Divergence) -> tuple[int, int, bool]:
@@ -145,9 +132,8 @@ def _with_an_origin(divergences: Sequence[Divergence]) -> list[Divergence]:
 class _Writer:
     """Writes divergences with their evidence, and keeps the kind of every pair."""
 
-    def __init__(self, tree: CallTree, frameworks: tuple[str, str]) -> None:
+    def __init__(self, tree: CallTree) -> None:
         self._tree = tree
-        self._frameworks = frameworks
         self._kinds: dict[int, Kind] = {}
         self._has_forward = False
 
@@ -246,23 +232,27 @@ class _Writer:
 
     def _alone(self, place: int, phase: Phase, kind: Kind) -> Divergence:
         pair = replace(self._tree.pairs[place], kind=kind)
-        evidence: tuple[str, ...] = ()
-        if pair.reference is not None and pair.reference.address.slot in RUNNING_VARIANCE:
-            evidence = self._known(pair.reference)
+        end = pair.reference
+        is_variance = end is not None and end.address.slot in RUNNING_VARIANCE
+        evidence = tuple(self._known(pair.end)) if is_variance else ()
         return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
 
-    def _known(self, end: Endpoint) -> tuple[str, ...]:
+    def _known(self, end: Endpoint) -> list[str]:
         """Give the known differences that may explain a record of a module."""
-        tree, partner = self._tree, self._tree.partner_module.get(end.module)
-        if partner is None:
-            return ()
+        partner = self._tree.partner_module.get(end.module)
+        role = VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role)
+        return [] if partner is None else self._known_of(end.module, partner, role)
+
+    def _known_of(self, module: int, partner: int, role: str) -> list[str]:
+        """Give the known differences of two modules that may explain a record of a role."""
+        tree = self._tree
         found = known_differences(
-            tree.reference.modules[end.module],
+            tree.reference.modules[module],
             tree.candidate.modules[partner],
-            frameworks=self._frameworks,
-            role=VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role),
+            frameworks=tree.frameworks,
+            role=role,
         )
-        return tuple(map(str, found))
+        return list(map(str, found))
 
     def _with_settings(self, divergence: Divergence) -> Divergence:
         """Say what a module is set to whose own code changed a buffer: no optimizer does."""
@@ -271,15 +261,7 @@ class _Writer:
         if end is None or not is_own or end.address.role is not Role.BUFFER:
             return divergence
         partner = tree.partner_module.get(end.module)
-        differences = (
-            ()
-            if partner is None
-            else attribute_differences(
-                tree.reference.modules[end.module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-            )
-        )
+        differences = () if partner is None else tree.differing_settings(end.module, partner)
         evidence = (*map(str, differences), *self._known(end), *divergence.evidence)
         return replace(divergence, evidence=tuple(dict.fromkeys(evidence)))
 
@@ -353,20 +335,13 @@ class _Writer:
             ]
         partner = tree.counterpart_module(call)
         if partner is not None:
-            differences = attribute_differences(
-                tree.reference.modules[module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-            )
-            known_ones = known_differences(
-                tree.reference.modules[module],
-                tree.candidate.modules[partner],
-                frameworks=self._frameworks,
-                role=str(Role.OUTPUT if entry is Role.INPUT else Role.GRAD_INPUT),
-            )
-            classes = other_classes(tree, module, partner, is_same=len(set(self._frameworks)) == 1)
-            given = self._arguments(call) if entry is Role.INPUT else ()
-            lines = [*given, *map(str, differences), *classes, *map(str, known_ones), *lines]
+            lines = [
+                *(self._arguments(call) if entry is Role.INPUT else ()),
+                *map(str, tree.differing_settings(module, partner)),
+                *other_classes(tree, module, partner),
+                *self._known_of(module, partner, str(LEAVING[entry])),
+                *lines,
+            ]
         roles = STATE_ROLES if entry is Role.INPUT else (Role.WEIGHT_GRAD,)
         for _, pair in tree.of_module(module, *roles):
             if is_bad(pair):
@@ -387,7 +362,7 @@ class _Writer:
         if partner is None:
             return ()
         known, found = tree.reference.calls[call], tree.candidate.calls[partner]
-        return argument_differences(known, found, is_same=len(set(self._frameworks)) == 1)
+        return argument_differences(known, found, is_same=tree.is_one_framework)
 
 
 def _difference(pair: JudgedPair) -> str:
@@ -395,3 +370,111 @@ def _difference(pair: JudgedPair) -> str:
     if pair.reason or pair.metrics is None or pair.metrics.max_abs is None:
         return pair.reason or str(pair.verdict)
     return f"max abs {pair.metrics.max_abs:.4g}"
+
+
+Shown = tuple["JudgedPair", "JudgedPair"]
+"""A pair to show at a call, and the one at another address that it has verdict and numbers of."""
+
+
+def handed_pair(tree: CallTree, call: int) -> Shown | None:
+    """Make the pair of an output that was judged, and diverged, where the next call took it.
+
+    Args:
+        tree: Both sides.
+        call: Reference call.
+
+    Returns:
+        The ends that the call and its partner have, with the verdict and the numbers of the pair
+        that judged them; None if each side does not hand on one of the two values.
+    """
+    partner = tree.partner_module.get(tree.reference.calls[call].module)
+    theirs = {
+        tree.candidate.records[tree.records[place][1] or 0].value: pair.candidate
+        for place, pair in remarkable(tree.pairs)
+        if pair.covered and pair.candidate is not None and pair.candidate.module == partner
+        if pair.candidate.address.role is Role.OUTPUT
+    }
+    for place, judged in tree.handed_on(call):
+        found = tree.records[judged][1]
+        value = None if found is None else tree.candidate.records[found].value
+        if value is not None and value in theirs:
+            ends = tree.pairs[place].reference, theirs[value]
+            shown = replace(tree.pairs[judged], reference=ends[0], candidate=ends[1])
+            return shown, tree.pairs[judged]
+    return None
+
+
+def covered_pair(tree: CallTree, call: int, role: Role, inside: Sequence[int]) -> Shown | None:
+    """Make the pair of what two partners gave, which was judged, if at all, at other calls.
+
+    Args:
+        tree: Both sides.
+        call: Reference call.
+        role: Of what left the call: outputs, or gradients of inputs.
+        inside: Places of what diverged inside the call, earliest first.
+
+    Returns:
+        As ``handed_pair``: the numbers are those of the values themselves, else of what diverged
+        first inside; None if nothing did, or if the partner gave nothing of that role.
+    """
+    partner = tree.counterpart(call)
+    theirs = [] if partner is None else tree.candidate_records(partner, role)
+    alone = [(place, pair.reference) for place, pair in tree.of_call(call, role)
+             if pair.candidate is None and pair.reference is not None]  # fmt: skip
+    for place, end in alone:
+        judged = tree.judged_elsewhere(place)
+        found = None if judged is None else tree.records[judged][1]
+        value = None if found is None else tree.candidate.records[found].value
+        own = next((one for one in theirs if tree.candidate.records[one].value == value), None)
+        if judged is not None and value is not None and own is not None:
+            reason = tree.pairs[place].reason
+            return _shown(tree, judged, (end, own), reason)
+    if not (alone and theirs):
+        return None
+    end = alone[0][1]
+    own = next(
+        (one for one in theirs if tree.candidate.records[one].slot == end.address.slot), theirs[0]
+    )
+    return _first_inside(tree, (end, own), inside)
+
+
+def agreeing_pair(tree: CallTree, place: int, inside: Sequence[int]) -> Shown | None:
+    """Make the pair of a record that agrees, of a call whose code made what diverged inside it.
+
+    Args:
+        tree: Both sides.
+        place: Of the pair that agrees.
+        inside: Places of what diverged inside the call, earliest first.
+
+    Returns:
+        As ``handed_pair``: the numbers are those of what diverged first; None if nothing did.
+    """
+    end, own = tree.pairs[place].reference, tree.records[place][1]
+    return None if end is None or own is None else _first_inside(tree, (end, own), inside)
+
+
+def _first_inside(
+    tree: CallTree, ends: tuple[Endpoint, int], inside: Sequence[int]
+) -> Shown | None:
+    """Make a pair of two ends with the numbers of what diverged first inside; None without any."""
+    judged = next((place for place in inside if tree.pairs[place].metrics is not None), None)
+    if judged is None:
+        return None
+    known = tree.reference.records[tree.records[judged][0][0]]
+    reason = f"the numbers are those of {name_of(tree.reference, known)}"
+    return _shown(tree, judged, ends, reason)
+
+
+def _shown(
+    tree: CallTree, judged: int, ends: tuple[Endpoint, int], reason: str
+) -> tuple[JudgedPair, JudgedPair]:
+    """Make a pair of an end and a candidate's record with the numbers of a judged pair."""
+    pair = tree.pairs[judged]
+    both = ends[0], *endpoints(tree.candidate, [ends[1]])
+    assert pair.reference is not None
+    assert pair.candidate is not None
+    own = [
+        replace(end, dtype=other.dtype, shape=other.shape, statistics=other.statistics)
+        for end, other in zip(both, (pair.reference, pair.candidate), strict=True)
+    ]
+    return replace(pair, reference=own[0], candidate=own[1], reason=reason), pair

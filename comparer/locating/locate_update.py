@@ -13,7 +13,6 @@ from .calltree import CallTree, is_bad
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-__all__ = ["find_updates"]
 
 MOST_NAMES = 6
 FEW = 2
@@ -85,7 +84,7 @@ def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
         _count(tree, Role.WEIGHT, "weight", "after the update"),
     ]
     names = [
-        _name(tree.pairs[place])
+        tree.pairs[place].end.address.name
         for place in bad
         if tree.pairs[place].end.address.role is Role.WEIGHT
     ]
@@ -136,8 +135,3 @@ def _group(tree: CallTree) -> str:
         return ""
     which = "two or more axes" if True in kinds else "one axis (biases, norms)"
     return f"only weights with {which} differ: are the parameter groups the same?"
-
-
-def _name(pair: JudgedPair) -> str:
-    address = pair.end.address
-    return f"{address.module}{address.slot}".lstrip(".")

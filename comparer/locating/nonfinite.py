@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, RecordInfo
 
-__all__ = ["Nonfinite", "find_nonfinite", "nonfinite_notes"]
 
 FROM_FINITE = "from finite inputs"
 MASK = "only -inf, made between modules: a mask, it seems"

@@ -6,8 +6,18 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.comparer.overview import spots
-from padiff.comparer.result import Divergence, JudgedPair, Kind, NodeRow, Verdict
+from padiff.comparer.judgedpairs import spots
+from padiff.comparer.result import (
+    SEVERITY,
+    CallPlace,
+    Divergence,
+    JudgedPair,
+    Kind,
+    NodeRow,
+    PairedCalls,
+    PairedModules,
+    Verdict,
+)
 from padiff.dumpfile.bulk import build_all
 
 from .calltree import is_bad
@@ -15,20 +25,10 @@ from .calltree import is_bad
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.comparer.saying import Spot
+    from padiff.comparer.judgedpairs import Spot
     from padiff.dumpfile import Index, Phase
     from padiff.pairing import ModulePair, PairedBy, Pairing
 
-__all__ = ["merge_trees"]
-
-SEVERITY = (
-    Verdict.SKIPPED,
-    Verdict.MATCH,
-    Verdict.MISSING,
-    Verdict.INCOMPARABLE,
-    Verdict.DIVERGED,
-)
-"""Verdicts from harmless to bad; the worst one stands for a module."""
 _Own = tuple[int | None, int | None]
 """The modules of a node, reference's and candidate's."""
 
@@ -201,3 +201,50 @@ def _only_inherited(divergences: tuple[Divergence, ...]) -> set[int]:
         if found.pair.reference is not None and is_bad(found.pair):
             kinds[found.pair.reference.module].add(found.kind)
     return {module for module, seen in kinds.items() if seen == {Kind.INHERITED}}
+
+
+def paired_modules(
+    pairing: Pairing, reference: Index, candidate: Index
+) -> tuple[PairedModules, ...]:
+    """Name the pairs of modules."""
+    known, pairs = reference.modules, pairing.modules
+    paths = [module.path for module in candidate.modules]
+    return tuple(
+        build_all(
+            PairedModules,
+            len(pairs),
+            reference=[known[one.reference].path for one in pairs],
+            candidate=[paths[one.candidate] for one in pairs],
+            paired_by=[one.paired_by for one in pairs],
+            confidence=[one.confidence for one in pairs],
+            alternatives=[tuple([paths[other] for other in one.alternatives]) for one in pairs],
+        )
+    )
+
+
+def paired_calls(pairing: Pairing, reference: Index, candidate: Index) -> tuple[PairedCalls, ...]:
+    """Name the pairs of calls."""
+    places = _places(candidate, [other for one in pairing.calls for other in one.alternatives])
+    others = iter(places)
+    return tuple(
+        build_all(
+            PairedCalls,
+            len(pairing.calls),
+            reference=_places(reference, [one.reference for one in pairing.calls]),
+            candidate=_places(candidate, [one.candidate for one in pairing.calls]),
+            paired_by=[one.paired_by for one in pairing.calls],
+            confidence=[one.confidence for one in pairing.calls],
+            alternatives=[tuple([next(others) for _ in one.alternatives]) for one in pairing.calls],
+        )
+    )
+
+
+def _places(index: Index, calls: Sequence[int]) -> list[CallPlace]:
+    """Name calls by their modules."""
+    infos = [index.calls[call] for call in calls]
+    return build_all(
+        CallPlace,
+        len(infos),
+        module=[index.modules[info.module].path for info in infos],
+        call=[info.index for info in infos],
+    )

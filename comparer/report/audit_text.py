@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .style import Canvas
 
-__all__ = ["draw_audit", "draw_audits_brief", "unsound_line"]
 
 _GLANCE = 9
 """Steps and ranks that are drawn in a glance, up to two lines each."""
@@ -118,7 +117,7 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
         facts.append(("made by", canvas.safe(f"the backward pass of {'; or '.join(readers)}")))
     if first.operators > 1:
         facts.append(("slice", f"{first.operators} operators from the last recorded elements"))
-    canvas.facts([(label, text) for label, text in facts])
+    canvas.facts(facts)
     if others:
         canvas.heading("ALSO UNSOUND")
         rows = [
@@ -127,7 +126,7 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
             for each in others
         ]  # fmt: skip
         header = ["module", "operator", "of", "error", "looks like"]
-        canvas.table(header, [list(row) for row in rows], wrapping=("module", "looks like"))
+        canvas.table(header, rows, wrapping=("module", "looks like"))
 
 
 def _error(one: AuditedValue) -> str:
@@ -166,7 +165,7 @@ def _draw_kinds(canvas: Canvas, one: Audit) -> None:
         ]
         for name, found in sorted(errors.items(), key=lambda item: -max(item[1]))
     ]
-    canvas.table(["kind", "audited", "median", "largest"], [list(row) for row in rows])
+    canvas.table(["kind", "audited", "median", "largest"], rows)
 
 
 def _draw_rest(canvas: Canvas, one: Audit) -> None:

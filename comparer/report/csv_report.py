@@ -15,7 +15,6 @@ from .wording import verdict_of
 if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Endpoint, JudgedPair
 
-__all__ = ["to_csv"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%", *"\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet may take for the start of a formula; the last ones are the wide forms."""
@@ -51,8 +50,7 @@ def to_csv(comparison: Comparison) -> str:
             *("layout", *_METRICS, "atol", "rtol", "reason"),
         ]
     )
-    for step in comparison.steps:
-        writer.writerows(map(_row, step.pairs))
+    writer.writerows(map(_row, comparison.pairs))
     return out.getvalue()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from padiff.comparer.overview import sayings
+from padiff.comparer.judgedpairs import sayings
 from padiff.comparer.proving import Edit, LeafDifference, UnsoundValue, UpdateDifference
 from padiff.comparer.result import Kind
 
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
         VerdictReason,
     )
 
-__all__ = [
-    "Told",
-    "cause_of",
-    "count_origins",
-    "fold_origins",
-    "fold_pairs",
-    "fold_ranks",
-    "fold_reasons",
-    "fold_steps",
-]
 
 Thing = TypeVar("Thing")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
-
 
 def printable(text: str, *, ascii_only: bool = True) -> str:
     r"""Escape what could break a line or drive a terminal.

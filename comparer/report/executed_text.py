@@ -17,10 +17,9 @@ from .fault_words import (
     worded_place,
     worded_unsound,
 )
-from .headline import folded
 from .numbers import count, number, plural
 from .style import DIM
-from .wording import place, step_of_first
+from .wording import folded, place, step_of_first
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from .style import Canvas
 
-__all__ = ["draw_executed"]
 
 _MOST_LEAVES = 5
 _MOST_EDITS = 5

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Divergence
     from padiff.program import Argument
 
-__all__ = [
-    "evidence_of",
-    "shown",
-    "worded_call",
-    "worded_construction",
-    "worded_edit",
-    "worded_ends",
-    "worded_influence",
-    "worded_leaf",
-    "worded_place",
-    "worded_unsound",
-]
 
 _T = TypeVar("_T")
 _ENVIRONMENT = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")

@@ -8,14 +8,12 @@ from padiff.comparer.result import Verdict
 
 from .equal_ranks import fold_origins, fold_reasons
 from .escape import printable
-from .headline import match_words
-from .wording import headline, line_of, owners
+from .wording import headline, line_of, match_words, owners
 
 if TYPE_CHECKING:
     from padiff.comparer.result import Comparison
     from padiff.dumpfile import SourceLine
 
-__all__ = ["to_github"]
 
 _MOST = 10
 """Annotations of one kind that GitHub shows for a step."""

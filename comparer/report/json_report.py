@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from padiff.comparer.auditing import Audit, AuditedValue
-from padiff.comparer.codec import Codec, listed
+from padiff.comparer.codec import Codec, Form, listed
 from padiff.comparer.detail import Details
-from padiff.comparer.forms import Form
 from padiff.comparer.judging.basis import Basis
 from padiff.comparer.proving import Execution, Fault, Listing
 from padiff.comparer.result import Comparison
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     ReportParts = dict[str, JSON | Iterator[Any]]
 
-__all__ = ["SCHEMA", "audit_to_json", "read_report", "report_parts", "schema", "to_json"]
 
 SCHEMA = "padiff-report/2"
 _ABOUT = (

@@ -11,8 +11,7 @@ from padiff.comparer.result import Kind, ReasonKind, Verdict
 from .equal_ranks import cause_of, fold_origins, fold_ranks, fold_reasons
 from .escape import printable
 from .fault_words import evidence_of
-from .headline import folded, match_words
-from .wording import BAD, measured, owners, what
+from .wording import BAD, folded, match_words, measured, owners, what
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["to_junit"]
 
 _NAME_LIMIT = 500
 _SHOWN = 20
@@ -46,9 +44,8 @@ def to_junit(comparison: Comparison) -> str:
     blamed = "" if first is None else owners(first.pair)
     origins = {_owner(found.pair.end): found for found in reversed(comparison.origins)}
     by_phase: dict[Phase, list[JudgedPair]] = {}
-    for step in comparison.steps:
-        for pair in step.pairs:
-            by_phase.setdefault(pair.end.address.phase, []).append(pair)
+    for pair in comparison.pairs:
+        by_phase.setdefault(pair.end.address.phase, []).append(pair)
     suites = [_suite(phase, pairs, origins, blamed) for phase, pairs in by_phase.items()]
     failures = sum(int(suite.get("failures", "0")) for suite in suites)
     is_told = failures >= max(1, len(fold_origins(comparison)) if origins else 0)

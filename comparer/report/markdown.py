@@ -10,7 +10,6 @@ from padiff.comparer.result import Kind, Verdict
 from .equal_ranks import fold_origins, fold_pairs, fold_reasons
 from .escape import printable
 from .fault_words import evidence_of
-from .headline import verdict_line
 from .numbers import count, number, plural, share
 from .wording import (
     BAD,
@@ -21,6 +20,7 @@ from .wording import (
     owners,
     source_of,
     step_of,
+    verdict_line,
     what,
     when,
     word_of,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["LIMIT", "to_markdown"]
 
 LIMIT = 60_000
 """Bytes that the text stays below: a comment may have 65 536 characters, a summary 1 MiB."""
@@ -72,8 +71,7 @@ def to_markdown(comparison: Comparison) -> str:
         *_counts(comparison),
     ]
     text = "\n".join(parts) + "\n"
-    pairs = (pair for step in comparison.steps for pair in step.pairs)
-    bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]
+    bad = [pair for pair in comparison.pairs if pair.verdict in BAD and pair.fatal]
     if bad:
         text += _table(bad, LIMIT - len(text.encode()) - 2000, several=several)
     notes = dict.fromkeys(comparison.all_notes)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.comparer.result import Tolerance
 
-__all__ = ["allowed", "at_least", "count", "factor", "index", "number", "plural", "share"]
-
 
 def at_least(value: float) -> str:
     """Give four significant digits, rounded up: what is typed so is no less than the value.

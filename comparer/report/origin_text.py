@@ -20,10 +20,9 @@ from padiff.dumpfile import Phase
 
 from .equal_ranks import fold_origins
 from .fault_words import evidence_of, shown
-from .headline import folded
 from .numbers import allowed, at_least, count, index, number, plural, share
 from .style import DIM, HERE, Canvas, verdict_word
-from .wording import owners, step_of, what
+from .wording import folded, owners, step_of, what
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["draw_measured", "draw_origins", "in_short"]
 
 Facts = list[tuple[str, str | Text]]
 

@@ -13,10 +13,8 @@ from padiff.dumpfile import Role
 
 from .equal_ranks import fold_origins, fold_ranks
 from .fault_words import evidence_of
-from .headline import runs
-from .html import head_of
-from .selfcontained import render_page
-from .wording import BAD, has_steps, measured, owners, source_of, verdict_of, when
+from .html import head_of, render_page
+from .wording import BAD, has_steps, measured, owners, runs, source_of, verdict_of, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, JudgedPair, StepComparison
     from padiff.dumpfile import JSON, Phase
 
-__all__ = ["to_overview"]
 
 _SCRIPTS = ("basics.js", "overview.js")
 _STYLES = ("page.css", "overview.css")
@@ -132,8 +129,7 @@ class _Cell:
 def _data(comparison: Comparison) -> dict[str, JSON]:
     """Return the tables: rows are modules, columns are steps and ranks."""
     steps = comparison.steps
-    pairs = (pair for step in steps for pair in step.pairs)
-    phases = tuple(dict.fromkeys(pair.end.address.phase for pair in pairs))
+    phases = tuple(dict.fromkeys(pair.end.address.phase for pair in comparison.pairs))
     rows = _Rows(steps, most=_CELLS // max(1, len(steps) * len(phases)))
     return {
         "severity": [str(one) for one in _RANKED],

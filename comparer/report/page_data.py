@@ -15,8 +15,7 @@ from .wording import verdict_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from padiff.comparer.detail import Detail, Details
-    from padiff.comparer.judging.spread import Spread
+    from padiff.comparer.detail import Detail, Details, Spread
     from padiff.comparer.proving import Edit, FunctionComparison, Listed, Listing, UpdateComparison
     from padiff.comparer.result import (
         Comparison,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     Difference = Edit | FunctionComparison | UpdateComparison
 
-__all__ = ["executed_differences", "numbers_of", "page_data"]
 
 _METRICS = (
     *("max_abs", "max_rel", "mean_abs", "relative_l2", "cosine", "mismatched", "size"),
@@ -350,10 +348,9 @@ def _records_of(comparison: Comparison, origins: Sequence[Divergence]) -> list[J
     wanted = [tuple(end and end.address for end in (one.reference, one.candidate)) for one in shown]
     numbers: Mapping[object, int] = {}
     if wanted:
-        pairs = (pair for step in comparison.steps for pair in step.pairs)
         numbers = {
             tuple(end and end.address for end in (pair.reference, pair.candidate)): number
-            for number, pair in enumerate(pairs)
+            for number, pair in enumerate(comparison.pairs)
         }
     return [numbers.get(ends) for ends in wanted]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from padiff.comparer.overview import remarkable_pairs
+from padiff.comparer.judgedpairs import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
@@ -18,9 +18,8 @@ from .style import DIM, Canvas, verdict_style, verdict_word
 from .wording import BAD, step_of
 
 if TYPE_CHECKING:
-    from padiff.comparer.saying import Saying
+    from padiff.comparer.judgedpairs import Saying
 
-__all__ = ["draw_parameters"]
 
 _ROLES = (Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD)
 _NUMBERS_WIDTH = 72
@@ -94,8 +93,7 @@ def _draw_stacked(canvas: Canvas, bad: list[Told[JudgedPair]], *, has_steps: boo
         if pair.metrics is not None and canvas.width >= _WIDE:
             numbers.append(f", mismatched {mismatched}")
         canvas.line(numbers)
-    if len(bad) > limit:
-        canvas.line(f"  ... {len(bad) - limit} more (--max-rows 0: all)", "dim")
+    canvas.left(len(bad) - limit)
 
 
 def _summary(said: Counter[Saying]) -> str:
@@ -126,10 +124,7 @@ def _agree(total: int, skipped: int, noun: str) -> str:
 def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
     """Give the full parameter name, both where they differ, and the step where there are some."""
     pair = told.first
-    names = [
-        None if end is None else (end.address.module + end.address.slot).removeprefix(".")
-        for end in (pair.reference, pair.candidate)
-    ]
+    names = [None if end is None else end.address.name for end in (pair.reference, pair.candidate)]
     text = f"{names[0]} = {names[1]}" if names[0] != names[1] else f"{names[0]}"
     if names[0] is None:
         text = f"{names[1]} (candidate only)"
@@ -164,6 +159,5 @@ def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str
 
 def _why(pair: JudgedPair) -> str:
     """Say why nothing was measured."""
-    ends = [end for end in (pair.reference, pair.candidate) if end is not None]
-    forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in ends)
+    forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in pair.ends)
     return pair.reason or forms

@@ -9,12 +9,12 @@ from padiff.comparer.result import Kind, Verdict
 
 from .equal_ranks import fold_origins, fold_reasons
 from .escape import printable
-from .headline import verdict_line
 from .wording import (
     describe_dump,
     headline,
     line_of,
     owner,
+    verdict_line,
     what,
 )
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .equal_ranks import Told
 
-__all__ = ["to_sarif"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RESULTS = 1000

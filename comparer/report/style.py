@@ -14,9 +14,9 @@ from padiff.comparer.result import Verdict
 from .escape import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Sequence
 
-__all__ = ["DIM", "HERE", "Canvas", "verdict_style", "verdict_word"]
+    from rich.console import Console
 
 DIM = "dim"
 HERE = "bold red"
@@ -87,6 +87,18 @@ class Canvas:
         """Print one line, wrapped between words where it is too long."""
         self.console.print(Text(text, style=style) if isinstance(text, str) else text)
 
+    def lines(self, lines: Sequence[str]) -> None:
+        """Print lines, indented, at most ``max_rows``, and say how many were left."""
+        limit = self.max_rows or len(lines)
+        for line in lines[:limit]:
+            self.line(f"  {line}")
+        self.left(len(lines) - limit)
+
+    def left(self, count: int) -> None:
+        """Say how many rows were left, if any were."""
+        if count > 0:
+            self.line(f"  ... {count} more (--max-rows 0: all)", style=DIM)
+
     def heading(self, text: str, remark: str = "") -> None:
         """Begin a section."""
         self.line()
@@ -95,7 +107,7 @@ class Canvas:
             line.append(f"  {remark}", style=DIM)
         self.line(line)
 
-    def facts(self, rows: list[tuple[str, str | Text]]) -> None:
+    def facts(self, rows: Sequence[tuple[str, str | Text]]) -> None:
         """Print labelled values, indented, the label only where it changes."""
         table = Table.grid(padding=(0, 2), pad_edge=False)
         table.add_column(no_wrap=True)
@@ -122,8 +134,8 @@ class Canvas:
 
     def table(
         self,
-        header: list[str],
-        rows: list[list[str | Text]],
+        header: Sequence[str],
+        rows: Sequence[Sequence[str | Text]],
         *,
         wrapping: tuple[str, ...] = (),
     ) -> None:
@@ -142,5 +154,31 @@ class Canvas:
         for row in rows[:limit]:
             table.add_row("", *(Text(cell) if isinstance(cell, str) else cell for cell in row))
         self.console.print(table)
-        if len(rows) > limit:
-            self.line(f"  ... {len(rows) - limit} more (--max-rows 0: all)", style=DIM)
+        self.left(len(rows) - limit)
+
+
+_DEEPEST = 12
+"""Levels that are drawn as branches; below, the depth is given as a number."""
+
+
+def branches(trunk: tuple[bool, ...], *, plain: bool) -> str:
+    """Give what stands before a name in a tree.
+
+    Args:
+        trunk: For each ancestor below the root, and for the node itself, whether siblings follow
+            below it; empty for the root.
+        plain: Whether to use ASCII only.
+
+    >>> branches((True, False), plain=True)
+    '|  `- '
+    """
+    if not trunk:
+        return ""
+    through, none, middle, last = ("|  ", "   ", "|- ", "`- ")
+    if not plain:
+        through, none, middle, last = ("│  ", "   ", "├─ ", "└─ ")
+    *above, follows = trunk
+    end = middle if follows else last
+    if len(above) > _DEEPEST:
+        return f"[depth {len(trunk)}] {end}"
+    return "".join(through if more else none for more in above) + end

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from padiff.comparer.overview import nearest, remarkable_pairs, sayings
+from padiff.comparer.judgedpairs import nearest, remarkable_pairs, sayings
 from padiff.comparer.result import (
+    DECIDED,
     Comparison,
     Evidence,
     JudgedPair,
@@ -15,21 +16,16 @@ from padiff.comparer.result import (
 from padiff.dumpfile.manifestcodec import RUN
 
 from .equal_ranks import count_origins, fold_ranks, fold_reasons, fold_steps
-from .headline import folded, verdict_line
 from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas
-from .wording import each_of, owners, what
+from .wording import each_of, folded, owners, verdict_line, what
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from padiff.comparer.judgedpairs import Saying
     from padiff.comparer.result import LogicalSide
-    from padiff.comparer.saying import Saying
     from padiff.dumpfile import JSON, Manifest
-
-__all__ = ["draw_header", "draw_reasons", "draw_settings", "draw_sides", "draw_summary"]
-
-_JUDGED = (Verdict.MATCH, Verdict.DIVERGED)
 
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
@@ -89,11 +85,11 @@ def draw_summary(canvas: Canvas, comparison: Comparison, said: Counter[Saying]) 
     if len(comparison.steps) > 1:
         facts.append(("steps", "\n".join(_steps(comparison, limit=canvas.max_rows))))
     facts.append(("settings", canvas.safe(_settings(comparison))))
-    canvas.facts([(label, value) for label, value in facts])
+    canvas.facts(facts)
     _draw_left_out(canvas, comparison)
     if comparison.all_notes:
         canvas.heading("NOTES")
-        _list(canvas, [canvas.safe(note) for note in dict.fromkeys(comparison.all_notes)])
+        canvas.lines([canvas.safe(note) for note in dict.fromkeys(comparison.all_notes)])
 
 
 def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
@@ -103,7 +99,7 @@ def draw_settings(canvas: Canvas, comparison: Comparison) -> None:
     canvas.facts([("arrays", _counts(sayings(comparison.steps))), ("settings", settings)])
     if comparison.notes:
         canvas.heading("NOTES")
-        _list(canvas, [canvas.safe(note) for note in comparison.notes])
+        canvas.lines([canvas.safe(note) for note in comparison.notes])
 
 
 def _manifest(manifest: Manifest) -> str:
@@ -145,7 +141,7 @@ def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
     """Say what the verdicts rest on, where not all elements were recorded."""
     kinds: Counter[Evidence] = Counter()
     for one, number_ in said.items():
-        kinds[one.rests_on] += number_ if one.verdict in _JUDGED else 0
+        kinds[one.rests_on] += number_ if one.verdict in DECIDED else 0
     words = {
         Evidence.DIGEST: "by digest (bit-equal or not)",
         Evidence.ELEMENTS: "by all elements",
@@ -234,7 +230,7 @@ def _draw_left_out(canvas: Canvas, comparison: Comparison) -> None:
     if not (missing or skipped or phases):
         return
     canvas.heading("NOT COMPARED")
-    _list(canvas, phases)
+    canvas.lines(phases)
     if missing:
         canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
         _draw_missing(canvas, missing)
@@ -292,8 +288,7 @@ def _draw_skipped(canvas: Canvas, skipped: list[JudgedPair]) -> None:
         _draw_alone(canvas, "side", skipped)
         return
     counts = Counter((_only(pair), pair.reason) for pair in skipped)
-    _list(
-        canvas,
+    canvas.lines(
         [
             f"{plural(number_, 'record')} skipped ({side}): {canvas.safe(reason)}"
             for (side, reason), number_ in counts.most_common()
@@ -316,12 +311,3 @@ def _only(pair: JudgedPair) -> str:
     if pair.reference is None:
         return "candidate"
     return "reference" if pair.candidate is None else "both"
-
-
-def _list(canvas: Canvas, lines: list[str]) -> None:
-    """Print lines, indented, at most ``max_rows``."""
-    limit = canvas.max_rows or len(lines)
-    for line in lines[:limit]:
-        canvas.line(f"  {line}")
-    if len(lines) > limit:
-        canvas.line(f"  ... {len(lines) - limit} more (--max-rows 0: all)", DIM)

@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from padiff.comparer.facts.callerrors import call_errors
-from padiff.comparer.locating.flow import DRIFT
-from padiff.comparer.overview import sayings
-from padiff.comparer.result import Comparison, JudgedPair, Verdict
+from padiff.comparer.judgedpairs import sayings
+from padiff.comparer.locating.flow import DRIFT, call_errors
+from padiff.comparer.result import Comparison, Divergence, JudgedPair, Verdict
 from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 
+from .equal_ranks import fold_origins, fold_reasons
 from .executed_text import draw_executed
-from .numbers import allowed, number, plural, share
-from .origin_text import draw_measured, draw_origins
+from .fault_words import evidence_of
+from .numbers import allowed, count, number, plural, share
+from .origin_text import draw_measured, draw_origins, in_short
 from .parameter_text import draw_parameters
-from .style import Canvas, verdict_style, verdict_word
-from .summary_text import draw_header, draw_reasons, draw_settings, draw_summary
+from .style import DIM, Canvas, verdict_style, verdict_word
+from .summary_text import draw_header, draw_reasons, draw_settings, draw_sides, draw_summary
 from .tree_text import draw_trees
-from .wording import owners, what
+from .wording import folded, owners, source_of, verdict_line, what
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
-    from padiff.comparer.facts.callerrors import CallError
+    from padiff.comparer.locating.flow import CallError
     from padiff.comparer.result import StepComparison
     from padiff.dumpfile import Manifest
-
-__all__ = ["array_name", "is_arrays", "render"]
 
 
 @collector_paused()
@@ -87,15 +88,14 @@ def _draw_diverged(canvas: Canvas, comparison: Comparison) -> None:
             "-" if pair.metrics is None else number(pair.metrics.max_abs),
             "-" if pair.metrics is None else number(pair.metrics.relative_l2),
         ]
-        for step in comparison.steps
-        for pair in step.pairs
+        for pair in comparison.pairs
         if pair.verdict in (Verdict.DIVERGED, Verdict.INCOMPARABLE)
     ]
     if rows:
         canvas.heading("ALL DIVERGED TENSORS", "in execution order")
         canvas.table(
             ["module", "what", "verdict", "kind", "max abs", "rel L2"],
-            [list(row) for row in rows],
+            rows,
             wrapping=("module", "what"),
         )
 
@@ -220,12 +220,7 @@ def array_name(pair: JudgedPair, *, has_steps: bool = False) -> str:
 
 def _draw_arrays(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, the first divergence, a table of the arrays, and what was compared."""
-    pairs = [
-        pair
-        for step in comparison.steps
-        for pair in step.pairs
-        if pair.end.address.role is Role.NAMED
-    ]
+    pairs = [pair for pair in comparison.pairs if pair.end.address.role is Role.NAMED]
     bad = [pair for pair in pairs if pair.verdict is not Verdict.MATCH]
     if comparison.verdict is Verdict.MATCH:
         canvas.line("MATCH: the arrays agree", "bold green")
@@ -291,3 +286,72 @@ def _why(canvas: Canvas, pair: JudgedPair) -> str:
     if pair.reference is None or pair.candidate is None:
         return f"only in the {'candidate' if pair.reference is None else 'reference'}"
     return canvas.safe(pair.reason)
+
+
+_STYLES = {Verdict.MATCH: "bold green", Verdict.INCONCLUSIVE: "bold yellow"}
+_ORIGINS = 4
+"""Origins that are named in a glance, two lines each: with all else at most 20 lines."""
+
+
+def closing_line(canvas: Canvas, comparison: Comparison) -> Text:
+    """Return the verdict, the first origin and its cause as one line.
+
+    Args:
+        canvas: Where the line is to stand: it decides what has to be escaped.
+        comparison: What was found.
+    """
+    told = fold_origins(comparison)
+    line = verdict_line(comparison.verdict, comparison.scope)
+    if comparison.verdict is Verdict.DIVERGED and told:
+        others = len(told) - 1
+        more = f" (and {plural(others, 'more origin')})" if others else ""
+        where = place_line(canvas, comparison, told[0].first, told[0].ranks)
+        line += f" at {where}{more}; {_cause(canvas, told[0].first)}"
+    elif comparison.verdict is not Verdict.MATCH and comparison.reasons:
+        line += f": {canvas.safe(fold_reasons(comparison.reasons)[0])}"
+    return Text(line, style=_STYLES.get(comparison.verdict, "bold red"))
+
+
+def draw_brief(canvas: Canvas, comparison: Comparison) -> None:
+    """Draw the verdict, both sides, and the first origins: at most 20 lines where none is broken.
+
+    Args:
+        canvas: Where.
+        comparison: What was found.
+    """
+    canvas.line(closing_line(canvas, comparison))
+    draw_reasons(canvas, comparison)
+    draw_sides(canvas, comparison)
+    origins = fold_origins(comparison) if comparison.origins else []
+    for position, told in enumerate(origins[:_ORIGINS], start=1):
+        found = told.first
+        source = source_of(found)
+        site = "" if source is None else canvas.safe(f"  {source}")
+        place = place_line(canvas, comparison, found, told.ranks)
+        canvas.line(Text.assemble(f"  origin #{position}  ", (place, "bold"), site))
+        said = in_short(canvas, found.pair) if position == 1 else _cause(canvas, found)
+        canvas.line(f"    {said}")
+    if len(origins) > _ORIGINS:
+        canvas.line(f"  ... {count(len(origins) - _ORIGINS)} more origins", DIM)
+
+
+def place_line(
+    canvas: Canvas, comparison: Comparison, found: Divergence, ranks: Sequence[int] = ()
+) -> str:
+    """Return where something diverged: module, phase, and the step where there are several."""
+    has_steps = len(comparison.steps) > 1
+    if is_arrays(comparison):
+        return canvas.safe(array_name(found.pair, has_steps=has_steps))
+    words = [canvas.safe(owners(found.pair)), str(found.phase)]
+    end = found.pair.reference or found.pair.candidate
+    if end is not None and has_steps:
+        words.append(f"step {end.address.step}")
+        ranks = tuple(ranks) or (end.address.rank,)
+        words += [folded(ranks)] if ranks != (0,) else []
+    return ", ".join(words)
+
+
+def _cause(canvas: Canvas, found: Divergence) -> str:
+    """Return what speaks for an origin most, else what was measured."""
+    said = evidence_of(found)
+    return canvas.safe(said[0]) if said else in_short(canvas, found.pair)

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from padiff.comparer.result import Verdict
+from padiff.comparer.result import SEVERITY, Verdict
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
@@ -16,15 +16,8 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import NodeRow
 
-__all__ = ["Folded", "Line", "State", "fold"]
 
-_RANK = {
-    Verdict.SKIPPED: 0,
-    Verdict.MATCH: 1,
-    Verdict.MISSING: 2,
-    Verdict.INCOMPARABLE: 3,
-    Verdict.DIVERGED: 4,
-}
+_RANK = {verdict: at for at, verdict in enumerate(SEVERITY)}
 
 
 class State(StrEnum):

@@ -11,17 +11,15 @@ from rich.text import Text
 from padiff.comparer.result import Comparison, NodeRow, StepComparison, Verdict
 from padiff.dumpfile import Phase
 
-from .branches import branches
 from .equal_ranks import fold_origins
 from .numbers import count, plural
-from .style import DIM, HERE, Canvas, verdict_style, verdict_word
+from .style import DIM, HERE, Canvas, branches, verdict_style, verdict_word
 from .tree_fold import Line, State, fold
 from .wording import step_of_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["draw_trees"]
 
 _AT_EASE = 24
 """Lines that a tree may have before siblings share lines: half a screen."""

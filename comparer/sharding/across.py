@@ -83,4 +83,4 @@ def _tolerance(file: StepFile, record: RecordInfo) -> Tolerance:
     """Return what two runs of one record would be judged by."""
     address = file.index.address(record)
     (basis,) = Bases(file.index, file.index, None).of([(record,)], [record])
-    return TolerancePolicy().choose(address, address, basis).tolerance
+    return TolerancePolicy().choose(address, address, basis)

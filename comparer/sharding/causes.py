@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from padiff.comparer.facts.draws import draws_random_numbers
 from padiff.comparer.judgedpairs import remarkable
-from padiff.comparer.judging.absent import arrays_of
 from padiff.comparer.judging.metrics import measure
+from padiff.comparer.judging.unmeasured import arrays_of
 from padiff.comparer.result import Kind, Verdict
 from padiff.dumpfile import Role
 from padiff.pairing.rule import Rule

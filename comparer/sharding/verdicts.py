@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from padiff.comparer.judgedpairs import replaced
-from padiff.comparer.judging.absent import arrays_of
 from padiff.comparer.judging.basis import Bases
-from padiff.comparer.judging.bystatistics import disagreement
-from padiff.comparer.judging.ends import endpoints
+from padiff.comparer.judging.building import endpoints
 from padiff.comparer.judging.metrics import measure
+from padiff.comparer.judging.partly import disagreement
 from padiff.comparer.judging.tolerance import TolerancePolicy
+from padiff.comparer.judging.unmeasured import arrays_of
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Role
 
@@ -168,7 +168,7 @@ class _Judge:
         policy = TolerancePolicy(
             atol=self._settings.atol, rtol=self._settings.rtol, rules=self._settings.rules
         )
-        return policy.choose(ends[0], ends[1], basis).tolerance
+        return policy.choose(ends[0], ends[1], basis)
 
     def _replicas(self, pair: RecordPair) -> Iterator[_Replica]:
         """Yield the wholes that differ, of the records of this side; the first replica's first."""

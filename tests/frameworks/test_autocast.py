@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import padiff
-from padiff.comparer.judging.precision import model_dtype
+from padiff.comparer.judging.basis import model_dtype
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import Phase, open_dump
 from tests.support.located import compare_dumps

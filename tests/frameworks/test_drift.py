@@ -13,8 +13,7 @@ from benchmarks.localisation.faults import plant
 from benchmarks.localisation.models import WIDTH, Layer
 from benchmarks.localisation.parts import restyle
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.facts.callerrors import call_errors
-from padiff.comparer.locating.flow import DRIFT
+from padiff.comparer.locating.flow import DRIFT, call_errors
 from padiff.dumpfile import Phase
 from tests.support.drawing import draw
 

@@ -11,7 +11,7 @@ import torch
 
 import padiff
 from padiff.comparer import CompareSettings, Verdict, compare
-from padiff.comparer.facts.optimizeroptions import Optimizers
+from padiff.comparer.facts.optimizers import Optimizers
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import padiff
 from padiff.comparer import CompareSettings, compare
 from padiff.comparer.proving import Answer, Edit
 from padiff.comparer.report.fault_words import worded_edit
-from padiff.comparer.report.headline import match_words
+from padiff.comparer.report.wording import match_words
 from padiff.comparer.result import Verdict
 from padiff.dumpfile import ConfigError, Content, LeafKind, open_dump
 from padiff.program import read_program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from padiff.cli.jsontext import json_pieces
+from padiff.cli.output import json_pieces
 from padiff.comparer.report.csv_report import to_csv
 from padiff.comparer.report.github import to_github
 from padiff.comparer.report.json_report import read_report, to_json

@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 SCHEMA = HERE.parents[1] / "docs" / "report.schema.json"
 sys.path.insert(0, str(HERE.parents[1]))
 
-from padiff.cli.jsontext import json_pieces  # noqa: E402 -- found only through the path above
+from padiff.cli.output import json_pieces  # noqa: E402 -- found only through the path above
 from padiff.comparer.report.json_report import schema  # noqa: E402
 from tests.golden.cases import golden_reports  # noqa: E402
 

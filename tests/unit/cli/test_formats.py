@@ -10,7 +10,7 @@ import pytest
 
 from padiff.cli.formats import Wanted
 from padiff.comparer import CompareSettings, Comparison, compare
-from padiff.comparer.later import Later
+from padiff.comparer.judgedpairs import Later
 from padiff.comparer.report.json_report import to_json
 from tests.support.tiny_net import tiny_pair
 

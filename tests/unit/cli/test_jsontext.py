@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from padiff.cli.jsontext import json_pieces
+from padiff.cli.output import json_pieces
 from padiff.comparer.report.json_report import report_parts, to_json
 from tests.support.comparisons import resnet_like
 

@@ -13,8 +13,8 @@ import pytest
 
 SCRIPT = """
 import atexit, ctypes, os, signal, sys, time
-from padiff.cli.blackbox import Note
-from padiff.cli.crash import tell
+from padiff.cli.watcher import Note
+from padiff.cli.watcher import tell
 from padiff.cli.watcher import can_watch, watched
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup around the tests ignores it

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from padiff.comparer import Tolerance
-from padiff.comparer.judging.bystatistics import disagreement
+from padiff.comparer.judging.partly import disagreement
 from padiff.dumpfile import statistics_of
 
 LIMITS = Tolerance(atol=1e-3, rtol=1e-2)

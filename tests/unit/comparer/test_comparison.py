@@ -12,7 +12,7 @@ import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Kind, Mode, ToleranceRule, Verdict, compare
 from padiff.comparer.judging import building
-from padiff.comparer.judging.ends import endpoints
+from padiff.comparer.judging.building import endpoints
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import CompareError, ConfigError, DumpNotFoundError, Index, Phase, Role
 from padiff.pairing import Pairing

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from padiff.comparer.judging import spread
-from padiff.comparer.judging.spread import describe
+from padiff.comparer import detail
+from padiff.comparer.detail import describe
 from padiff.comparer.result import Tolerance
 
 EXACT = Tolerance(atol=0.0, rtol=0.0)
@@ -60,10 +60,10 @@ def test_every_shape_gives_a_bounded_description(shape: tuple[int, ...]) -> None
 
     found = describe(reference, candidate, EXACT)
 
-    assert len(found.heat) <= spread.HEAT_ROWS
-    assert all(len(row) <= spread.HEAT_COLUMNS for row in found.heat)
-    assert all(len(profile.largest) <= spread.POINTS for profile in found.profiles)
-    assert len(found.mismatches) <= spread.SHOWN
+    assert len(found.heat) <= detail.HEAT_ROWS
+    assert all(len(row) <= detail.HEAT_COLUMNS for row in found.heat)
+    assert all(len(profile.largest) <= detail.POINTS for profile in found.profiles)
+    assert len(found.mismatches) <= detail.SHOWN
 
 
 def test_largest_error_survives_being_made_smaller() -> None:

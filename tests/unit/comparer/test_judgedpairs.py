@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from padiff.comparer import judgedpairs
-from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replaced
-from padiff.comparer.later import unpacked
+from padiff.comparer.judgedpairs import JudgedPairs, picked, remarkable, replaced, unpacked
 from padiff.comparer.result import JudgedPair, Verdict
 from tests.support.comparisons import endpoint
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence, Set
 
-    from padiff.comparer.saying import Saying, Spot
+    from padiff.comparer.judgedpairs import Saying, Spot
 
 
 END = endpoint("fc")

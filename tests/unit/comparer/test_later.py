@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from padiff.comparer.later import Later
+from padiff.comparer.judgedpairs import Later
 
 
 def counted(*items: int) -> tuple[Later[int], list[int]]:

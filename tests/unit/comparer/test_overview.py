@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare, judgedpairs
-from padiff.comparer.judgedpairs import replaced
-from padiff.comparer.overview import nearest, remarkable_pairs, sayings, spots
+from padiff.comparer.judgedpairs import (
+    Saying,
+    Spot,
+    nearest,
+    remarkable_pairs,
+    replaced,
+    sayings,
+    spots,
+)
 from padiff.comparer.result import Evidence, Metrics, StepComparison
-from padiff.comparer.saying import Saying, Spot
 from padiff.dumpfile import Phase, Role
 from tests.support.comparisons import comparison, endpoint, metrics, pair
 from tests.support.tiny_net import tiny_pair

@@ -11,12 +11,12 @@ import pytest
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
 from padiff.comparer.judging.rejudge import rejudge
 from padiff.comparer.report.github import to_github
-from padiff.comparer.report.headline import verdict_line
 from padiff.comparer.report.html import to_html
 from padiff.comparer.report.json_report import read_report, to_json
 from padiff.comparer.report.junit import to_junit
 from padiff.comparer.report.markdown import to_markdown
 from padiff.comparer.report.sarif import to_sarif
+from padiff.comparer.report.wording import verdict_line
 from padiff.comparer.result import Looked
 from padiff.dumpfile import Content, Keep, Phase, Role
 from tests.support.dumps import DumpBuilder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.facts import elsewhere
+from padiff.comparer.facts import attributes
 from padiff.comparer.facts.attributes import attribute_differences
 from tests.support.dumps import DumpBuilder
 
@@ -88,7 +88,7 @@ def test_modules_that_are_set_alike_are_looked_at_once(
         looked_at.append(known.path)
         return attribute_differences(known, found, **named)
 
-    monkeypatch.setattr(elsewhere, "attribute_differences", counting)
+    monkeypatch.setattr(attributes, "attribute_differences", counting)
     known = net(tmp_path / "known", eps=[1e-5] * 20 + [1e-4])
 
     found = compare(known, net(tmp_path / "found", eps=[1e-6] * 21), CompareSettings())

@@ -28,7 +28,7 @@ def address(module: str = "fc", role: Role = Role.OUTPUT, slot: str = "") -> Add
 
 def chosen(policy: TolerancePolicy, at: Address, *dtypes: str, **basis: Any) -> Tolerance:  # noqa: ANN401
     reference, candidate = dtypes or ("float32", "float32")
-    return policy.choose(at, at, Basis(dtypes=(reference, candidate), **basis)).tolerance
+    return policy.choose(at, at, Basis(dtypes=(reference, candidate), **basis))
 
 
 def test_defaults_are_those_of_torch_testing() -> None:
