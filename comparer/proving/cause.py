@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import DumpFormatError, ProgramError
 
 from .alignment import Alignment
+from .arguments import told_by_arguments
 from .edits import describe
 from .parting import find_parting
 from .repair import Repair, Start
@@ -74,30 +75,34 @@ def find_cause(
             if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
                 repair, made = reshaped, smaller
         if made:
-            edits = _merged(describe(sides, numbering, one) for one in made)
+            repaired = Repaired(sides, given, numbering, repair.start, made, differing)
+            described = [describe(sides, numbering, one) for one in made]
+            edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
             cause = replace(
                 cause,
                 edits=tuple(edit for edit, _ in edits),
                 groups=tuple(group for _, group in edits),
-                repaired=Repaired(sides, given, numbering, repair.start, made, differing),
+                repaired=repaired,
             )
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
 
 
-def _merged(edits: Iterable[Edit]) -> list[tuple[Edit, tuple[int, ...]]]:
+def _merged(
+    edits: Iterable[tuple[Edit, tuple[int, ...]]],
+) -> list[tuple[Edit, tuple[int, ...]]]:
     """Join edits that change the same in several places; the first place stands for all.
 
-    Returns:
-        Each edit with its places among those given.
+    Args:
+        edits: Each with the places of its exchanges.
     """
     found: dict[object, tuple[Edit, tuple[int, ...]]] = {}
-    for place, one in enumerate(edits):
+    for one, places in edits:
         key = one.kind, repr(one.changes), repr(one.operators)
         if key in found:
             before, group = found[key]
-            found[key] = replace(before, times=before.times + one.times), (*group, place)
+            found[key] = replace(before, times=before.times + one.times), (*group, *places)
         else:
-            found[key] = one, (place,)
+            found[key] = one, places
     return list(found.values())

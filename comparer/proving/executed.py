@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "size_of"]
+__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "is_near", "size_of"]
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
 _NEAR = 1e-9
@@ -224,6 +224,17 @@ def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
         return size or 1.0
     went_in = _size(moved()) / _DISTURBANCE
     return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
+
+
+def is_near(found: Array, known: Array) -> bool:
+    """Return whether elements agree to 1e-9 of themselves, or of their root mean square.
+
+    Arrays that are zero or not finite show nothing.
+    """
+    size = _size(known)
+    if found.shape != known.shape or not size or not np.isfinite(known).all():
+        return False
+    return bool(np.all(np.abs(found - known) <= _NEAR * np.maximum(np.abs(known), size)))
 
 
 def disturbing(operators: int, seed: int) -> Rounding:

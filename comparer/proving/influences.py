@@ -18,7 +18,7 @@ from padiff.dumpfile import ConfigError, DumpFormatError, LeafKind, Phase, Progr
 from padiff.program import Limits, execute
 
 from .executed import disturbing, size_of
-from .repaired import reached
+from .repair import reached
 from .result import Influence
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _is_cut_off(
 
     Those of operators that are drawn or have no rule stay as they are, whatever goes into them.
     """
-    moved = reached(program, changed)
+    moved = reached(program.nodes, changed)
     behind = program.behind(program.terms[value] for value in wanted)
     needed = {term for place in behind for term in program.nodes[place].operands}
     needed.update(program.terms[value] for value in wanted)

@@ -10,11 +10,12 @@ from padiff.dumpfile import ProgramError
 
 from .exchanges import each_exchange, find_exchange, find_whole_exchange
 from .executed import Runs
+from .slices import find_smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from padiff.program import Leaf, Lowered
+    from padiff.program import Leaf, Lowered, Node
 
     from .alignment import Alignment, Likeness
     from .exchanges import Exchange
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
-__all__ = ["Made", "Repair", "Start"]
+__all__ = ["Made", "Repair", "Start", "reached"]
 
 _MOST_EXCHANGES = 32
+_MOST_SLICES = 8
+"""Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
 """That are computed to see whether one exchange does what several do: some seconds."""
 
@@ -94,6 +97,8 @@ class Repair:
         """The results that differ, before the first exchange."""
         self._alike: dict[int, int] = {}
         """Numbers of the candidate's terms that execution found."""
+        self._looked_into: set[tuple[int, int]] = set()
+        """The numbers of both ends of exchanges in which a smaller one was looked for."""
         self._new: dict[int, int] = self.start.numbers(numbering)
         """Numbers of its new leaves."""
         self._taken: dict[int, int] = self.start.taken
@@ -131,6 +136,7 @@ class Repair:
             )
             if exchange is None:
                 break
+            exchange = self._smaller(exchange, numbers) or exchange
             self._open = self._open or results
             self.made.append(Made(exchange, self.lowered, numbers))
             self._make(exchange, [two for _, two in results])
@@ -169,6 +175,20 @@ class Repair:
             if whole is not None:
                 return [*self.start.made, Made(whole, first.lowered, first.numbers)]
         return self.made
+
+    def _smaller(self, exchange: Exchange, numbers: Sequence[int]) -> Exchange | None:
+        """Return a smaller exchange that does the same in its slice; None where none is found.
+
+        It is looked for once in each slice: where it does not do for what follows, the whole does.
+        """
+        ends = self._numbering.reference[exchange.reference], numbers[exchange.candidate]
+        if ends in self._looked_into or len(self._looked_into) == _MOST_SLICES:
+            return None
+        self._looked_into.add(ends)
+        programs = self._sides[0].lowered, self.lowered
+        leaves = self._given[0], self._leaves()
+        results = {two for _, two in self._results()}
+        return find_smaller(programs, leaves, self._numbering, numbers, exchange, results)
 
     def _elements(self) -> int:
         """Count the elements of all that the results are made of, on both sides."""
@@ -240,6 +260,8 @@ class Repair:
             terms={**terms, value: leaf},
             leaves={**self.lowered.leaves, leaf: value},
         )
+        for term in reached(nodes, [leaf]):
+            self._alike.pop(term, None)  # what it holds now was not executed yet
         self._new[leaf] = self._numbering.reference[exchange.reference]
         self._taken[value] = exchange.reference
 
@@ -259,3 +281,12 @@ class Repair:
         sides = self._sides[0], replace(self._sides[1], lowered=self.lowered)
         runs = Runs(sides, (self._given[0], self._leaves()), self._sinks)
         return all(agree(runs, sink) for sink in self._sinks)
+
+
+def reached(nodes: Iterable[Node], terms: Iterable[int]) -> set[int]:
+    """Return terms and all that nodes compute from them."""
+    found = set(terms)
+    for node in nodes:
+        if not found.isdisjoint(node.operands):
+            found.update(node.outputs)
+    return found

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .repair import Made
     from .side import Side
 
-__all__ = ["Repaired", "reached"]
+__all__ = ["Repaired"]
 
 
 class Repaired:
@@ -263,13 +263,4 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
                 raise ProgramError("cannot repair: an exchange takes what is computed from it")
             begun.add(place)
             open_ += before - done
-    return found
-
-
-def reached(lowered: Lowered, terms: Iterable[int]) -> set[int]:
-    """Return terms and all that is computed from them."""
-    found = set(terms)
-    for node in lowered.nodes:
-        if not found.isdisjoint(node.operands):
-            found.update(node.outputs)
     return found

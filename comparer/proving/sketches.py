@@ -27,6 +27,8 @@ NEAR = 1e-9
 """Two correct forms agree to 1e-12 of their size (thirty pairs of real models, float64)."""
 _NAN, _MORE, _LESS = 3.0, 5.0, -7.0
 """What counts in place of nan, inf and -inf."""
+_IMAGINARY = math.sqrt(2) / 3
+"""What counts of an imaginary part: any number that relates no phases of real models."""
 _ENDLESS = 1e8
 """From here on elements count as infinite, such as scores to which a mask adds -1e9 or the least
 number of a dtype. Beside those nothing of the others would be seen."""
@@ -51,11 +53,17 @@ class Sketch:
 
 
 def sketch_of(array: Array) -> Sketch:
-    """Return the sketch of a value, computed in float64; complex elements count by magnitude."""
+    """Return the sketch of a value, computed in float64.
+
+    Of complex elements both parts count, each with its sign: as one number that no other pair of
+    parts is likely to give.
+    """
     if not array.size:
         return Sketch(0.0, (0.0,) * 6, 0.0, ())
     with np.errstate(all="ignore"):
-        whole = np.abs(array) if array.dtype.kind == "c" else array
+        whole = array
+        if array.dtype.kind == "c":
+            whole = array.real + _IMAGINARY * array.imag
         whole = whole.astype(np.float64, copy=False)
         if not (np.abs(whole) < _ENDLESS).all():
             ends = [whole >= _ENDLESS, whole <= -_ENDLESS, np.isnan(whole)]

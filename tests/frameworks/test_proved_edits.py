@@ -245,6 +245,116 @@ def test_an_edit_is_found_across_frameworks(tmp_path: Path) -> None:
     assert edit.candidate.module == "1"
 
 
+class _Function(nn.Module):
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, x: torch.Tensor) -> Any:  # noqa: ANN401
+        return self.run(x)
+
+
+class _PaddleFunction(paddle.nn.Layer):
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        return self.run(x)
+
+
+def _scan(x: torch.Tensor) -> torch.Tensor:
+    """Run a recurrence over the second axis: its state takes one part of x, and shows another."""
+    kept, read = x[..., :4].split(2, -1)
+    state, shown = torch.zeros(2, 3, 2), []
+    for step in range(6):
+        taken = x[:, step, 4:7, None] * kept[:, step, None, :] * x[:, step, 7:10, None]
+        state = state * 0.5 + taken
+        shown.append((state * read[:, step, None, :]).sum(-1))
+    return torch.stack(shown, 1)
+
+
+def _spectral(x: torch.Tensor) -> torch.Tensor:
+    spectrum = torch.einsum("bcf,cf->bf", torch.fft.rfft(x), torch.fft.rfft(x)[0])
+    return torch.fft.irfft(spectrum, n=16)
+
+
+def _paddle_spectral(x: Any, *, norm: str = "backward", is_turned: bool = False) -> Any:  # noqa: ANN401
+    first = paddle.fft.rfft(x)[0]
+    first = first.conj() if is_turned else first
+    return paddle.fft.irfft((paddle.fft.rfft(x, norm=norm) * first).sum(1), n=16)
+
+
+def _paddle_scan(x: Any) -> Any:  # noqa: ANN401
+    kept, read = x[..., 2:4], x[..., :2]
+    taken = (x[..., 4:7] * x[..., 7:10]).unsqueeze(-1) * kept.unsqueeze(2)
+    state, shown = paddle.zeros([2, 3, 2]), []
+    for step in range(6):
+        state = state * 0.5 + taken[:, step]
+        shown.append((state @ read[:, step].unsqueeze(-1)).squeeze(-1))
+    return paddle.stack(shown, 1)
+
+
+_OTHER_PART = (
+    "unsqueeze reads paddle.Tensor.__getitem__ of (root) "
+    "where the reference has torch.Tensor.split of (root)"
+)
+ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
+    "a flag": (
+        lambda x: functional.interpolate(x[None], scale_factor=2, mode="bilinear"),
+        lambda x: paddle.nn.functional.interpolate(
+            x[None], scale_factor=2, mode="bilinear", align_corners=True
+        ),
+        ["align_corners of bilinear_interp: True where the reference has False"],
+    ),
+    "a flag for a word": (
+        functional.gelu,
+        lambda x: paddle.nn.functional.gelu(x, approximate=True),
+        ["approximate of gelu: True where the reference has False"],
+    ),
+    "a word that the reference leaves out": (
+        _spectral,
+        lambda x: _paddle_spectral(x, norm="ortho"),
+        ["normalization of fft_r2c: ortho where the reference has backward"],
+    ),
+    "the sign of a phase": (
+        _spectral,
+        lambda x: _paddle_spectral(x, is_turned=True),
+        ["too much: conj"],
+    ),
+    "an index": (
+        lambda x: functional.silu(x[:, 2] * x[:, 5]),
+        lambda x: paddle.nn.functional.silu((x[:, :3] * x[:, 3:])[:, 1]),
+        ["index of __getitem__: [:, 1] where the reference has [:, 2]"],
+    ),
+    "operands of a scan exchanged": (
+        _scan,
+        _paddle_scan,
+        [_OTHER_PART],
+    ),
+}
+"""A fault in a form that the other framework writes otherwise, and the cause in words."""
+
+
+@pytest.mark.parametrize("fault", ACROSS)
+def test_the_smallest_edit_is_named_where_frameworks_write_a_step_otherwise(
+    fault: str, tmp_path: Path
+) -> None:
+    right, wrong, words = ACROSS[fault]
+    paths = []
+    models = (_Function(right), X), (_PaddleFunction(wrong), paddle.to_tensor(X.numpy()))
+    for name, (model, given) in zip(("reference", "candidate"), models, strict=True):
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            model(given)
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    (step,) = padiff.compare(*paths, execute=True).steps
+
+    assert step.executed is not None
+    assert [worded_edit(one) for one in step.executed.function.edits] == words
+
+
 def test_the_report_shows_the_proof(tmp_path: Path) -> None:
     paths = []
     for name, model in (("a", _Net()), ("b", _Net(act=functional.relu))):

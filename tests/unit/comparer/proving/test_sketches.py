@@ -45,6 +45,15 @@ def test_other_values_are_none(other: np.ndarray) -> None:
     assert not pairs(X, other)
 
 
+def test_phases_are_told_apart() -> None:
+    one = X[..., :4] + 1j * X[..., 1:]
+
+    assert pairs(one, one.transpose(2, 0, 1))
+    assert not pairs(one, one.conj())
+    assert not pairs(one, one * np.exp(0.1j))
+    assert not pairs(one, np.abs(one) + 0j)
+
+
 @pytest.mark.parametrize("least", [-1e9, float(np.finfo(np.float32).min), -np.inf])
 def test_masked_scores_are_told_apart(least: float) -> None:
     mask = np.where(np.tri(5) > 0, 0.0, least)
