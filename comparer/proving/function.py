@@ -17,12 +17,12 @@ from .copies import (
     find_ties,
 )
 from .detached import find_detached, find_held
+from .drawn import settle_draws
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
-from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
@@ -83,7 +83,7 @@ class _Comparison:
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
         self.given = pair_results(pairing, reference, candidate)
         self.results = self.given.sinks
-        self.numbering = Numbering(reference, candidate, self.leaves)
+        self.numbering = settle_draws(self.leaves, self.sides)
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
         """The numbers of the candidate's terms, with what was joined."""
@@ -162,8 +162,8 @@ class _Comparison:
     def _alike(self) -> Iterator[tuple[int, int]]:
         """Yield the pairs of records that are the same expression, where all leaves are copies."""
         known, found = self.sides
-        if known.cuts or found.cuts:
-            return  # what was taken as recorded is no copy
+        if known.cuts or found.cuts or known.draws or found.draws:
+            return  # what was drawn is no copy, nor is what was taken as recorded
         for pair in self.pairing.records:
             if pair.rule.steps or pair.candidate_rule.steps or len(pair.reference) != 1:
                 continue

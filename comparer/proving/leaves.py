@@ -17,7 +17,7 @@ from .computed import computed_values, exact_constants, is_unrounded
 from .settings import exact_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair, Rule
     from padiff.program import Leaf, Operator
@@ -145,11 +145,13 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     """Pair the leaves of two programs.
 
     Weights, buffers and inputs by their records; constants by their elements; outcomes of
-    operators that are drawn or have no rule by name and order.
+    operators that are drawn or have no rule by name and order; what dropouts drew by the records
+    of what they made, by module and order (``drawn.settle_draws`` looks at what they took).
     """
     own = set(reference.lowered.leaves.values()), set(candidate.lowered.leaves.values())
     leaves = Leaves({})
-    for pair in _of_records(pairing, reference, candidate):
+    recorded = list(_of_records(pairing, reference, candidate))
+    for pair in recorded:
         if pair.candidate in own[1] and own[0].issuperset(pair.reference):
             leaves.pairs.setdefault(pair.candidate, pair)
     for pair in _of_names(pairing, reference, candidate):
@@ -158,6 +160,7 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
         leaves.exact[which].update(exact_settings(side))
     _pair_constants(leaves, own, reference, candidate)
     _pair_cuts(leaves, own, reference, candidate)
+    _pair_draws(leaves, pairing, (reference, candidate), recorded)
     _settle_constants(leaves, own, reference, candidate)
     return leaves
 
@@ -268,6 +271,51 @@ def _pair_cuts(
             for made, other in zip(one.outputs, two.outputs, strict=True):
                 if made in own[0] and other in own[1]:
                     leaves.pairs[other] = LeafPair(reference=(made,), candidate=other)
+
+
+def _pair_draws(
+    leaves: Leaves, pairing: Pairing, sides: tuple[Side, Side], made: Sequence[LeafPair]
+) -> None:
+    """Pair what operators drew: first those whose outcomes are paired, then others in order.
+
+    In order within paired modules, then of all that have the same shape; what one side drew more
+    often stands for itself.
+    """
+    known, found = ({one.outputs[0]: id_ for id_, one in side.draws.items()} for side in sides)
+    for pair in made:
+        parts = tuple(known[value] for value in pair.reference if value in known)
+        if pair.candidate in found and len(parts) == len(pair.reference):
+            own = found[pair.candidate]
+            leaves.pairs.setdefault(own, LeafPair(reference=parts, candidate=own, rule=pair.rule))
+    paired = {pair.candidate: pair.reference for pair in pairing.modules}
+    same = {pair.reference: pair.reference for pair in pairing.modules}
+    for modules in (same, paired), ({}, {}):
+        taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+        firsts = _draws_by_form(sides[0], taken, modules[0])
+        seconds = _draws_by_form(sides[1], leaves.pairs, modules[1])
+        for form in firsts.keys() & seconds.keys():
+            for one, two in zip(firsts[form], seconds[form], strict=False):
+                leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
+
+
+def _draws_by_form(
+    side: Side, taken: Container[int], modules: Mapping[int, int]
+) -> dict[object, list[int]]:
+    """Return the draws that are left by their shape and module.
+
+    Args:
+        side: Whose.
+        taken: Those that have a partner.
+        modules: The reference's module of each; empty where that does not matter.
+    """
+    found: dict[object, list[int]] = defaultdict(list)
+    index = side.file.index
+    for value, operator in side.draws.items():
+        module = None if operator.call is None else index.calls[operator.call].module
+        if value not in taken and (not modules or module in modules):
+            where = modules[module] if modules and module is not None else None
+            found[where, side.program.values[value].shape].append(value)
+    return found
 
 
 def _by_form(side: Side) -> dict[object, list[Operator]]:
