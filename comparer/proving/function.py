@@ -233,7 +233,8 @@ class _Comparison:
         if differing:
             cause = find_cause(self.sides, given, self.numbering, differing, agree)
             self.repaired = cause.repaired
-            shown = [sink for sink in self.results if sink in units]
+            is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
+            shown = [sink for sink in self.results if sink in units and is_recorded]
             cause = replace(cause, edits=influences_of_edits(self.sides, cause, runs, shown))
             rounded = Rounded(runs, Errors(self.sides), differing)
             effect = largest_effect(

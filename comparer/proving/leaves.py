@@ -14,6 +14,7 @@ from padiff.pairing import IDENTITY
 from padiff.program import execute
 
 from .computed import computed_values, exact_constants, is_unrounded
+from .invented import invented
 from .settings import exact_settings
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Leaves:
     computed: dict[int, int] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
     what a value of the reference holds: which one, by value id."""
+    invented: set[int] = field(default_factory=set)
+    """Values of the reference of which neither dump holds elements, and which are the same."""
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
@@ -105,6 +108,8 @@ class Leaves:
     ) -> Callable[[], Array]:
         """Return a function that loads a leaf of the reference; settings stay what they are."""
         load = lent.get(value) or self._own(reference, value, 0)
+        if value in self.invented:
+            load = partial(invented, reference, value)
         return load if other is None or value in self.exact[0] else lambda: other(value, load())
 
     def _lent(self, reference: Side, candidate: Side) -> dict[int, Callable[[], Array]]:
@@ -162,7 +167,23 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     _pair_cuts(leaves, own, reference, candidate)
     _pair_draws(leaves, pairing, (reference, candidate), recorded)
     _settle_constants(leaves, own, reference, candidate)
+    leaves.invented.update(_without_elements(leaves, reference, candidate))
     return leaves
+
+
+def _without_elements(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[int]:
+    """Yield leaves that are copies by their digests, and whose elements nobody recorded.
+
+    Whether two programs are the same function does not depend on them: any others will do.
+    """
+    for value, pair in leaves.pairs.items():
+        is_kept = candidate.recorded.has_elements(value)
+        if pair.rule == IDENTITY and len(pair.reference) == 1 and not is_kept:
+            known = pair.reference[0]
+            ends = reference.recorded.info(known), candidate.recorded.info(value)
+            digests = {None if one is None else (one.dtype, one.digest) for one in ends}
+            if len(digests) == 1 and not reference.recorded.has_elements(known):
+                yield known
 
 
 def _settle_constants(
