@@ -8,7 +8,7 @@ takes it as an argument; what the operator makes is computed like anything else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,14 +129,14 @@ class _Drawing:
         """Return which elements an operator kept.
 
         What it made tells, but for elements that it would have made so in any case, such as zeros.
-        Where it alone reads them, their gradient tells. What is left open counts as kept: it is the
-        same for this side, and a fault before the dropout of the other side shows behind it.
+        Where it alone reads them, their gradient tells. What is left open then counts as kept: it is
+        the same for this side, and a fault before the dropout of the other side shows behind it.
         """
         taken, made = draw.operator.taken[0], draw.operator.outputs[0]
         after = self._recorded(made)
         dropped = self._made(draw, np.zeros(after.shape), is_kept=False)
-        allowed = _ROUNDINGS * UNIT_ROUNDOFF[self.recorded.program.values[made].dtype]
-        allowed = allowed * np.abs(dropped)
+        unit = UNIT_ROUNDOFF[self.recorded.program.values[made].dtype]
+        allowed = _ROUNDINGS * unit * np.abs(dropped)
         is_open = np.abs(after - dropped) <= allowed
         kept = ~is_open
         arrived, handed = self.recorded.gradient(made), self.recorded.gradient(taken)
@@ -168,7 +168,7 @@ class _Drawing:
         if self.recorded.has_elements(value):
             return self._recorded(value)
         known: Mapping[int, Leaf] = {
-            one.id: lambda id_=one.id: self._recorded(id_)
+            one.id: partial(self._recorded, one.id)
             for one in self.recorded.program.values
             if one.id in self.lowered.terms and self.recorded.has_elements(one.id)
         }

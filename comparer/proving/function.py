@@ -302,9 +302,10 @@ class _Comparison:
         known = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
         return {
             one.id
-            for side, paired in zip(self.sides, known, strict=True)
+            for side, paired, drawn in zip(self.sides, known, self.leaves.drawn, strict=True)
             for one in side.cuts
             if one.id not in paired and one.taken and _is_forward(one)
+            if not drawn.issuperset(one.outputs)
         }
 
 

@@ -15,6 +15,7 @@ from padiff.program import execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .invented import invented
+from .masks import Masks, fitted, pair_masks
 from .settings import exact_settings
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class Leaves:
     be asked of what lies behind."""
     computed: dict[int, int] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
-    what a value of the reference holds: which one, by value id."""
+    what a value of the reference holds, or shall hold it: which one, by value id."""
+    drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Draws without a partner of which only masks are made that have one, by value id."""
     invented: set[int] = field(default_factory=set)
     """Values of the reference of which neither dump holds elements, and which are the same."""
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
@@ -87,7 +90,8 @@ class Leaves:
         if self.computed:
             given = self.of_reference(reference, candidate, other)
             for value, made in self.computed.items():
-                found[value] = partial(_executed, reference, made, given)
+                shape = candidate.program.values[value].shape
+                found[value] = partial(_executed, reference, made, given, shape)
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
             if value in self.computed:
@@ -136,9 +140,10 @@ class Leaves:
         return lambda: np.full(shape, exact)
 
 
-def _executed(side: Side, value: int, leaves: Mapping[int, Leaf]) -> Array:
-    """Compute a value of a side from its leaves."""
-    return execute(side.lowered, leaves, [value])[value]
+def _executed(side: Side, value: int, leaves: Mapping[int, Leaf], shape: tuple[int, ...]) -> Array:
+    """Compute a value of a side from its leaves; of a mask as much as the other side has."""
+    made = execute(side.lowered, leaves, [value])[value]
+    return made if made.shape == shape else fitted(made, shape)
 
 
 def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
@@ -166,6 +171,7 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     _pair_constants(leaves, own, reference, candidate)
     _pair_cuts(leaves, own, reference, candidate)
     _pair_draws(leaves, pairing, (reference, candidate), recorded)
+    _pair_masks(leaves, reference, candidate)
     _settle_constants(leaves, own, reference, candidate)
     leaves.invented.update(_without_elements(leaves, reference, candidate))
     return leaves
@@ -192,7 +198,7 @@ def _settle_constants(
     """Find the leaves that the other side has as a number or computes; the others are lone."""
     sides = reference, candidate
     taken = {one for pair in leaves.pairs.values() for one in pair.reference}
-    alone = own[0] - taken, own[1] - leaves.pairs.keys()
+    alone = own[0] - taken - leaves.drawn[0], own[1] - leaves.pairs.keys() - leaves.drawn[1]
     leaves.exact[0].update(exact_constants(reference, sorted(alone[0]), candidate))
     leaves.exact[1].update(exact_constants(candidate, sorted(alone[1]), reference))
     alone = alone[0] - leaves.exact[0].keys(), alone[1] - leaves.exact[1].keys()
@@ -317,6 +323,17 @@ def _pair_draws(
         for form in firsts.keys() & seconds.keys():
             for one, two in zip(firsts[form], seconds[form], strict=False):
                 leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
+
+
+def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
+    """Pair the masks of draws that have no partner: they are drawn in two ways."""
+    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+    masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
+    found = pair_masks(*masks)
+    if len(found) == len(masks[0].arrays):
+        leaves.computed.update(found)
+        for drawn, one in zip(leaves.drawn, masks, strict=True):
+            drawn.update(one.covered())
 
 
 def _draws_by_form(

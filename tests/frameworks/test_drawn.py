@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 X = torch.randn(4, 6, 16, generator=torch.Generator().manual_seed(0))
 
 
+_BY_HAND: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "bernoulli": lambda x, p: x * torch.empty_like(x).bernoulli_(1 - p).div_(1 - p),
+    "compared": lambda x, p: x * (torch.rand_like(x) >= p) / (1 - p),
+    "rounded down": lambda x, p: x / (1 - p) * torch.floor(1 - p + torch.rand(x.shape)),
+}
+"""Dropouts that are written out."""
+
+
 class _Net(nn.Module):
     """Two branches with a dropout each; the one's elements are zero for a half."""
 
@@ -47,6 +55,8 @@ class _Net(nn.Module):
         share = self.share if name == "one" else 0.1
         if self.left_out == name:
             return x
+        if self.form in _BY_HAND:
+            return _BY_HAND[self.form](x, share)
         dropped: torch.Tensor = (
             functional.dropout(x, share) if self.form == "functions" else getattr(self, name)(x)
         )
@@ -74,7 +84,7 @@ def compared(folder: Path, reference: nn.Module, candidate: nn.Module) -> padiff
         recorded(folder, name, model, seed)
         for seed, (name, model) in enumerate([("reference", reference), ("candidate", candidate)])
     ]
-    return padiff.compare(*paths)
+    return padiff.compare(paths[0], paths[1])
 
 
 def function_of(result: padiff.Comparison) -> FunctionComparison:
@@ -167,7 +177,24 @@ def test_a_fault_before_a_dropout_moves_the_result_as_it_does_behind_its_draw(
         float((made(**one) - known).norm() / known.norm())
         for one in ({"scale": 0.6}, {"eps": 1e-2})
     ]
-    assert sorted(found.values()) == pytest.approx(sorted(moved), rel=1e-4)
+    assert sorted(one or 0.0 for one in found.values()) == pytest.approx(sorted(moved), rel=1e-4)
+
+
+@pytest.mark.parametrize("form", _BY_HAND)
+def test_dropouts_by_hand_keep_what_the_references_kept(form: str, tmp_path: Path) -> None:
+    result = compared(tmp_path, _Net(), _Net(form))
+
+    assert function_of(result).answer is Answer.SAME
+    assert function_of(result).tolerated == 0
+
+
+@pytest.mark.parametrize("form", _BY_HAND)
+def test_a_fault_before_a_dropout_by_hand_is_proved(form: str, tmp_path: Path) -> None:
+    result = compared(tmp_path, _Net(), _Net(form, eps=1e-2))
+
+    assert result.verdict is Verdict.DIVERGED
+    words = [worded_edit(one) for one in function_of(result).edits]
+    assert words == ["eps of layer_norm: 0.01 where the reference has 1e-05"]
 
 
 @pytest.mark.parametrize("p", [0.2, 0.3])
@@ -221,10 +248,14 @@ def paddled(model: nn.Module, *layers: Any) -> Any:  # noqa: ANN401
     return found
 
 
-def ported(folder: Path, *between: Any) -> padiff.Comparison:  # noqa: ANN401
+def ported(
+    folder: Path,
+    *between: Any,  # noqa: ANN401
+    known: tuple[nn.Module, ...] = (nn.ReLU(), nn.Dropout(0.3)),
+) -> padiff.Comparison:
     """Compare a model of torch with one of Paddle that has other layers in the middle."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 4))
+    model = nn.Sequential(nn.Linear(16, 16), *known, nn.Linear(16, 4))
     other = paddled(model, paddle.nn.Linear(16, 16), *between, paddle.nn.Linear(16, 4))
     reference = recorded(folder, "reference", model, 1)
     x = paddle.to_tensor(np.asarray(X))
@@ -263,3 +294,36 @@ def test_a_port_with_a_fault_in_training_mode_is_named(
 
     assert result.verdict is Verdict.DIVERGED
     assert [worded_edit(one) for one in function_of(result).edits] == [words]
+
+
+class _Dropped(nn.Module):
+    """Stochastic depth, as timm draws it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x.new_empty((len(x), 1, 1)).bernoulli_(0.7).div_(0.7)
+
+
+class _DroppedInPaddle(paddle.nn.Layer):
+    """The same, as PaddleClas draws it."""
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        kept = paddle.floor(paddle.to_tensor(0.7) + paddle.rand((len(x), 1, 1)))
+        return x.divide(paddle.to_tensor(0.7)) * kept
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ([nn.SELU(), nn.AlphaDropout(0.3)], [paddle.nn.SELU(), paddle.nn.AlphaDropout(0.3)]),
+        ([nn.Dropout1d(0.3)], [paddle.nn.Dropout(0.3, axis=[0, 1])]),
+        ([_Dropped()], [_DroppedInPaddle()]),
+    ],
+)
+def test_what_paddle_writes_out_is_the_same_function(
+    known: list[nn.Module], found: list[Any], tmp_path: Path
+) -> None:
+    result = ported(tmp_path, *found, known=tuple(known))
+
+    assert result.verdict is Verdict.MATCH
+    function = function_of(result)
+    assert (function.answer, function.tolerated) == (Answer.SAME, 0)

@@ -45,7 +45,7 @@ def compared(folder: Path, reference: nn.Module, candidate: nn.Module) -> padiff
         ) as recorder:
             model(x)
         paths.append(recorder.path)
-    return padiff.compare(*paths)
+    return padiff.compare(paths[0], paths[1])
 
 
 def function_of(result: padiff.Comparison) -> FunctionComparison:
