@@ -129,8 +129,8 @@ class _Drawing:
         """Return which elements an operator kept.
 
         What it made tells, but for elements that it would have made so in any case, such as zeros.
-        Where it alone reads them, their gradient tells. What is left open then counts as kept: it is
-        the same for this side, and a fault before the dropout of the other side shows behind it.
+        Where it alone reads them, their gradient tells. What is open then counts as kept: that is
+        the same for this side, and shows a fault of the other side before its dropout.
         """
         taken, made = draw.operator.taken[0], draw.operator.outputs[0]
         after = self._recorded(made)
