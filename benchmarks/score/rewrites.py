@@ -154,7 +154,11 @@ def _dropping(model: Model) -> Model:
 
 def _redrawn(model: Model) -> Model:
     """Let dropouts keep other elements than those of the reference."""
-    model.register_forward_pre_hook(lambda *_: torch.manual_seed(99) and None)
+
+    def redraw(*_: object) -> None:
+        torch.manual_seed(99)
+
+    model.register_forward_pre_hook(redraw)
     return model
 
 
