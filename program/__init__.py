@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .argumentjson import argument_from_json, argument_to_json
 from .derivative import LINEAR, Outer, Tangent, derivative
+from .drawing import drawing_operators, read_lowered
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .graph import (
     Argument,
@@ -17,7 +18,7 @@ from .graph import (
     Value,
     ValueRef,
 )
-from .lowering import TABLES, Draw, Lowered, Node, NotLoweredError, Table, lower
+from .lowering import DRAWN, TABLES, Lowered, Node, NotLoweredError, Table, lower
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
@@ -33,6 +34,7 @@ from .rounding import (
 from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
+    "DRAWN",
     "EXACT",
     "LINEAR",
     "SUMMING",
@@ -40,7 +42,6 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "VOCABULARY",
     "Argument",
-    "Draw",
     "Dtype",
     "Execution",
     "Leaf",
@@ -67,6 +68,7 @@ __all__ = [
     "argument_to_json",
     "cut",
     "derivative",
+    "drawing_operators",
     "execute",
     "execute_with_spread",
     "in_blocks",
@@ -74,6 +76,7 @@ __all__ = [
     "of_elements",
     "on_one_thread",
     "own_errors",
+    "read_lowered",
     "read_program",
     "summing_growth",
     "unit_of_terms",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from padiff.dumpfile import (
 from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Value, ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
 
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 Column: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 __all__ = ["RecordedProgram", "read_program"]
+
+
+class Draw(Protocol):
+    """What an operator drew: a leaf whose elements follow from others."""
+
+    def elements(self) -> Array:
+        """Return them."""
+
+    def is_open(self) -> bool:
+        """Return whether nothing tells what some of them are."""
 
 
 class RecordedProgram:
@@ -46,6 +56,7 @@ class RecordedProgram:
         *,
         first: int = 0,
         construction: RecordedProgram | None = None,
+        draws: Mapping[int, Draw] | None = None,
     ) -> None:
         """Join a program with the open file that it was read from.
 
@@ -55,9 +66,27 @@ class RecordedProgram:
             file: Of the step.
             first: Where its values begin in the columns.
             construction: How buffers and constants were made while the model was built.
+            draws: Leaves that are no rows of the columns, by id.
         """
         self.program, self.construction = program, construction
         self._columns, self._file, self._first = columns, file, first
+        self._draws: Mapping[int, Draw] = draws or {}
+
+    def with_draws(self, program: Program, draws: Mapping[int, Draw]) -> RecordedProgram:
+        """Return the program with more leaves.
+
+        Args:
+            program: With them among its values.
+            draws: What they hold, by id.
+        """
+        return RecordedProgram(
+            program,
+            self._columns,
+            self._file,
+            first=self._first,
+            construction=self.construction,
+            draws=draws,
+        )
 
     @property
     def index(self) -> Index:
@@ -81,7 +110,11 @@ class RecordedProgram:
 
     def has_elements(self, value: int) -> bool:
         """Return whether the dump holds all elements of a value."""
-        return self._info(self._columns.value_content, value) is not None
+        return value in self._draws or self._info(self._columns.value_content, value) is not None
+
+    def is_open(self, value: int) -> bool:
+        """Return whether a leaf was drawn and nothing tells what some of its elements are."""
+        return value in self._draws and self._draws[value].is_open()
 
     def has_gradient(self, value: int) -> bool:
         """Return whether the dump holds all elements of a value's total gradient."""
@@ -96,12 +129,14 @@ class RecordedProgram:
 
     def row(self, value: int) -> int | None:
         """Return the row of the step's stored values that holds a value; None if none does."""
-        row = int(self._columns.value_content[value + self._first])
-        return None if row < 0 else row
+        return self._row(self._columns.value_content, value)
 
     def gradient_row(self, value: int) -> int | None:
         """Return the row of the step's stored values that holds a value's total gradient."""
-        row = int(self._columns.value_gradient[value + self._first])
+        return self._row(self._columns.value_gradient, value)
+
+    def _row(self, column: Column, value: int) -> int | None:
+        row = -1 if value in self._draws else int(column[value + self._first])
         return None if row < 0 else row
 
     def info(self, value: int) -> ValueInfo | None:
@@ -116,7 +151,7 @@ class RecordedProgram:
 
     def got_gradient(self, value: int) -> bool:
         """Return whether a gradient arrived for a value, whatever the dump holds of it."""
-        return int(self._columns.value_gradient[value + self._first]) >= 0
+        return self.gradient_row(value) is not None
 
     def elements(self, value: int) -> Array | None:
         """Return the elements of a value in its recorded dtype and shape, None where they lack.
@@ -124,6 +159,8 @@ class RecordedProgram:
         Raises:
             DumpFormatError: They are damaged.
         """
+        if value in self._draws:
+            return self._draws[value].elements()
         return self._elements(self._columns.value_content, value)
 
     def gradient(self, value: int) -> Array | None:
@@ -158,8 +195,8 @@ class RecordedProgram:
         return np.full(shape, info.statistics.minimum, numpy_dtype(info.dtype))
 
     def _info(self, column: Column, value: int) -> ValueInfo | None:
-        row = int(column[value + self._first])
-        info = None if row < 0 else self._file.index.values[row]
+        row = self._row(column, value)
+        info = None if row is None else self._file.index.values[row]
         if info is None or info.content is Content.FULL:
             return info
         # Of a leaf that several backward passes reach, a summary is that of one of them.

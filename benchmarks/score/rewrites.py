@@ -144,6 +144,24 @@ def _double(model: Model) -> Model:
     return model.double()
 
 
+def _dropping(model: Model) -> Model:
+    """Train, also with dropouts that the configuration of a small model left out."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.1
+    return model.train()
+
+
+def _redrawn(model: Model) -> Model:
+    """Let dropouts keep other elements than those of the reference."""
+
+    def redraw(*_: object) -> None:
+        torch.manual_seed(99)
+
+    model.register_forward_pre_hook(redraw)
+    return model
+
+
 DRY = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 NETS = "resnet", "convnext", "mobilenet_v1", "mobilenet_v2", "regnet", "poolformer"
 KERNELS = (
@@ -198,6 +216,10 @@ REWRITES: dict[str, Rewrite] = {
     "training mode, dropout off": Rewrite(
         models=("bert", "roberta", "electra", "deit", "dinov2"), options=DRY,
         change=lambda model: model.train(),
+    ),
+    "training mode, other draws": Rewrite(
+        models=("bert", "roberta", "electra", "gpt2", "deit"), both=_dropping, change=_redrawn,
+        options={"attn_implementation": "eager"},
     ),
     "experts in groups": Rewrite(models=("mixtral",), change=_experts("grouped_mm")),
     "experts in batches": Rewrite(models=("mixtral",), change=_experts("batched_mm")),

@@ -10,7 +10,7 @@ import numpy as np
 
 from padiff.comparer.sharding.across import audit_ranks
 from padiff.dumpfile import CompareError, ConfigError, LeafKind, ProgramError, open_dump
-from padiff.program import TABLES, lower, on_one_thread, read_program
+from padiff.program import TABLES, on_one_thread, read_lowered
 
 from .backward import Readers, measure_gradient
 from .forward import Measured, measure_value
@@ -51,21 +51,20 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
             f"cannot audit {str(file.path)!r}: the model did not run",
             hint="record again without `--no-run`",
         )
-    recorded = read_program(file)
-    if recorded is None:
-        raise CompareError(
-            f"cannot audit {str(file.path)!r}: it holds no program",
-            hint="record again without `--program none`",
-        )
     table = TABLES.get(file.framework)
-    if table is None:
+    if file.has_program and table is None:
         raise CompareError(
             f"cannot audit {str(file.path)!r}: expected a program of {' or '.join(TABLES)}, "
             f"found one of {file.framework!r}"
         )
-    program = recorded.program
-    lowered = lower(program, table, contents=recorded.elements, draws=True)
-    known = KnownProgram(recorded, lowered)
+    found = None if table is None else read_lowered(file, table)
+    if found is None:
+        raise CompareError(
+            f"cannot audit {str(file.path)!r}: it holds no program",
+            hint="record again without `--program none`",
+        )
+    known = KnownProgram(*found)
+    program, lowered = known.program, known.lowered
     answers = Answers() if answers is None else answers
     values = (*_forward(known, answers), *_gradients(known, answers))
     judged = Counter(one.soundness for one in values)
@@ -137,10 +136,8 @@ def _forward(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audite
     sources = set(known.lowered.leaves.values())
     made = (one for one in known.program.operators if one.name.rpartition(".")[2] in _UNWRITTEN)
     unwritten = {value for one in made for value in one.outputs}
-    drawn = {one.made for one in known.lowered.draws.values()}
     for value in known.program.values:
-        is_leaf = value.kind is not None and value.id not in drawn
-        if is_leaf or value.id not in known.lowered.terms:
+        if value.kind is not None or value.id not in known.lowered.terms:
             continue
         if value.id in unwritten:
             continue

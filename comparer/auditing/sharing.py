@@ -82,9 +82,9 @@ def _part_key(known: KnownProgram, value: int, part: Part) -> Hashable:
 
 def _content(known: KnownProgram, value: int) -> Hashable:
     """Return what is recorded of a value and of its gradient, of a draw what tells of it."""
-    draw = known.lowered.draws.get(value)
+    draw = known.draws.get(value)
     if draw is not None:
-        return _content(known, draw.taken), _content(known, draw.made)
+        return _content(known, draw.taken[0]), _content(known, draw.outputs[0])
     one, recorded = known.program.values[value], known.recorded
     infos = recorded.info(value), recorded.gradient_info(value)
     return one.dtype, one.shape, *(None if info is None else info.digest for info in infos)

@@ -16,6 +16,7 @@ from padiff.program import (
     Limits,
     Rounding,
     cut,
+    drawing_operators,
     execute,
     execute_with_spread,
 )
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from padiff.program import (
-        Draw,
         Leaf,
         Lowered,
         Node,
@@ -126,10 +126,12 @@ class KnownProgram:
         for value in self.program.values:
             if value.id in self.lowered.terms and self.recorded.has_elements(value.id):
                 found.setdefault(self.lowered.terms[value.id], value.id)
-        for id_, draw in self.lowered.draws.items():
-            if self.recorded.has_elements(draw.made):
-                found[self.lowered.terms[id_]] = id_
         return found
+
+    @cached_property
+    def draws(self) -> dict[int, Operator]:
+        """The operator that drew each leaf that is computed from what it took and made, by id."""
+        return drawing_operators(self.program)
 
     @cached_property
     def units(self) -> dict[int, float]:
@@ -396,41 +398,14 @@ class KnownProgram:
 
     def _taken(self, value: int) -> Array:
         """Return the elements of a value, computed if they are not in the dump."""
-        if value in self.lowered.draws:
-            return self._factors(self.lowered.draws[value])[0]
         if self.recorded.has_elements(value):
             return self.elements(value)
         return self.compute(self.part_behind(value))
 
     def leaves_draws_open(self, part: Part) -> bool:
         """Return whether a part goes through zeros of which nobody knows whether they were kept."""
-        draws = self.lowered.draws
-        taken = (draws[value] for value in part.taken.values() if value in draws)
-        return any(self._factors(draw)[1] for draw in taken)
-
-    def _factors(self, draw: Draw) -> tuple[Array, bool]:
-        """Return the factors that an operator drew, and whether some are not known.
-
-        What it made tells which elements it kept, but for those that were zero before. Where one
-        operator alone reads them, their gradient tells. The factor is that of the kernel, which
-        rounds it, where it is no further off than that.
-        """
-        before, after = self._taken(draw.taken), self.elements(draw.made)
-        kept = after != 0
-        factor = draw.factor
-        unit = UNIT_ROUNDOFF.get(self.program.values[draw.made].dtype, 0.0)
-        with np.errstate(all="ignore"):
-            squares = float(np.vdot(before[kept], before[kept]))
-            found = float(np.vdot(before[kept], after[kept])) / squares if squares else factor
-            if abs(found - factor) <= 2 * unit * factor:
-                factor = found
-            is_open = (before == 0) & ~kept
-            arrived, handed = self.gradient(draw.made), self.gradient(draw.taken)
-            readers = self.readers.get(draw.taken, ())
-            if arrived is not None and handed is not None and len(readers) == 1:
-                kept |= is_open & (np.abs(handed - factor * arrived) < np.abs(handed))
-                is_open = np.zeros((), np.bool_)
-        return np.where(kept, factor, 0.0), bool(is_open.any())
+        taken = (value for value in part.taken.values() if value in self.draws)
+        return any(map(self.recorded.is_open, taken))
 
     def producer(self, value: Value) -> Operator | None:
         """Return the operator that made a value, None for a leaf."""

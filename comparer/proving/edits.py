@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import LeafKind
-from padiff.program import ValueRef
+from padiff.program import DRAWN, ValueRef
 
 from .numbering import LAYOUT
 from .parting import place_of
@@ -271,7 +271,7 @@ class _End:
         return {
             name: self.name_of(value.id) if isinstance(value, ValueRef) else value
             for name, value in named
-            if isinstance(value, ValueRef) or not _has_values(value)
+            if name != DRAWN and (isinstance(value, ValueRef) or not _has_values(value))
         }
 
 

@@ -17,12 +17,12 @@ from .copies import (
     find_ties,
 )
 from .detached import find_detached, find_held
+from .drawn import settle_draws
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
-from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
@@ -83,7 +83,7 @@ class _Comparison:
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
         self.given = pair_results(pairing, reference, candidate)
         self.results = self.given.sinks
-        self.numbering = Numbering(reference, candidate, self.leaves)
+        self.numbering = settle_draws(self.leaves, self.sides)
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
         """The numbers of the candidate's terms, with what was joined."""
@@ -162,8 +162,8 @@ class _Comparison:
     def _alike(self) -> Iterator[tuple[int, int]]:
         """Yield the pairs of records that are the same expression, where all leaves are copies."""
         known, found = self.sides
-        if known.cuts or found.cuts:
-            return  # what was taken as recorded is no copy
+        if known.cuts or found.cuts or known.draws or found.draws:
+            return  # what was drawn is no copy, nor is what was taken as recorded
         for pair in self.pairing.records:
             if pair.rule.steps or pair.candidate_rule.steps or len(pair.reference) != 1:
                 continue
@@ -233,7 +233,8 @@ class _Comparison:
         if differing:
             cause = find_cause(self.sides, given, self.numbering, differing, agree)
             self.repaired = cause.repaired
-            shown = [sink for sink in self.results if sink in units]
+            is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
+            shown = [sink for sink in self.results if sink in units and is_recorded]
             cause = replace(cause, edits=influences_of_edits(self.sides, cause, runs, shown))
             rounded = Rounded(runs, Errors(self.sides), differing)
             effect = largest_effect(
@@ -301,9 +302,10 @@ class _Comparison:
         known = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
         return {
             one.id
-            for side, paired in zip(self.sides, known, strict=True)
+            for side, paired, drawn in zip(self.sides, known, self.leaves.drawn, strict=True)
             for one in side.cuts
             if one.id not in paired and one.taken and _is_forward(one)
+            if not drawn.issuperset(one.outputs)
         }
 
 

@@ -14,10 +14,12 @@ from padiff.pairing import IDENTITY
 from padiff.program import execute
 
 from .computed import computed_values, exact_constants, is_unrounded
+from .invented import invented
+from .masks import Masks, fitted, pair_masks
 from .settings import exact_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair, Rule
     from padiff.program import Leaf, Operator
@@ -54,7 +56,11 @@ class Leaves:
     be asked of what lies behind."""
     computed: dict[int, int] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
-    what a value of the reference holds: which one, by value id."""
+    what a value of the reference holds, or shall hold it: which one, by value id."""
+    drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Draws without a partner of which only masks are made that have one, by value id."""
+    invented: set[int] = field(default_factory=set)
+    """Values of the reference of which neither dump holds elements, and which are the same."""
     exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
@@ -84,7 +90,8 @@ class Leaves:
         if self.computed:
             given = self.of_reference(reference, candidate, other)
             for value, made in self.computed.items():
-                found[value] = partial(_executed, reference, made, given)
+                shape = candidate.program.values[value].shape
+                found[value] = partial(_executed, reference, made, given, shape)
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
             if value in self.computed:
@@ -105,6 +112,8 @@ class Leaves:
     ) -> Callable[[], Array]:
         """Return a function that loads a leaf of the reference; settings stay what they are."""
         load = lent.get(value) or self._own(reference, value, 0)
+        if value in self.invented:
+            load = partial(invented, reference, value)
         return load if other is None or value in self.exact[0] else lambda: other(value, load())
 
     def _lent(self, reference: Side, candidate: Side) -> dict[int, Callable[[], Array]]:
@@ -131,9 +140,10 @@ class Leaves:
         return lambda: np.full(shape, exact)
 
 
-def _executed(side: Side, value: int, leaves: Mapping[int, Leaf]) -> Array:
-    """Compute a value of a side from its leaves."""
-    return execute(side.lowered, leaves, [value])[value]
+def _executed(side: Side, value: int, leaves: Mapping[int, Leaf], shape: tuple[int, ...]) -> Array:
+    """Compute a value of a side from its leaves; of a mask as much as the other side has."""
+    made = execute(side.lowered, leaves, [value])[value]
+    return made if made.shape == shape else fitted(made, shape)
 
 
 def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
@@ -145,11 +155,13 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     """Pair the leaves of two programs.
 
     Weights, buffers and inputs by their records; constants by their elements; outcomes of
-    operators that are drawn or have no rule by name and order.
+    operators that are drawn or have no rule by name and order; what dropouts drew by the records
+    of what they made, by module and order (``drawn.settle_draws`` looks at what they took).
     """
     own = set(reference.lowered.leaves.values()), set(candidate.lowered.leaves.values())
     leaves = Leaves({})
-    for pair in _of_records(pairing, reference, candidate):
+    recorded = list(_of_records(pairing, reference, candidate))
+    for pair in recorded:
         if pair.candidate in own[1] and own[0].issuperset(pair.reference):
             leaves.pairs.setdefault(pair.candidate, pair)
     for pair in _of_names(pairing, reference, candidate):
@@ -158,8 +170,26 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
         leaves.exact[which].update(exact_settings(side))
     _pair_constants(leaves, own, reference, candidate)
     _pair_cuts(leaves, own, reference, candidate)
+    _pair_draws(leaves, pairing, (reference, candidate), recorded)
+    _pair_masks(leaves, reference, candidate)
     _settle_constants(leaves, own, reference, candidate)
+    leaves.invented.update(_without_elements(leaves, reference, candidate))
     return leaves
+
+
+def _without_elements(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[int]:
+    """Yield leaves that are copies by their digests, and whose elements nobody recorded.
+
+    Whether two programs are the same function does not depend on them: any others will do.
+    """
+    for value, pair in leaves.pairs.items():
+        is_kept = candidate.recorded.has_elements(value)
+        if pair.rule == IDENTITY and len(pair.reference) == 1 and not is_kept:
+            known = pair.reference[0]
+            ends = reference.recorded.info(known), candidate.recorded.info(value)
+            digests = {None if one is None else (one.dtype, one.digest) for one in ends}
+            if len(digests) == 1 and not reference.recorded.has_elements(known):
+                yield known
 
 
 def _settle_constants(
@@ -168,7 +198,7 @@ def _settle_constants(
     """Find the leaves that the other side has as a number or computes; the others are lone."""
     sides = reference, candidate
     taken = {one for pair in leaves.pairs.values() for one in pair.reference}
-    alone = own[0] - taken, own[1] - leaves.pairs.keys()
+    alone = own[0] - taken - leaves.drawn[0], own[1] - leaves.pairs.keys() - leaves.drawn[1]
     leaves.exact[0].update(exact_constants(reference, sorted(alone[0]), candidate))
     leaves.exact[1].update(exact_constants(candidate, sorted(alone[1]), reference))
     alone = alone[0] - leaves.exact[0].keys(), alone[1] - leaves.exact[1].keys()
@@ -268,6 +298,62 @@ def _pair_cuts(
             for made, other in zip(one.outputs, two.outputs, strict=True):
                 if made in own[0] and other in own[1]:
                     leaves.pairs[other] = LeafPair(reference=(made,), candidate=other)
+
+
+def _pair_draws(
+    leaves: Leaves, pairing: Pairing, sides: tuple[Side, Side], made: Sequence[LeafPair]
+) -> None:
+    """Pair what operators drew: first those whose outcomes are paired, then others in order.
+
+    In order within paired modules, then of all that have the same shape; what one side drew more
+    often stands for itself.
+    """
+    known, found = ({one.outputs[0]: id_ for id_, one in side.draws.items()} for side in sides)
+    for pair in made:
+        parts = tuple(known[value] for value in pair.reference if value in known)
+        if pair.candidate in found and len(parts) == len(pair.reference):
+            own = found[pair.candidate]
+            leaves.pairs.setdefault(own, LeafPair(reference=parts, candidate=own, rule=pair.rule))
+    paired = {pair.candidate: pair.reference for pair in pairing.modules}
+    same = {pair.reference: pair.reference for pair in pairing.modules}
+    for modules in (same, paired), ({}, {}):
+        taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+        firsts = _draws_by_form(sides[0], taken, modules[0])
+        seconds = _draws_by_form(sides[1], leaves.pairs, modules[1])
+        for form in firsts.keys() & seconds.keys():
+            for one, two in zip(firsts[form], seconds[form], strict=False):
+                leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
+
+
+def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
+    """Pair the masks of draws that have no partner: they are drawn in two ways."""
+    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+    masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
+    found = pair_masks(*masks)
+    if len(found) == len(masks[0].arrays):
+        leaves.computed.update(found)
+        for drawn, one in zip(leaves.drawn, masks, strict=True):
+            drawn.update(one.covered())
+
+
+def _draws_by_form(
+    side: Side, taken: Container[int], modules: Mapping[int, int]
+) -> dict[object, list[int]]:
+    """Return the draws that are left by their shape and module.
+
+    Args:
+        side: Whose.
+        taken: Those that have a partner.
+        modules: The reference's module of each; empty where that does not matter.
+    """
+    found: dict[object, list[int]] = defaultdict(list)
+    index = side.file.index
+    for value, operator in side.draws.items():
+        module = None if operator.call is None else index.calls[operator.call].module
+        if value not in taken and (not modules or module in modules):
+            where = modules[module] if modules and module is not None else None
+            found[where, side.program.values[value].shape].append(value)
+    return found
 
 
 def _by_form(side: Side) -> dict[object, list[Operator]]:

@@ -43,7 +43,10 @@ class Numbering:
         """The numbers of the candidate's leaves, and of what holds the same as a value of the
         reference, by value id."""
         for value, made in leaves.computed.items():
-            self._leaves[value] = self.reference[reference.lowered.terms[made]]
+            number = self.reference[reference.lowered.terms[made]]
+            shapes = reference.program.values[made].shape, candidate.program.values[value].shape
+            is_whole = shapes[0] == shapes[1]
+            self._leaves[value] = number if is_whole else self._new(("fitted", number, shapes[1]))
         for value in candidate.lowered.leaves.values():
             pair = leaves.pairs.get(value)
             if value in leaves.computed:

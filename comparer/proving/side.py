@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, ProgramError, Role
-from padiff.program import TABLES, lower, read_program
+from padiff.program import TABLES, drawing_operators, lower, read_lowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,11 @@ class Side:
         lowered = self.lowered
         known = lowered.opaque.keys() | lowered.random
         return tuple(one for one in self.program.operators if one.id in known)
+
+    @cached_property
+    def draws(self) -> dict[int, Operator]:
+        """The operator that drew each leaf that says which elements were kept, by value id."""
+        return drawing_operators(self.program)
 
     @cached_property
     def read(self) -> set[int]:
@@ -108,8 +113,5 @@ def read_side(file: StepFile) -> Side | None:
         ProgramError: The program contradicts itself.
         DumpFormatError: The dump is damaged.
     """
-    recorded = read_program(file)
-    if recorded is None:
-        return None
-    table = TABLES[file.framework]
-    return Side(file, recorded, lower(recorded.program, table, contents=recorded.elements))
+    found = read_lowered(file, TABLES[file.framework]) if file.has_program else None
+    return None if found is None else Side(file, *found)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .builder import Builder, Node, NotLoweredError, Term
-from .lower import Draw, Lowered, lower
-from .rules import Row, Table
+from .lower import Lowered, lower
+from .rules import DRAWN, Row, Table
 from .tables import TABLES
 
 __all__ = [
+    "DRAWN",
     "TABLES",
     "Builder",
-    "Draw",
     "Lowered",
     "Node",
     "NotLoweredError",

@@ -118,10 +118,6 @@ class Builder:
         """What was recorded as its outputs: sizes that depend on elements stand here."""
         self.contents: dict[int, Callable[[], Array | None]] = {}
         """How to get the elements of recorded terms, if the dump holds them."""
-        self.may_draw = False
-        """Whether what an operator draws may be a leaf of its own."""
-        self.drawn: dict[int, float] = {}
-        """The factor of what was kept, by the term that says which elements were."""
         self._constants: dict[tuple[Kind, str], Term] = {}
         self.producers: dict[int, int] = {}
         """The position of the node that makes each term."""
@@ -168,22 +164,6 @@ class Builder:
     def leaf(self, spec: Spec) -> Term:
         """Add a term that no primitive makes."""
         return self._new(spec)
-
-    def kept(self, term: Term, factor: float) -> Term:
-        """Return a term of which an operator kept elements that it drew, and dropped the others.
-
-        Args:
-            term: What it took.
-            factor: What those that were kept are multiplied by.
-
-        Raises:
-            NotLoweredError: The outcome of the operator has to stand for itself.
-        """
-        if not self.may_draw or term.kind is not Kind.FLOAT:
-            raise NotLoweredError("elements are drawn")
-        factors = self.leaf(term.spec)
-        self.drawn[factors.id] = factor
-        return term * factors
 
     def term(self, operand: Operand) -> Term:
         """Return the term of an operand; a number becomes a constant without axes."""
@@ -237,7 +217,6 @@ class Builder:
         for id_ in range(specs, len(self.specs)):
             self.producers.pop(id_, None)
             self.contents.pop(id_, None)
-            self.drawn.pop(id_, None)
         del self.nodes[nodes:], self.specs[specs:]
         self._constants = {key: term for key, term in self._constants.items() if term.id < specs}
 

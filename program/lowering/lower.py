@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from padiff.dumpfile import ProgramError
@@ -16,7 +16,7 @@ from .overwriting import OVERWRITE, Overwriting
 if TYPE_CHECKING:
     from .rules import Table
 
-__all__ = ["Draw", "Lowered", "lower"]
+__all__ = ["Lowered", "lower"]
 
 Adapted: TypeAlias = Callable[[Operator, Mapping[int, tuple[int, ...]]], Operator]
 
@@ -43,17 +43,6 @@ _LEAVES_RANGE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """What an operator drew: the factor of each element, 0 where it dropped one."""
-
-    taken: int
-    """The value of which it kept elements."""
-    made: int
-    factor: float
-    """Of those that were kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
     """A program in the common vocabulary."""
 
@@ -71,8 +60,6 @@ class Lowered:
     """The operators whose outcomes are leaves because they were drawn."""
     producers: Mapping[int, int]
     """The position of the node that makes each term; leaves have none."""
-    draws: Mapping[int, Draw] = field(default_factory=dict)
-    """What was drawn, by ids that come after those of values; they have a term each."""
 
     def behind(self, terms: Iterable[int], *, known: Container[int] = ()) -> list[int]:
         """Return the positions of the nodes that make terms, in order.
@@ -98,7 +85,6 @@ def lower(
     contents: Callable[[int], Array | None] | None = None,
     repaired: Container[int] = (),
     adapted: Adapted | None = None,
-    draws: bool = False,
 ) -> Lowered:
     """Lower a program.
 
@@ -111,13 +97,11 @@ def lower(
             shapes than were recorded: those that the rules infer.
         adapted: Given an operator whose rule refuses such shapes, and the shapes of what it takes
             by value id, returns the operator with other sizes in its arguments.
-        draws: Whether what operators drew is a leaf where a rule says what they make of it, as of
-            a dropout. Otherwise all that they make stands for itself.
 
     Raises:
         ProgramError: The program contradicts itself.
     """
-    return _Lowering(program, table, contents, repaired, adapted, draws=draws).run()
+    return _Lowering(program, table, contents, repaired, adapted).run()
 
 
 class _Lowering:
@@ -128,15 +112,11 @@ class _Lowering:
         contents: Callable[[int], Array | None] | None,
         repaired: Container[int],
         adapted: Adapted | None,
-        *,
-        draws: bool,
     ) -> None:
         self.program, self.table, self.contents = program, table, contents
         self.repaired, self.adapted = repaired, adapted
         self.values = {value.id: value for value in program.values}
         self.builder = Builder()
-        self.builder.may_draw = draws
-        self.draws: dict[int, Draw] = {}
         self.terms: dict[int, Term] = {}
         self.taken: set[int] = set()
         """Ids of the terms of values."""
@@ -158,7 +138,6 @@ class _Lowering:
             opaque=self.opaque,
             random=frozenset(self.random),
             producers=self.builder.producers,
-            draws=self.draws,
         )
 
     def spec_of(self, value: Value) -> Spec:
@@ -182,12 +161,11 @@ class _Lowering:
         outputs = [self.output(operator, id_) for id_ in operator.outputs]
         if all(value.id in self.terms for value in outputs):
             return  # it read a number, or handed on what was there
-        arguments = self.arguments(operator)
-        if operator.random and not self.is_drawn(operator, outputs, arguments):
+        if operator.random:
             self.random.add(operator.id)
             self.give_up(outputs)
-        if operator.random:
             return
+        arguments = self.arguments(operator)
         reason = self.try_rule(operator, outputs, *arguments)
         if reason and self.adapted is not None and self.reads_repaired(operator):
             shapes = {id_: self.terms[id_].shape for id_ in operator.taken}
@@ -196,25 +174,6 @@ class _Lowering:
         if reason:
             self.opaque[operator.id] = reason
             self.give_up(outputs)
-
-    def is_drawn(
-        self, operator: Operator, outputs: list[Value], arguments: tuple[list[Any], dict[str, Any]]
-    ) -> bool:
-        """Return whether an operator is lowered with what it drew as a leaf."""
-        plain = len(outputs) == len(operator.taken[:1]) == 1 and not operator.in_place
-        if not (self.builder.may_draw and plain) or outputs[0].id == operator.taken[0]:
-            return False
-        before = len(self.builder.drawn)
-        if self.try_rule(operator, outputs, *arguments):
-            return False
-        term = [*self.builder.drawn][before]
-        id_ = max(self.values) + 1 + len(self.draws)
-        self.terms[id_] = Term(self.builder, term, self.builder.specs[term])
-        self.leaves[term] = id_
-        self.draws[id_] = Draw(
-            taken=operator.taken[0], made=outputs[0].id, factor=self.builder.drawn[term]
-        )
-        return True
 
     def arguments(self, operator: Operator) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of an operator with terms in place of references."""
@@ -265,10 +224,7 @@ class _Lowering:
         if operator.spread:
             raise NotLoweredError("tensors that are spread over processes")
         entry, arguments = self.table.bind(operator.name, positional, keywords)
-        before = len(self.builder.drawn)
         result = entry.rule(self.builder, arguments)
-        if len(self.builder.drawn) - before != operator.random:
-            raise NotLoweredError("elements are drawn")
         return [result] if isinstance(result, Term) else [*result]
 
     def with_other(self, operator: Operator, value: int, term: Term) -> Sequence[Term]:

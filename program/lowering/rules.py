@@ -21,6 +21,9 @@ A rule that does not cover its arguments raises ``NotLoweredError`` with the rea
 and shapes are those that were recorded is checked by ``lower``, not by the rule; a result that is
 written into its first argument takes that one's kind. ``out=`` is left away. What frameworks share
 is built in ``composites/``.
+
+A row of an operator that draws, with ``drawn=None`` in its signature, takes what it drew as one
+more argument: for each element of its only result, whether it was kept (``program.drawing``).
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ from typing import Any, TypeAlias
 
 from .builder import Builder, NotLoweredError, Term
 
-__all__ = ["Arguments", "Result", "Row", "Rule", "Table", "row"]
+__all__ = ["DRAWN", "Arguments", "Result", "Row", "Rule", "Table", "row"]
+
+DRAWN = "drawn"
+"""The argument that says which elements an operator kept; no framework passes it."""
 
 
 class Arguments:
@@ -120,6 +126,11 @@ class Table:
         """
         prefix = max((key for key in self.prefixes if short.startswith(key)), key=len)
         return self.prefixes[prefix] + short.removeprefix(prefix)
+
+    def takes(self, name: str, argument: str) -> bool:
+        """Return whether the row of an operator has an argument of a name."""
+        entry = self._by_name.get(name)
+        return entry is not None and argument in self._signature(entry).parameters
 
     def bind(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -12,6 +12,7 @@ import pytest
 
 import padiff
 from padiff.comparer import CompareSettings, Comparison, Kind, Verdict, compare
+from padiff.comparer.proving import Answer
 from padiff.dumper import adapters
 from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
@@ -239,12 +240,20 @@ def test_only_the_steps_asked_for_are_in_the_dump(folder: Path) -> None:
     assert open_dump(path).manifest.phase is Phase.UPDATE
 
 
-def test_active_dropout_before_a_divergence_is_remarked_upon(folder: Path) -> None:
+def test_active_dropout_is_executed_and_without_that_remarked_upon(folder: Path) -> None:
     side = Run(model="Transformer", keep_dropout=True)
+    known = train(folder, "torch", side)
+    found = train(folder, "paddle", side, weights_from=known)
 
-    comparison = trained(folder, side)
+    comparison = compare(known, found, CompareSettings())
+    by_tolerance = compare(known, found, CompareSettings(execute=False))
 
     for step in comparison.steps:
+        assert step.executed is not None
+        function = step.executed.function
+        assert (function.answer, function.tolerated) == (Answer.SAME, 0)
+    for step in by_tolerance.steps:
         assert sum("random numbers were drawn on the" in note for note in step.notes) == 2
         assert any("--no-dropout switches" in note for note in step.notes)
-    assert comparison.verdict is Verdict.DIVERGED
+    assert by_tolerance.verdict is Verdict.DIVERGED
+    assert comparison.verdict is Verdict.MATCH, comparison.reasons

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from padiff.program.lowering.builder import NotLoweredError
+from padiff.program.primitives import Kind
+
 if TYPE_CHECKING:
-    from padiff.program.lowering.builder import Builder, Term
+    from padiff.program.lowering.builder import Builder, Operand, Term
 
 __all__ = [
+    "alpha_dropout",
     "celu",
     "clamp",
+    "dropout",
     "elu",
     "gelu",
     "gelu_tanh",
@@ -30,6 +35,39 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 def relu(b: Builder, x: Term) -> Term:
     """Compute max(x, 0)."""
     return b("maximum", x, 0)
+
+
+def dropout(
+    b: Builder, x: Term, drawn: Term | None, share: float, *, is_scaled: bool = True
+) -> Term:
+    """Keep the elements that were drawn.
+
+    Args:
+        b: The program so far.
+        x: Any shape.
+        drawn: Whether each element was kept; None if nobody knows.
+        share: Of the elements that are dropped.
+        is_scaled: Whether those that are kept are divided by their share.
+    """
+    scaled = x * (1.0 / (1.0 - b.term(float(share)))) if is_scaled else x
+    return _kept(b, drawn, scaled, 0.0)
+
+
+def alpha_dropout(b: Builder, x: Term, drawn: Term | None, share: float) -> Term:
+    """Put what SELU tends to in the place of elements, and keep mean and variance.
+
+    Source:
+        Klambauer et al., Self-Normalizing Neural Networks, 2017, section 3.
+    """
+    dropped, keep = -SELU_ALPHA * SELU_SCALE, 1.0 - b.term(float(share))
+    scale = 1.0 / b("sqrt", keep * (1.0 + dropped**2 * b.term(float(share))))
+    return _kept(b, drawn, x, dropped) * scale - scale * (dropped * b.term(float(share)))
+
+
+def _kept(b: Builder, drawn: Term | None, x: Term, dropped: Operand) -> Term:
+    if drawn is None or x.kind is not Kind.FLOAT:
+        raise NotLoweredError("elements are drawn")
+    return b("where", drawn, x, dropped)
 
 
 def clamp(b: Builder, x: Term, low: Term | float | None, high: Term | float | None) -> Term:

@@ -96,7 +96,7 @@ def _dropout(b: Builder, a: Arguments) -> Term:
         return a.x if a.mode == "upscale_in_train" else a.x * (1.0 - share)
     if share == 0:
         return a.x
-    return b.kept(a.x, 1 / (1 - share) if a.mode == "upscale_in_train" else 1.0)
+    return act.dropout(b, a.x, a.drawn, share, is_scaled=a.mode == "upscale_in_train")
 
 
 def _gelu(b: Builder, a: Arguments) -> Term:
@@ -375,7 +375,7 @@ ROWS: tuple[Row, ...] = (
     row("angle", "x", _angle),
     row("dropout",
         "x, seed_tensor=None, p=0.5, is_test=False, mode='downgrade_in_infer', seed=0, "
-        "fix_seed=False", _dropout, tolerance=_SINGLE),
+        "fix_seed=False, *, drawn=None", _dropout, tolerance=_SINGLE),
     row(_in_place("relu"), "x", _activation(act.relu)),
     row("relu6", "x", lambda b, a: act.clamp(b, a.x, 0.0, 6.0)),
     row("gelu", "x, approximate=False", _gelu),

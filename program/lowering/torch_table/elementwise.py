@@ -170,14 +170,18 @@ def _dropout(b: Builder, a: Arguments) -> Term:
     if a.training and a.p > 0:
         if a.p == 1:
             return a.input * 0.0
-        return b.kept(a.input, 1 / (1 - a.p))
+        return act.dropout(b, a.input, a.drawn, a.p)
     return a.input
 
 
-def _alpha_dropout(_b: Builder, a: Arguments) -> Term:
+def _alpha_dropout(b: Builder, a: Arguments) -> Term:
     if a.training and a.p > 0:
-        raise NotLoweredError("elements are drawn")
+        return act.alpha_dropout(b, a.input, a.drawn, a.p)
     return a.input
+
+
+def _in_training(a: Arguments) -> Arguments:
+    return Arguments({"input": a.input, "p": a.p, "training": a.train, "drawn": a.drawn})
 
 
 def _masked_fill(b: Builder, a: Arguments) -> Term:
@@ -585,24 +589,22 @@ ROWS: tuple[Row, ...] = (
     ),
     row(
         "F.dropout F.dropout1d F.dropout2d F.dropout3d",
-        "input, p=0.5, training=True, inplace=False",
+        "input, p=0.5, training=True, inplace=False, *, drawn=None",
         _dropout,
     ),
     row(
         "F.alpha_dropout F.feature_alpha_dropout",
-        "input, p=0.5, training=True, inplace=False",
+        "input, p=0.5, training=True, inplace=False, *, drawn=None",
         _alpha_dropout,
     ),
     row(
         "dropout feature_dropout",
-        "input, p, train",
-        lambda b, a: _dropout(b, Arguments({"input": a.input, "p": a.p, "training": a.train})),
+        "input, p, train, *, drawn=None",
+        lambda b, a: _dropout(b, _in_training(a)),
     ),
     row(
         "alpha_dropout",
-        "input, p, train",
-        lambda b, a: _alpha_dropout(
-            b, Arguments({"input": a.input, "p": a.p, "training": a.train})
-        ),
+        "input, p, train, *, drawn=None",
+        lambda b, a: _alpha_dropout(b, _in_training(a)),
     ),
 )

@@ -1,0 +1,89 @@
+"""Pair draws by what was drawn for: dropouts of the same expression keep the same elements.
+
+Two ports may run their branches in another order, and draw in another order then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from padiff.pairing import IDENTITY
+
+from .leaves import LeafPair
+from .numbering import Numbering
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from .leaves import Leaves
+    from .side import Side
+
+__all__ = ["settle_draws"]
+
+
+def settle_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Numbering:
+    """Exchange the partners of draws until as many as can be are of the same expression.
+
+    Args:
+        leaves: Of both sides, draws paired in order; changed in place.
+        sides: The reference and the candidate.
+
+    Returns:
+        The numbers of the expressions with these draws.
+    """
+    numbering = Numbering(*sides, leaves)
+    for _ in sides[1].draws:
+        better = dict(_better(leaves, sides, numbering))
+        if not better:
+            break
+        _exchange(leaves, sides[0], better)
+        numbering = Numbering(*sides, leaves)
+    return numbering
+
+
+def _better(
+    leaves: Leaves, sides: tuple[Side, Side], numbering: Numbering
+) -> Iterator[tuple[int, int]]:
+    """Yield draws of the candidate whose partner is another, each with one for the same."""
+    known, found = (
+        {one: _what_for(side, one, numbers) for one in side.draws}
+        for side, numbers in zip(sides, numbering.both, strict=True)
+    )
+    wrong, settled = list[int](), set[int]()
+    for own, what in found.items():
+        pair = leaves.pairs.get(own)
+        if pair is None or (pair.rule == IDENTITY and what != known[pair.reference[0]]):
+            wrong.append(own)
+        else:
+            settled.update(pair.reference)
+    left: dict[Hashable, deque[int]] = defaultdict(deque)
+    for one, what in known.items():
+        if one not in settled:
+            left[what].append(one)
+    for own in wrong:
+        if left[found[own]]:
+            yield own, left[found[own]].popleft()
+
+
+def _what_for(side: Side, draw: int, numbers: Sequence[int]) -> Hashable:
+    """Return the expression that an operator took, and the shape of what it drew."""
+    taken = (numbers[side.lowered.terms[one]] for one in side.draws[draw].taken if one != draw)
+    return tuple(taken), side.program.values[draw].shape
+
+
+def _exchange(leaves: Leaves, reference: Side, better: Mapping[int, int]) -> None:
+    """Give draws their partners; those that had them get what is left of that shape, in order."""
+    wanted = set(better.values())
+    before = [leaves.pairs.pop(own).reference[0] for own in better if own in leaves.pairs]
+    losing = [own for own, pair in leaves.pairs.items() if pair.reference[0] in wanted]
+    free: dict[Hashable, deque[int]] = defaultdict(deque)
+    for one in before:
+        if one not in wanted:
+            free[reference.program.values[one].shape].append(one)
+    for own in losing:
+        left = free[reference.program.values[leaves.pairs.pop(own).reference[0]].shape]
+        if left:
+            leaves.pairs[own] = LeafPair(reference=(left.popleft(),), candidate=own)
+    for own, one in better.items():
+        leaves.pairs[own] = LeafPair(reference=(one,), candidate=own)
