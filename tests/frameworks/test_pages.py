@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "start",
     "audit",
+    "executed",
     "guides/cnn",
     "guides/llm",
     "guides/training",
