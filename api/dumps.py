@@ -113,12 +113,12 @@ def _origin(index: Index, record: int, remark: str) -> Origin:
     """Return where a record with nan or inf was made."""
     found = index.records[record]
     call = None if found.call is None else index.calls[found.call]
-    site = None if call is None or call.site is None else index.sites[call.site]
+    site = None if call is None else call.site
     return Origin(
         where=str(index.address(found)),
         module=index.modules[found.module].path,
         cause=f"nan or inf {remark}",
-        source="" if site is None else f"{site.file}:{site.line}",
+        source="" if site is None else str(site),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import padiff
+from padiff.dumpfile import SourceLine
 from padiff.presenting import Presented
 from tests.support.dumps import DumpBuilder
 from tests.support.tiny_net import tiny_pair
@@ -26,7 +27,8 @@ def compared(folder: Path, *, is_good: bool) -> padiff.Comparison:
 def opened(folder: Path, *, is_good: bool) -> padiff.Dump:
     x = np.ones((2, 3), np.float32)
     output = x if is_good else x * np.inf
-    builder = DumpBuilder().module("", "Net").call("", inputs=[x], outputs=[output])
+    builder = DumpBuilder().module("", "Net")
+    builder.call("", inputs=[x], outputs=[output], site=SourceLine(file="net.py", line=7))
     return padiff.open_dump(builder.write(folder / "dump"))
 
 
@@ -55,7 +57,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
 
 def ask_every_member(result: Any, folder: Path, *, is_good: bool) -> None:  # noqa: ANN401
     """Ask a result for all that docs/python.md promises of every result."""
-    assert isinstance(result, Presented)
+    assert issubclass(type(result), Presented)
     assert 0 < len(repr(result).splitlines()) <= MOST_LINES
     assert "<details>" in result._repr_html_()
     assert len(result.report(max_rows=1, verbose=False, width=80)) > 0
@@ -104,6 +106,7 @@ def test_a_dump_says_where_nan_or_inf_came_from(tmp_path: Path) -> None:
 
     assert found.where == "step 0 (root)#0 output"
     assert found.cause == "nan or inf from finite inputs"
+    assert found.source == "net.py:7"
 
 
 def test_the_page_lists_the_members_and_who_has_them() -> None:
