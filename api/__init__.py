@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from padiff.layermap import LayerMap
     from padiff.models import compare_models
     from padiff.ops import autotest
+    from padiff.origins import Origin
     from padiff.plans import Plan, plan_weights
     from padiff.probing import probe
     from padiff.recorders import Recorder, record
@@ -32,6 +33,7 @@ __all__ = [
     "Divergence",
     "Dump",
     "LayerMap",
+    "Origin",
     "PadiffError",
     "Plan",
     "Recorder",
@@ -59,6 +61,7 @@ _HOMES = {
     "Divergence": "padiff.comparing",
     "Dump": "padiff.dumps",
     "LayerMap": "padiff.layermap",
+    "Origin": "padiff.origins",
     "PadiffError": "padiff.dumpfile",
     "Plan": "padiff.plans",
     "Recorder": "padiff.recorders",

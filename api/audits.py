@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from padiff.comparer.auditing import Soundness, audit_dump
+from padiff.comparer.auditing import AuditedValue, Soundness, audit_dump
 from padiff.comparing import place_of
 from padiff.dumpfile.packed import unpacked
 from padiff.presenting import Presented, data_frame
@@ -14,10 +15,10 @@ from padiff.presenting import Presented, data_frame
 if TYPE_CHECKING:
     from os import PathLike
 
-    from padiff.comparer.auditing import Audit, AuditedValue
+    from padiff.comparer.auditing import Audit
     from padiff.comparer.report.style import Canvas
 
-__all__ = ["Audits", "audit"]
+__all__ = ["Audits", "Unsound", "audit"]
 
 COLUMNS = (
     *(
@@ -34,6 +35,23 @@ COLUMNS = (
     *("dtype", "shape", "error", "largest", "reason", "factor"),
 )
 """Of the table that an audit becomes; a row for each value that was asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsound(AuditedValue):
+    """A value that is not what its program says, and why."""
+
+    @property
+    def source(self) -> str:
+        """``file:line`` of the call that made it; empty if not known."""
+        return "" if self.site is None else f"{self.site.file}:{self.site.line}"
+
+    @property
+    def cause(self) -> str:
+        """What it looks like: a constant factor, a transposed tensor …."""
+        from padiff.comparer.report.audit_text import looks_like  # noqa: PLC0415 - when asked
+
+        return looks_like(self)
 
 
 class Audits(Presented, Mapping[str, "Audit"]):
@@ -75,14 +93,17 @@ class Audits(Presented, Mapping[str, "Audit"]):
         return tuple(value for one in self.values() for value in one.unsound)
 
     @property
-    def origins(self) -> tuple[AuditedValue, ...]:
+    def origins(self) -> tuple[Unsound, ...]:
         """The unsound values: each is judged from its own inputs, so none is a consequence."""
-        return self.unsound
+        return tuple(
+            Unsound(**{field.name: getattr(value, field.name) for field in fields(value)})
+            for value in self.unsound
+        )
 
     @property
-    def first(self) -> AuditedValue | None:
+    def first(self) -> Unsound | None:
         """The first unsound value; None if there is none."""
-        return next(iter(self.unsound), None)
+        return next(iter(self.origins), None)
 
     def to_json(self, path: Path | str) -> Path:
         """Write what ``padiff audit --json`` prints.

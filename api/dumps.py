@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import Dump as Stored
 from padiff.dumpfile import open_dump as open_stored
+from padiff.origins import Origin
 from padiff.presenting import Presented, data_frame
 
 if TYPE_CHECKING:
@@ -35,6 +36,31 @@ class Dump(Presented, Stored):
     def __fspath__(self) -> str:
         """Return the path of its directory."""
         return str(self.path)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Where nan or inf was made of finite values, as ``padiff show --nonfinite`` marks it.
+
+        Raises:
+            DumpError: A file of the dump cannot be read.
+        """
+        from padiff.comparer.locating.nonfinite import find_nonfinite  # noqa: PLC0415 - if asked
+
+        found: list[Origin] = []
+        for info in self.files:
+            with self.open(info.step, info.rank) as file:
+                sources = [one for one in find_nonfinite(file.index) if one.is_source]
+                found += [_origin(file.index, one.record, one.remark) for one in sources]
+        return tuple(found)
+
+    @property
+    def first(self) -> Origin | None:
+        """The first of the origins; None if all is finite.
+
+        Raises:
+            DumpError: A file of the dump cannot be read.
+        """
+        return next(iter(self.origins), None)
 
     def to_dataframe(self) -> Any:  # noqa: ANN401 - pandas is not there everywhere
         """Return a pandas table with a row for each record: where it is, and its statistics.
@@ -81,6 +107,19 @@ class Dump(Presented, Stored):
             canvas.line(f"  step {info.step}{rank}  {info.calls} calls, {info.records} records")
         if len(self.files) > _GLANCE:
             canvas.line(f"  ... {len(self.files) - _GLANCE} more steps and ranks", "dim")
+
+
+def _origin(index: Index, record: int, remark: str) -> Origin:
+    """Return where a record with nan or inf was made."""
+    found = index.records[record]
+    call = None if found.call is None else index.calls[found.call]
+    site = None if call is None else call.site
+    return Origin(
+        where=str(index.address(found)),
+        module=index.modules[found.module].path,
+        cause=f"nan or inf {remark}",
+        source="" if site is None else str(site),
+    )
 
 
 def open_dump(path: PathLike[str] | str) -> Dump:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from padiff.dumper.weights.checkpoint import open_source
+from padiff.origins import Origin
 from padiff.pairing import MapFile, read_map
 from padiff.pairing import plan_weights as plan_sides
 from padiff.pairing.result import SideName
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from padiff.comparer.report.style import Canvas
     from padiff.pairing.side import Side
-    from padiff.pairing.weights.weight_plan import WeightAlone, WeightPlan
+    from padiff.pairing.weights.weight_plan import WeightAlone, WeightPair, WeightPlan
 
 __all__ = ["Plan", "plan_weights"]
 
@@ -68,9 +69,38 @@ class Plan(Presented):
         )
 
     @property
+    def origins(self) -> tuple[Origin, ...]:
+        """What makes the plan false: the weights that lack a partner, then those in doubt.
+
+        Each is open by itself, so none is a consequence of another.
+        """
+        missing = [
+            self._open(str(alone.side), alone.record, alone.reason) for alone in self._plan.missing
+        ]
+        doubted = [self._doubted(pair) for pair in self._plan.ambiguous]
+        return (*missing, *doubted)
+
+    @property
+    def first(self) -> Origin | None:
+        """The first of the origins; None if the plan is true."""
+        return next(iter(self.origins), None)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was decided although names left it open, a sentence each."""
         return self._plan.notes
+
+    def _doubted(self, pair: WeightPair) -> Origin:
+        """Return what is in doubt about the partner of a weight of the candidate."""
+        known = names_of(self._sides[0], pair.reference)
+        said = f": {pair.note}" if pair.note else ""
+        return self._open("candidate", pair.candidate, f"ambiguous, perhaps {known}{said}")
+
+    def _open(self, side: str, record: int, cause: str) -> Origin:
+        own = self._sides[side == SideName.CANDIDATE]
+        found = own.index.records[record]
+        where = f"{side} {weight_name(own, found)}"
+        return Origin(where=where, module=own.index.modules[found.module].path, cause=cause)
 
     def _name(self, alone: WeightAlone) -> str:
         side = self._sides[alone.side is SideName.CANDIDATE]

@@ -25,7 +25,11 @@ _GLANCE = 20
 _GREY, _RED, _GREEN, _YELLOW = (127, 127, 127), (207, 60, 73), (46, 150, 79), (170, 130, 0)
 _COLOURS = (_GREY, _RED, _GREEN, _YELLOW, _GREY, _GREY, _GREY, _GREY)
 """Of the standard palette; readable on white and on black."""
-_STYLE = "margin:0;overflow-x:auto;line-height:1.3;font-size:13px;white-space:"
+_FONT = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
+_STYLE = (  # a page that a notebook became may name no font, and break words at any letter
+    f"margin:0;overflow-x:auto;line-height:1.3;font-size:13px;{_FONT};"
+    "word-break:normal;overflow-wrap:break-word;white-space:"
+)
 _PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

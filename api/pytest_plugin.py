@@ -112,7 +112,7 @@ class PadiffCompare:
             ConfigError: There is no such option, or it has an unusable value.
         """
         __tracebackhide__ = True
-        chosen = _settings(options if loss is not None else {"phase": "forward"} | options)
+        chosen = _settings(options)
         self._calls += 1
         place = _place(baseline)
         if self._reason is None and not place.exists():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Model
     from padiff.dumper.trainer import Optimizer
     from padiff.dumps import Dump
+    from padiff.origins import Origin
 
 __all__ = ["Recorder", "record"]
 
@@ -29,6 +30,24 @@ class Recorder(Recording, Presented):
     Use it as a context manager, once. Until the block has ended, ``report`` is the repr, which
     says how far the recording is.
     """
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Where nan or inf was made of finite values, as ``Dump.origins``.
+
+        Raises:
+            RecordError: The recording is not finished, or ended by an error.
+        """
+        return self._dump().origins
+
+    @property
+    def first(self) -> Origin | None:
+        """The first of the origins; None if all is finite.
+
+        Raises:
+            RecordError: The recording is not finished, or ended by an error.
+        """
+        return self._dump().first
 
     def to_dataframe(self) -> Any:  # noqa: ANN401 - pandas is not there everywhere
         """Return a pandas table with a row for each record of the dump, as ``Dump`` does.

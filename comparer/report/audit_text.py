@@ -81,7 +81,7 @@ def draw_audits_brief(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
 def unsound_line(canvas: Canvas, value: AuditedValue) -> str:
     """Return where a value is unsound and what that looks like, on one line."""
     place = canvas.safe(f"{value.operator} of {value.module or '(root)'}")
-    return f"{value.check} of {place}: {_reason(value)}"
+    return f"{value.check} of {place}: {looks_like(value)}"
 
 
 def _looked_at(one: Audit) -> str:
@@ -110,7 +110,7 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
     facts += [
         ("tensor", f"{first.dtype} {first.shape}"),
         ("error", _error(first)),
-        ("looks like", _reason(first)),
+        ("looks like", looks_like(first)),
     ]
     if first.readers:
         readers = (f"{one.operator} of {one.module or '(root)'}" for one in first.readers)
@@ -122,7 +122,7 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
         canvas.heading("ALSO UNSOUND")
         rows = [
             [canvas.safe(each.module or "(root)"), canvas.safe(_short(each.operator)),
-             str(each.check), _error(each), _reason(each)]
+             str(each.check), _error(each), looks_like(each)]
             for each in others
         ]  # fmt: skip
         header = ["module", "operator", "of", "error", "looks like"]
@@ -135,7 +135,8 @@ def _error(one: AuditedValue) -> str:
     return f"{one.error:.3g} times its rounding, largest {one.largest:.3g}"
 
 
-def _reason(one: AuditedValue) -> str:
+def looks_like(one: AuditedValue) -> str:
+    """Return what an unsound value looks like, in a few words."""
     if one.reason is Reason.SCALED and one.factor is not None:
         return f"{factor(one.factor)} times what its program says"
     return str(one.reason)

@@ -160,7 +160,11 @@ def import_target(target: Target) -> Any:  # noqa: ANN401 - whatever the user ha
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            known = [name for name in dir(found) if not name.startswith("_")]
+            known = [
+                name
+                for name in dir(found)
+                if not name.startswith("_") and not inspect.ismodule(getattr(found, name, None))
+            ]
             raise ConfigError(
                 f"cannot load {target.noun} {str(target)!r}: {target.place!r} has no {part!r}",
                 hint=near_names(part, known),

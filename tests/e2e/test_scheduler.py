@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +26,6 @@ from tests.support.many_ranks import write_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 Cluster = Any
 """A ``LocalCluster``, which has no types."""
@@ -97,6 +100,54 @@ def test_an_executor_of_another_package_is_used(
     with pytest.raises(CompareError, match=r"cannot compare on lost: .* all workers are gone"):
         compare(*paths, CompareSettings(scheduler="lost"))
     del sys.modules["runs"]
+
+
+def test_the_python_of_the_page_runs(
+    folder: Path,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Borrowed:
+        """Stands for a cluster of SLURM or Kubernetes, which no test has."""
+
+        scheduler_address = cluster.scheduler_address
+
+        def __init__(self, **_: object) -> None: ...
+
+        def __enter__(self) -> Borrowed:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def scale(self, *, jobs: int) -> None: ...
+
+    for name, member, value in (
+        ("dask_jobqueue", "SLURMCluster", Borrowed),
+        ("dask_kubernetes", "operator", None),
+        ("dask_kubernetes.operator", "KubeCluster", Borrowed),
+        ("mpi4py", "futures", None),
+        ("mpi4py.futures", "MPIPoolExecutor", ThreadPoolExecutor),
+    ):
+        module = ModuleType(name)
+        setattr(module, member, value)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(folder)
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    for place in ("/shared/", "/mnt/"):
+        text = text.replace(f"{place}old", "known").replace(f"{place}new", "found")
+    slurm, kubernetes, mpi = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    known: dict[str, Any] = {}
+
+    for code in (slurm, kubernetes):
+        known.pop("found", None)
+        exec(code, known)
+        assert known["found"].verdict == "diverged"
+    exec(mpi, known)
+
+    assert capsys.readouterr().out.startswith("DIVERGED")
+    with known["mpi"]("") as executor:
+        assert executor.submit(int, "1").result() == 1
 
 
 def test_an_encrypted_scheduler_is_used_with_certificates_only(

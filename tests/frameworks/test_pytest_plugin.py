@@ -74,7 +74,9 @@ def test_fixture_accepts_passes_and_fails(framework: str, tmp_path: Path) -> Non
         line for line in failed.stdout.splitlines() if "FAILED" in line and "port" in line
     ]
     assert "::test_port - Failed: DIVERGED at 1, forward; " in summary
-    assert "0.001" in summary
+    assert "; proved: eps" in summary
+    assert "0.001 where the reference has 1e-05" in summary
+    assert "same function?    no" in failed.stdout
     assert "baseline 'baseline/net'" in failed.stdout
     assert "FIRST ORIGIN" in failed.stdout
     results = sorted((tmp_path / "reports").iterdir())

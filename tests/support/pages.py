@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from padiff.cli.main import main
+from tests.support.printed import end_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w*) ?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?((?:padiff|python) .*?)(?: {2,}.*| # .*)?$", re.MULTILINE)
 DIFFERS = re.compile(r"^(?:DIVERGED|UNSOUND|DIFFER)|\b[1-9]\d* ambiguous", re.MULTILINE)
-ELLIPSIS = re.compile(r"^(?:…|\.\.\.)\n?", re.MULTILINE)
+ELLIPSIS = re.compile(r"^ *(?:…|\.\.\.)\n?", re.MULTILINE)
 
 
 def blocks(page: Path) -> list[tuple[str, str, str]]:
@@ -38,8 +39,8 @@ def run_page(
 ) -> set[str]:
     """Write all named blocks into the current folder and run the console blocks in their order.
 
-    What follows a command must be printed by it, in that order; a line ``…`` stands for any
-    lines. The exit status must be 1 where the page shows a divergence, else 0.
+    What follows a command must be printed by it, in that order and up to rounding; a line ``…``
+    stands for any lines. The exit status must be 1 where the page shows a divergence, else 0.
 
     Args:
         page: The page.
@@ -72,7 +73,8 @@ def run_page(
 def commands(kind: str, text: str, *, is_plain_run: bool) -> Iterator[tuple[str, str]]:
     """Yield the commands of a block, each with what it must print."""
     if kind == "console":
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        whole = re.sub(r"\s*\\\n\s*", " ", text)
+        for part in re.split(r"^\$ ", whole, flags=re.MULTILINE)[1:]:
             line, _, expected = part.partition("\n")
             yield line, expected
     elif kind == "" and is_plain_run:
@@ -80,19 +82,28 @@ def commands(kind: str, text: str, *, is_plain_run: bool) -> Iterator[tuple[str,
 
 
 def run_line(line: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run one command, ``padiff …`` or ``python SCRIPT``, in this process."""
+    """Run one command, ``padiff …`` or ``python …``, in this process."""
     program, *words = shlex.split(line)
     code = 0
     capsys.readouterr()
     if program == "python":
-        with mock.patch.object(sys, "argv", words):
-            runpy.run_path(words[0], run_name="__main__")
+        run_python(words)
     else:
         assert program == "padiff", line
         code = main(words)
     out, err = capsys.readouterr()
     assert code == bool(DIFFERS.search(expected)), out + err
-    position = 0
-    for part in map(str.strip, ELLIPSIS.split(expected)):
-        position = (out + err).find(part, position)
-        assert position >= 0, f"{line}\nshould print\n{part}\nbut printed\n{out}{err}"
+    printed, position = " ".join((out + err).split()), 0
+    for part in ELLIPSIS.split(expected):
+        position, why = end_of(part, printed, position)
+        assert position >= 0, f"{line}\nshould print, {why}\n{part}\nbut printed\n{out}{err}"
+
+
+def run_python(words: list[str]) -> None:
+    """Run ``python SCRIPT`` or ``python -c CODE`` in this process."""
+    is_code = words[0] == "-c"
+    with mock.patch.object(sys, "argv", words[is_code:]):
+        if is_code:
+            exec(words[1], {"__name__": "__main__"})
+        else:
+            runpy.run_path(words[0], run_name="__main__")
