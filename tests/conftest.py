@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import signal
+from collections import defaultdict
 from pathlib import Path
 
 import hypothesis
+import pytest
+
+SLOW_S = 10.0
+"""A test that takes longer is named as it ends, with what it waited for its fixtures."""
 
 # `make adapters` runs these, each folder where its framework is.
 collect_ignore_glob = [
@@ -30,3 +35,29 @@ for number, usual in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+class SlowTests:
+    """Names slow tests as they end, those of other processes too."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+        self._elapsed_s: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up what a test's phases took, until the last one."""
+        self._elapsed_s[report.nodeid] += report.duration
+        if report.when != "teardown":
+            return
+        elapsed_s = self._elapsed_s.pop(report.nodeid)
+        if elapsed_s >= SLOW_S:
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{elapsed_s:.0f} s: {report.nodeid}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch for slow tests where results are shown."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        config.pluginmanager.register(SlowTests(terminal))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +13,7 @@ from torch.export.pt2_archive._package import AOTICompiledModel
 import padiff
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError
+from tests.support.command import run_padiff
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +47,8 @@ def halved(x: torch.Tensor) -> torch.Tensor:
 
 
 def dumped(folder: Path, name: str) -> Path:
-    command = [sys.executable, "-m", "padiff", "dump", "--model", f"net.py:{name}", "--name", name]
-    command += ["--inputs", "x.npy", "--out", "."]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    words = ("dump", "--model", f"net.py:{name}", "--name", name, "--inputs", "x.npy", "--out", ".")
+    done = run_padiff(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / name
 
@@ -89,9 +87,7 @@ def test_other_things_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("file", ["net.pt2", "net.pt", "net.mindir"])
 def test_a_file_of_a_model_is_refused_with_what_loads_it(tmp_path: Path, file: str) -> None:
-    command = [sys.executable, "-m", "padiff", "dump", "--model", file, "--inputs", "x.npy"]
-
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run_padiff("dump", "--model", file, "--inputs", "x.npy", cwd=tmp_path)
 
     assert done.returncode == 2
     assert "expected MODULE:ATTR, FILE.py:ATTR or FILE.onnx" in done.stderr

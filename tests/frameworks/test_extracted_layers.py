@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +12,10 @@ from padiff.dumper.recording.recorder import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.run import RunSettings, TrainSettings, run
 from padiff.dumper.runs.target import parse_target
+from tests.support.command import run_python
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 MODEL = """
@@ -111,12 +111,7 @@ def test_script_reproduces_the_recorded_output(
     assert len(extract(*dumps, module, tmp_path)) == 2
 
     for side in ("reference", "candidate"):
-        done = subprocess.run(
-            [sys.executable, tmp_path / f"{side}.py"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = said_by(tmp_path / f"{side}.py")
         assert done.returncode == 0, done.stderr
         assert "agrees" in done.stdout
 
@@ -141,13 +136,7 @@ def record(
 
 def said_by(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a script."""
-    return subprocess.run(
-        [sys.executable, script, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=script.parent,
-    )
+    return run_python(script, *words, cwd=script.parent)
 
 
 def reproduces(script: Path, *words: str) -> str:
@@ -193,9 +182,7 @@ def test_class_of_the_user_gets_a_stub_that_says_what_to_do(
 ) -> None:
     extract(*dumps, str(LAYERS), tmp_path)
 
-    done = subprocess.run(
-        [sys.executable, tmp_path / "candidate.py"], capture_output=True, text=True, check=False
-    )
+    done = said_by(tmp_path / "candidate.py")
 
     assert done.returncode == 1
     assert "make the layer here: layers_paddle.Own" in done.stderr

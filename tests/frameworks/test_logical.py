@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from padiff.comparer import CompareSettings, Comparison, compare
 from padiff.comparer.auditing import audit_dump
 from padiff.comparer.sharding.across import audit_ranks
 from padiff.dumpfile import open_dump
-from tests.support.command import environment_for
+from tests.support.command import run_python, run_ranks
 from tests.support.pages import DOCS, run_page
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -30,20 +28,15 @@ LONG = {"one", "tensor", "fsdp", "pipeline_2"}
 TERMS = "nothing tells whether these are terms of a sum"
 
 
-def run(folder: Path, launcher: list[str], cases: tuple[str, ...]) -> Path:
+def run(folder: Path, ranks: int, cases: tuple[str, ...]) -> Path:
     """Train cases; return where their dumps are."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, *launcher, str(SUPPORT / "logical_torch.py"), str(folder), *cases],
-        cwd=folder,
-        env=environment_for(
-            folder, added={"PADIFF_RANK_WAIT_S": "60", "PYTHONPATH": str(SUPPORT.parents[1])}
-        ),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command: tuple[str | Path, ...] = (SUPPORT / "logical_torch.py", folder, *cases)
+    environment = {"PADIFF_RANK_WAIT_S": "60", "PYTHONPATH": str(SUPPORT.parents[1])}
+    if ranks == 1:
+        done = run_python(*command, cwd=folder, environment=environment)
+    else:
+        done = run_ranks(*command, cwd=folder, environment=environment, count=ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dumps"
 
@@ -52,10 +45,9 @@ def run(folder: Path, launcher: list[str], cases: tuple[str, ...]) -> Path:
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dumps of one and of two processes; of four below ``4``."""
     folder = tmp_path_factory.mktemp("logical")
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    run(folder, [], ALONE)
-    run(folder / "4", [*torchrun, "4"], ON_FOUR)
-    found = run(folder, [*torchrun, "2"], ON_TWO)
+    run(folder, 1, ALONE)
+    run(folder / "4", 4, ON_FOUR)
+    found = run(folder, 2, ON_TWO)
     (folder / "4" / "dumps").rename(found / "4")
     return found
 

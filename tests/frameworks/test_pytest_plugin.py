@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.command import run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,15 +42,9 @@ WORDS = {
 
 
 def run(folder: Path, *words: str, eps: float = 1e-5) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "padiff.pytest_plugin", *words]
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"EPS": str(eps), "OMP_NUM_THREADS": "1", "CI": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"EPS": str(eps), "CI": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    pytest = ("-m", "pytest", "-q", "-rf", "-p", "padiff.pytest_plugin")
+    return run_python(*pytest, *words, cwd=folder, environment=environment)
 
 
 @pytest.mark.parametrize("framework", list(WORDS))

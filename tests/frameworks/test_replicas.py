@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +10,7 @@ from padiff.cli.main import main
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.sharding.across import audit_ranks
 from padiff.dumpfile import Content, Role, open_dump, validate
-from tests.support.command import environment_for
+from tests.support.command import run_python, run_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,17 +58,8 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train in one process, and in four with and without replicas."""
     folder = tmp_path_factory.mktemp("replicas")
     (folder / "train.py").write_text(TRAIN)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    for words in (["train.py", "one"], [*launcher, "train.py"]):
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=folder,
-            env=environment_for(folder),
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    alone = run_python("train.py", "one", cwd=folder)
+    for done in (alone, run_ranks("train.py", cwd=folder, count=4)):
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dumps"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 from padiff.cli.main import main
 from padiff.comparer import compare
 from padiff.dumpfile import LEAF_KINDS, LeafKind, Mesh, Phase, Role, open_dump
-from tests.support.command import environment_for
+from tests.support.command import run_python, run_ranks
 
 SUPPORT = Path(__file__).parents[1] / "support"
 BROKEN = "tensor:broken"
@@ -27,7 +25,6 @@ SPREAD = ("distributed", "fsdp", "fsdp_mixed", "sequence", "tensor")
 """Those of which torch knows how tensors lie."""
 RANKS = (0, 1)
 GRID_RANKS = (0, 1, 2, 3)
-TORCHRUN = "torch.distributed.run --standalone --nproc-per-node"
 Array = np.ndarray[Any, Any]
 
 
@@ -43,18 +40,13 @@ class Runs:
 def launch(
     folder: Path, module: str, script: str, *words: str, ranks: tuple[int, ...] = RANKS
 ) -> Runs:
-    """Run a script of tests.support on all ranks."""
-    done = subprocess.run(
-        [sys.executable, "-m", *module.split(), str(SUPPORT / script), str(folder), *words],
-        cwd=folder,
-        env=environment_for(
-            folder, added={"PADIFF_RANK_WAIT_S": "60", "PYTHONPATH": str(SUPPORT.parents[1])}
-        ),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    """Run a script of tests.support on all ranks, by a launching module if it needs one."""
+    command = [*module.split(), str(SUPPORT / script), str(folder), *words]
+    environment = {"PADIFF_RANK_WAIT_S": "60", "PYTHONPATH": str(SUPPORT.parents[1])}
+    if module:
+        done = run_python("-m", *command, cwd=folder, environment=environment)
+    else:
+        done = run_ranks(*command, cwd=folder, environment=environment, count=len(ranks))
     logs = "".join(path.read_text() for path in folder.glob("log/workerlog.*"))
     said = logs or done.stdout + done.stderr
     assert done.returncode == 0, said
@@ -65,13 +57,13 @@ def launch(
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("torch")
-    return launch(folder, f"{TORCHRUN} 2", "sharded_torch.py", *CASES, BROKEN)
+    return launch(folder, "", "sharded_torch.py", *CASES, BROKEN)
 
 
 @pytest.fixture(scope="module")
 def grid_run(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("grid")
-    return launch(folder, f"{TORCHRUN} 4", "sharded_torch.py", "grid", ranks=GRID_RANKS)
+    return launch(folder, "", "sharded_torch.py", "grid", ranks=GRID_RANKS)
 
 
 @pytest.fixture(scope="module")
@@ -367,13 +359,12 @@ def test_paddle_parts_say_how_they_lie(paddle_run: Runs) -> None:
 
 
 def test_paddle_parts_compare_with_a_run_in_one_process(paddle_run: Runs) -> None:
-    subprocess.run(
-        [sys.executable, str(SUPPORT / "sharded_paddle.py"), str(paddle_run.folder), "alone"],
-        env=environment_for(paddle_run.folder, added={"PYTHONPATH": str(SUPPORT.parents[1])}),
-        check=True,
-        capture_output=True,
-        timeout=300,
+    done = run_python(
+        *(SUPPORT / "sharded_paddle.py", paddle_run.folder, "alone"),
+        cwd=paddle_run.folder,
+        environment={"PYTHONPATH": str(SUPPORT.parents[1])},
     )
+    assert done.returncode == 0, done.stderr
     dumps = paddle_run.folder / "dumps"
 
     found = compare(dumps / "one", dumps / "tensor")

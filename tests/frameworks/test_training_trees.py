@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def dump(folder: Path, framework: str, net: str, side: Side, weights: Path | None = None) -> Path:
+    """Train one side and return its dump; torch's, which nothing writes to, once for all tests."""
+    name = f"{framework} {net} {hashlib.sha256(repr(side).encode()).hexdigest()[:16]}"
+    path = folder / "dumps" / name
+    if weights is not None:
+        return record(folder, framework, net, side, weights, "candidate")
+    return path if path.exists() else record(folder, framework, net, side, None, name)
+
+
+def record(
+    folder: Path, framework: str, net: str, side: Side, weights: Path | None, name: str
+) -> Path:
     def target(name: str, arguments: Mapping[str, Any]) -> Target:
         return parse_target(f"{PORTS / f'training_trees_{framework}.py'}:{name}", dict(arguments))
 
@@ -74,7 +86,7 @@ def dump(folder: Path, framework: str, net: str, side: Side, weights: Path | Non
             inputs=(parse_input(str(folder / ("ids" if is_gpt else "image")) + "{step}.npy"),),
             training=True,
             weights_from=weights,
-            record=RecordSettings(out=folder / "dumps", name=framework, overwrite=True),
+            record=RecordSettings(out=folder / "dumps", name=name, overwrite=True),
             train=TrainSettings(
                 steps=STEPS,
                 loss=loss,

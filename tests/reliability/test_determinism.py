@@ -53,7 +53,7 @@ def test_two_dumps_of_one_run_are_byte_identical(framework: str, tmp_path: Path)
     folder = tmp_path / "padiff_dump"
 
     for name in ("one", "two"):
-        done = run_padiff(*words, "--name", name, cwd=tmp_path)
+        done = run_padiff(*words, "--name", name, cwd=tmp_path, is_fresh=True)
         assert done.returncode == 0, done.stderr
 
     for step in range(2):
@@ -76,7 +76,7 @@ def test_less_content_is_deterministic_too(content: str, tmp_path: Path) -> None
     folder = tmp_path / "padiff_dump"
 
     for name in ("one", "two"):
-        done = run_padiff(*words, "--name", name, cwd=tmp_path)
+        done = run_padiff(*words, "--name", name, cwd=tmp_path, is_fresh=True)
         assert done.returncode == 0, done.stderr
 
     one, two = (folder / name / "step_000000/rank_0000.h5" for name in ("one", "two"))
@@ -113,7 +113,7 @@ def test_two_comparisons_of_the_same_dumps_are_byte_identical(tmp_path: Path) ->
 
     for name, jobs in (("one", "1"), ("two", "3")):
         files = [f"--{form}={tmp_path / name}.{form}" for form in forms]
-        done = run_padiff("compare", "a", "b", "--jobs", jobs, *files, cwd=tmp_path)
+        done = run_padiff("compare", "a", "b", "--jobs", jobs, *files, cwd=tmp_path, is_fresh=True)
         assert done.returncode == 1, done.stderr
 
     for form in forms:

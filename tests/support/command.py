@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from . import warm
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -33,6 +35,7 @@ def run_padiff(
     cwd: Path,
     blocked: Sequence[str] = (),
     environment: dict[str, str] | None = None,
+    is_fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``padiff`` with captured streams.
 
@@ -41,15 +44,35 @@ def run_padiff(
         cwd: Working directory.
         blocked: Top-level modules that must look as if they were not installed.
         environment: Variables to add.
+        is_fresh: Whether to start an interpreter, instead of forking one that has imported padiff.
     """
+    return run_python(
+        *command(*words)[1:], cwd=cwd, blocked=blocked, environment=environment, is_fresh=is_fresh
+    )
+
+
+def run_python(
+    *words: str | Path,
+    cwd: Path,
+    blocked: Sequence[str] = (),
+    environment: dict[str, str] | None = None,
+    is_fresh: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python WORDS`` likewise."""
+    texts = list(map(str, words))
+    variables = environment_for(cwd, blocked, environment)
+    if not is_fresh:
+        parent = warm.warm_for(texts, cwd)
+        if parent.can_start(variables, blocked):
+            return warm.run_warm(texts, cwd, variables, parent)
     return subprocess.run(
-        command(*words),
+        [sys.executable, *texts],
         cwd=cwd,
-        env=environment_for(cwd, blocked, environment),
+        env=variables,
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=warm.WITHIN_S,
     )
 
 
@@ -76,3 +99,11 @@ def environment_for(
         environment["PYTHONPATH"] = os.pathsep.join([str(hooks), *([known] if known else [])])
         environment["PADIFF_TEST_BLOCKED"] = " ".join(blocked)
     return environment
+
+
+def run_ranks(
+    *words: str | Path, cwd: Path, count: int, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python WORDS`` on some ranks of torch; what they print is in ``stdout``."""
+    texts = list(map(str, words))
+    return warm.run_ranks(texts, cwd, environment_for(cwd, added=environment), count)
