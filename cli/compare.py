@@ -106,8 +106,9 @@ def compare(  # noqa: PLR0913 -- one parameter per option
 
     from .further import commands_to_look_further  # noqa: PLC0415
 
-    settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     wanted = Wanted.from_options({"json": json_path, **files}, github=github, stdout=Format(stdout))
+    judged_by["parts"] = judged_by["parts"] or wanted.folder
+    settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     with (
         unpacked(reference) as one,
         unpacked(candidate) as other,

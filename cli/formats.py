@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import tempfile
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +16,7 @@ import click
 from padiff.dumpfile import ConfigError
 
 from .joblog import defused, from_here
-from .output import check_place, emit, emit_as_it_is, emit_json, write_json, write_text
+from .output import check_place, emit, emit_as_it_is, emit_whole_json, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,6 +74,14 @@ class Wanted:
         return cls(files=found, github=github, format=stdout)
 
     @property
+    def folder(self) -> Path | None:
+        """Return the folder of the first report, or that for temporary files, for what waits."""
+        plain = (path.absolute() for path in self.files.values())
+        beside = [path.parent for path in plain if path.is_file() or not path.exists()]
+        places = (*beside, Path(tempfile.gettempdir()))
+        return next((one for one in places if one.is_dir() and os.access(one, os.W_OK)), None)
+
+    @property
     def has_page(self) -> bool:
         """Tell whether a page is wanted, for which more is looked up."""
         return "html" in self.files
@@ -92,7 +102,7 @@ class Wanted:
             else:
                 write_text(path, _RENDERERS[name](comparison))
         if self.format is Format.JSON:
-            emit_json(_parts(comparison))
+            emit_whole_json(_parts(comparison))
         elif self.format is Format.MARKDOWN:
             emit(_markdown(comparison))
         elif text is not None and not quiet:

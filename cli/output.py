@@ -6,6 +6,8 @@ import io
 import os
 import shutil
 import sys
+import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import ConfigError
@@ -26,6 +28,7 @@ __all__ = [
     "emit_as_it_is",
     "emit_json",
     "emit_lines",
+    "emit_whole_json",
     "is_plain",
     "render_to_text",
     "write_bytes",
@@ -33,6 +36,10 @@ __all__ = [
     "write_text",
 ]
 
+_IN_MEMORY_BYTES = 16 << 20
+"""Of what is to appear whole on stdout; what is longer waits in a temporary file."""
+_PIECE = 1 << 16
+"""Characters that are written at once."""
 NO_WIDTH = 1 << 16
 """Columns of a report that goes to no terminal, unless COLUMNS says otherwise: none wraps."""
 
@@ -125,6 +132,20 @@ def emit_json(data: object) -> None:
     from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
 
     _emit(map(defused_json, json_pieces(data)))
+
+
+def emit_whole_json(data: object) -> None:
+    """Write strict JSON to stdout, all of it or nothing if making it fails.
+
+    Args:
+        data: As ``write_json`` takes it.
+    """
+    from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
+
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, "w+", encoding="utf-8") as whole:
+        whole.writelines(map(defused_json, json_pieces(data)))
+        whole.seek(0)
+        _emit(iter(partial(whole.read, _PIECE), ""))
 
 
 def _emit(pieces: Iterable[str]) -> None:

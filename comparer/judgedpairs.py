@@ -11,12 +11,21 @@ from padiff.dumpfile.bulk import collector_paused
 
 from .later import packed, unpacked
 from .saying import is_within, pressure_of, saying_of, spot_of
+from .stored import opened
 
 if TYPE_CHECKING:
     from .result import JudgedPair
     from .saying import Saying, Spot
 
-__all__ = ["JudgedPairs", "Plain", "picked", "remarkable", "replaced"]
+__all__ = [
+    "JudgedPairs",
+    "PackedPairs",
+    "Plain",
+    "packed_pairs",
+    "picked",
+    "remarkable",
+    "replaced",
+]
 
 
 class Plain(Protocol):
@@ -120,14 +129,9 @@ class JudgedPairs(Sequence["JudgedPair"]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as pairs; those that simply match are unpacked when they are looked at."""
-        if isinstance(self._plain, _Packed):
+        if isinstance(self._plain, PackedPairs):
             return _arrived, (self._count, self._told, self._plain)
-        told = {
-            place: pair
-            for place, pair in self.remarkable()
-            if pair.verdict != "match" or pair.fatal or pair.reason
-        }
-        return _arrived, (self._count, told, _Packed.of(self, told.keys()))
+        return _arrived, (self._count, *packed_pairs(self))
 
     def remarkable(self) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of all that do not simply match, in order."""
@@ -155,7 +159,7 @@ class JudgedPairs(Sequence["JudgedPair"]):
         return [told[place] if place in told else made[place] for place in places]
 
 
-class _Packed:
+class PackedPairs:
     """Pairs that another process judged and that simply match.
 
     They are unpacked when they are looked at one by one, and not kept: they take 1 KiB each, packed
@@ -183,7 +187,7 @@ class _Packed:
         self._nearest = nearest
 
     @classmethod
-    def of(cls, pairs: Sequence[JudgedPair], told: Set[int]) -> _Packed:
+    def of(cls, pairs: Sequence[JudgedPair], told: Set[int]) -> PackedPairs:
         """Pack the pairs at all other places."""
         others = [(place, pair) for place, pair in enumerate(pairs) if place not in told]
         said = Counter(saying_of(pair) for _, pair in others)
@@ -234,13 +238,24 @@ def _nearest(pairs: Sequence[tuple[int, JudgedPair]]) -> tuple[int, JudgedPair] 
     return max(within, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
 
 
+def packed_pairs(pairs: Sequence[JudgedPair]) -> tuple[dict[int, JudgedPair], PackedPairs]:
+    """Return by place those that do not simply match, and the others packed."""
+    told = {
+        place: pair
+        for place, pair in remarkable(pairs)
+        if pair.verdict != "match" or pair.fatal or pair.reason or pair.sampled_of is not None
+    }
+    return told, PackedPairs.of(pairs, told.keys())
+
+
 def _arrived(count: int, told: Mapping[int, JudgedPair], plain: Plain) -> JudgedPairs:
     return JudgedPairs(count, told, plain)
 
 
 def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:
     """Yield (place, pair) of at least all that do not match, are fatal, or have a reason."""
-    return pairs.remarkable() if isinstance(pairs, JudgedPairs) else enumerate(pairs)
+    found = opened(pairs)
+    return found.remarkable() if isinstance(found, JudgedPairs) else enumerate(found)
 
 
 def replaced(pairs: Sequence[JudgedPair], others: Mapping[int, JudgedPair]) -> Sequence[JudgedPair]:
