@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from padiff.comparer.report.escape import printable
+from padiff.dumpfile.urls import url_of
 
 if TYPE_CHECKING:
     from padiff.comparer.result import Comparison
@@ -19,6 +20,7 @@ _OUTPUT = frozenset(
     {
         *("json_path", "html", "junit", "sarif", "markdown", "csv", "github", "stdout"),
         *("details", "max_rows", "verbose", "quiet", "explain_pairing", "jobs", "scheduler"),
+        "parts",
     }
 )
 """Options that do not decide what is compared."""
@@ -53,7 +55,7 @@ def _typed(context: click.Context) -> list[str]:
             continue
         value = context.params[name]
         if isinstance(parameter, click.Argument):
-            words.append(str(value))
+            words.append(url_of(value) or str(value))
         elif name not in _OUTPUT and isinstance(parameter, click.Option):
             values = value if isinstance(value, tuple) else (value,)
             for one in values:
