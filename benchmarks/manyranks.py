@@ -74,7 +74,7 @@ class _Measured(Executor):
                 given.set_exception(error)
                 return
             seconds, back = future.result()
-            noted = self.tasks.setdefault(fn.__name__, [])
+            noted = self.tasks.setdefault(getattr(fn, "func", fn).__name__, [])
             noted.append((seconds, len(there), len(back)))
             given.set_result(pickle.loads(back))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Phase
 
 from .codec import UNWRITTEN, derived
-from .stored import earliest_of, origins_of
+from .stored import StoredPairs, earliest_of, origins_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -362,8 +362,7 @@ class StepComparison:
     pairs: Sequence[JudgedPair]
     """All that was judged or is missing, in the reference's execution order."""
     divergences: tuple[Divergence, ...]
-    """One for each diverged call or module-level record, in execution order, forward first. Of a
-    step that another process compared a sequence that is equal to the tuple."""
+    """One for each diverged call or module-level record, in execution order, forward first."""
     tree: Sequence[NodeRow]
     coverage_reference: Coverage
     coverage_candidate: Coverage
@@ -516,8 +515,13 @@ class Comparison:
     @derived
     def counts(self) -> Mapping[str, int]:
         """Records by verdict; those whose value is judged at another address are ``covered``."""
-        pairs = (pair for step in self.steps for pair in step.pairs)
-        found = Counter("covered" if pair.covered else str(pair.verdict) for pair in pairs)
+        found: Counter[str] = Counter()
+        for step in self.steps:
+            if isinstance(step.pairs, StoredPairs):
+                for said, times in step.pairs.said:
+                    found["covered" if said.is_covered else str(said.verdict)] += times
+            else:
+                found.update("covered" if one.covered else str(one.verdict) for one in step.pairs)
         words = [str(one) for one in Verdict if one is not Verdict.INCONCLUSIVE]
         return {word: found[word] for word in (*words, "covered")}
 

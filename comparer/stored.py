@@ -1,4 +1,7 @@
-"""Sequences of which the items lie in a file: they are read at each look, and not kept."""
+"""Sequences of which the items lie in a file: they are read at each look, and not kept.
+
+They stand in the fields of a step for tuples, which they are equal to.
+"""
 
 from __future__ import annotations
 

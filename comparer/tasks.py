@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from padiff.dumpfile import CompareError
@@ -220,7 +221,8 @@ class Runner:
         if not job.places:
             return executor.submit(self.work.learn, self.chains[job.chain].places[0])
         is_end = job.places[-1] == self.chains[job.chain].places[-1]
-        return executor.submit(self.work.compare, job.places, job.before, is_end=is_end)
+        compare = partial(self.work.compare, is_end=is_end)  # not all executors take more names
+        return executor.submit(compare, job.places, job.before)
 
     def _collect(self) -> None:
         """Wait until at least one task ends, and take what ended."""

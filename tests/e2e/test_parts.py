@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from distributed import LocalCluster
 
+import padiff
 from padiff.cli.main import main
 from padiff.comparer import CompareSettings, compare, parts
 from padiff.comparer.report.json_report import to_json
 from padiff.comparer.stored import Stored
+from padiff.dumpfile import Content, Keep
 from tests.support.command import run_padiff
 from tests.support.many_ranks import write_ranks
 
@@ -72,6 +74,25 @@ def test_reports_are_equal_byte_for_byte_with_and_without_parts(
     else:
         assert written(tmp_path, capsys, "--jobs", "2", *options) == one
     assert len(stored) == 9
+
+
+def test_elements_of_samples_are_counted_wherever_they_were_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = Keep(content=Content.SAMPLE, sample=2)
+    known = write_ranks(tmp_path / "known", content=sample)
+    found = write_ranks(tmp_path / "found", faulty=(1,), content=sample)
+    said = []
+
+    for options in (["--jobs", "1"], ["--jobs", "2"]):
+        main(["compare", str(known), str(found), *options])
+        said.append(capsys.readouterr().out)
+    text = padiff.compare(known, found, jobs=2).report()
+
+    assert "by a sample: " in said[0]
+    assert said[0] == said[1]
+    assert text.splitlines()[-1] in said[0]
+    assert next(line for line in text.splitlines() if "by a sample: " in line) in said[0]
 
 
 def test_nothing_is_left_of_parts(dumps: tuple[Path, Path], tmp_path: Path) -> None:
