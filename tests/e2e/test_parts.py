@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from distributed import LocalCluster
 
@@ -18,8 +19,10 @@ from padiff.comparer import CompareSettings, compare, parts
 from padiff.comparer.report.json_report import to_json
 from padiff.comparer.stored import Stored
 from padiff.dumpfile import Content, Keep
+from tests.support import many_ranks
 from tests.support.command import run_padiff
 from tests.support.many_ranks import write_ranks
+from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +64,12 @@ def test_reports_are_equal_byte_for_byte_with_and_without_parts(
 ) -> None:
     stored: list[int] = []
     step = parts.Parts.step
-    monkeypatch.setattr(parts.Parts, "step", lambda *given: stored.append(1) or step(*given))
+
+    def counted(*given: Any) -> Any:  # noqa: ANN401
+        stored.append(1)
+        return step(*given)
+
+    monkeypatch.setattr(parts.Parts, "step", counted)
     options = ["--verbose"] if kind == "verbose" else []
     start: Any = LocalCluster
 
@@ -77,11 +85,20 @@ def test_reports_are_equal_byte_for_byte_with_and_without_parts(
 
 
 def test_elements_of_samples_are_counted_wherever_they_were_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def noisy(*words: Any, **more: Any) -> Any:  # noqa: ANN401
+        one = tiny_net(*words, **more)
+        one.records[:] = [
+            (record, array if array is None else array * np.float32(1 + 3e-7))
+            for record, array in one.records
+        ]
+        return one
+
     sample = Keep(content=Content.SAMPLE, sample=2)
     known = write_ranks(tmp_path / "known", content=sample)
-    found = write_ranks(tmp_path / "found", faulty=(1,), content=sample)
+    monkeypatch.setattr(many_ranks, "tiny_net", noisy)
+    found = write_ranks(tmp_path / "found", content=sample)
     said = []
 
     for options in (["--jobs", "1"], ["--jobs", "2"]):

@@ -48,7 +48,7 @@ def refusing_store() -> Iterator[str]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder, port = tmp_path_factory.mktemp("gs"), free_port()
     emulator = Path(sys.executable).with_name("gcp-storage-emulator")
-    command = [emulator, "start", "--host", "127.0.0.1", "--port", str(port)]
+    command: list[str | Path] = [emulator, "start", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--in-memory", "--default-bucket", "bucket"]
     with served(command, folder / "log", "All services started"), refusing_store() as refusing:
         yield Store(
