@@ -25,7 +25,8 @@ def connection(port: int, key: str) -> str:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder, port = tmp_path_factory.mktemp("abfs"), free_port()
-    command = [needed("PADIFF_AZURITE"), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    command = ["env", f"AZURITE_ACCOUNTS=padiff:{KEY}", needed("PADIFF_AZURITE")]
+    command += ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck"]
     with served(command, folder / "azurite.log", "successfully listens"):
         made = Store(
