@@ -12,6 +12,7 @@ PYTHONS ?= python3.12 python3.13
 JAX ?= .venv/jax
 MINDSPORE ?= .venv/mindspore
 KERAS ?= .venv/keras
+STORES ?= .venv/stores
 FRAMEWORK_FREE := tests/conformance tests/golden tests/property tests/unit tests/e2e/test_compare.py \
 	tests/e2e/test_compare_arrays.py
 CORE_TESTS := tests/golden tests/conformance tests/unit/comparer tests/e2e/test_compare_arrays.py
@@ -25,7 +26,7 @@ TESTS ?= tests
 JOBS ?= auto
 comma := ,
 
-.PHONY: help demo test pairs adapters adapter-jax adapter-keras adapter-mindspore oldnumpy pythons slow check format lint types arch cov bench localisation score score-baseline ops golden docs pictures changelog build clean
+.PHONY: help demo test pairs adapters adapter-jax adapter-keras adapter-mindspore stores oldnumpy pythons slow check format lint types arch cov bench localisation score score-baseline ops golden docs pictures changelog build clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -63,6 +64,18 @@ $(KERAS)/.ready: pyproject.toml constraints.txt
 
 adapter-keras: $(KERAS)/.ready  ## test Keras on its torch backend, against torch
 	$(KERAS)/bin/pytest tests/adapters/keras
+
+# Servers of stores on loopback: Azurite is npm's, Hadoop's classes are in an old pyspark.
+$(STORES)/.ready: pyproject.toml constraints.txt
+	$(call set_up,$(STORES),some minutes and 1 GB; needs npm and Java,$(PYTHON) -m venv $(STORES); \
+		$(STORES)/bin/$(PIP_INSTALL) 'setuptools<60' wheel adlfs gcsfs gcp-storage-emulator hdfs-native hypothesis \
+		jsonschema pytest --editable '.[remote]'; npm install --silent --no-audit --no-fund --prefix $(STORES)/npm azurite@3; \
+		$(STORES)/bin/pip download --quiet --no-deps --no-build-isolation --no-binary :all: --dest $(STORES) pyspark==2.4.8; \
+		tar xzf $(STORES)/pyspark-2.4.8.tar.gz -C $(STORES) --strip-components=2 pyspark-2.4.8/deps/jars)
+
+stores: $(STORES)/.ready  ## test dumps on servers of Azure's, Google's and Hadoop's stores, on loopback
+	PADIFF_AZURITE=$(abspath $(STORES))/npm/node_modules/.bin/azurite-blob PADIFF_HADOOP_JARS=$(abspath $(STORES))/jars \
+		$(STORES)/bin/pytest tests/stores
 
 # paddleclas and paddleseg pin numpy 1.26: what runs without a framework is tested with it.
 $(OLDNUMPY)/.ready: pyproject.toml constraints-oldnumpy.txt

@@ -15,13 +15,14 @@ from padiff.comparer import Divergence as Found
 from padiff.comparer import compare as compare_dumps
 from padiff.comparer.judging.noise import DEFAULT_FACTOR, FloorSide
 from padiff.comparer.judging.policyfile import Policy, parse_mode, parse_share, read_policy
+from padiff.comparer.stored import changed_at
 from padiff.dumpfile import CompareError, ConfigError, Phase, open_dump
 from padiff.dumpfile.packed import unpacked
 from padiff.pairing import MapFile, RanksEntry, read_map
 from padiff.presenting import Presented, data_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
 
     from padiff.comparer import Endpoint, JudgedPair, StepComparison
@@ -230,6 +231,7 @@ def compare(  # noqa: PLR0913 - the options of the command, by name
     golden: Path | str | None = None,
     jobs: int | None = None,
     scheduler: str | None = None,
+    parts: Path | str | None = None,
     rule: str | ToleranceRule | Sequence[str | ToleranceRule] = (),
     execute: bool = True,
     strict: bool = False,
@@ -266,6 +268,8 @@ def compare(  # noqa: PLR0913 - the options of the command, by name
         jobs: Processes that compare ranks side by side, or measure large tensors; by default one
             for each core, at most four, where there is enough to do.
         scheduler: Compare ranks on the workers of a Dask scheduler, ``tcp://HOST:PORT``.
+        parts: A folder that the workers see, too: there they leave what they found, in a folder of
+            its own that goes with the result. By default all of it travels here.
         rule: Tolerances for some modules, as ``"*.norm:atol=1e-3,rtol=0,role=output"``.
         execute: Execute both recorded programs in float64.
         strict: Another function is a divergence even where rounding does more.
@@ -298,6 +302,7 @@ def compare(  # noqa: PLR0913 - the options of the command, by name
         "golden": golden,
         "jobs": jobs,
         "scheduler": scheduler,
+        "parts": parts,
         "rule": rule,
         "execute": execute,
         "strict": strict,
@@ -341,16 +346,19 @@ def comparison_of(found: Compared, places: tuple[Path, Path] | None = None) -> C
         places: The two dumps, if they stay.
     """
     parts = {field.name: getattr(found, field.name) for field in fields(found)}
-    steps = tuple(replace(step, divergences=_own(step.divergences)) for step in found.steps)
+    steps = tuple(
+        replace(
+            step,
+            divergences=changed_at(step.divergences, range(len(step.divergences)), _own),
+        )
+        for step in found.steps
+    )
     here = None if places is None else (places[0].absolute(), places[1].absolute())
     return Comparison(**parts | {"steps": steps, "places": here})
 
 
-def _own(found: Iterable[Found]) -> tuple[Divergence, ...]:
-    return tuple(
-        Divergence(**{field.name: getattr(one, field.name) for field in fields(one)})
-        for one in found
-    )
+def _own(found: Found) -> Divergence:
+    return Divergence(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def settings_of(options: Mapping[str, Any]) -> CompareSettings:
@@ -445,6 +453,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "golden": ("golden", Path),
     "jobs": ("jobs", int),
     "scheduler": ("scheduler", str),
+    "parts": ("parts", Path),
     "rule": ("rules", _several(_rule)),
     "step": ("steps", _some(int)),
     "rank": ("ranks", _some(int)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import pickle
@@ -17,9 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from rich.console import Console
+
+from padiff.cli.jsontext import json_pieces
 from padiff.comparer import CompareSettings, compare, comparison, executors
 from padiff.comparer.executors import local_pool
-from padiff.comparer.report.json_report import to_json
+from padiff.comparer.report.json_report import report_parts
+from padiff.comparer.report.terminal import render
 from padiff.comparer.sharding.sides import Sides
 from padiff.comparer.tasks import STEPS_A_TASK
 from padiff.dumpfile import open_dump
@@ -28,7 +33,9 @@ from .figure import Figure
 from .smallnet import Grid, write_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from padiff.comparer.result import Comparison
 
     from .scale import Scale
 
@@ -40,7 +47,7 @@ _COMPARE = """
 import sys
 from pathlib import Path
 from benchmarks.manyranks import compare_measured
-compare_measured(Path(sys.argv[1]))
+compare_measured(Path(sys.argv[1]), sys.argv[2])
 """
 
 
@@ -67,7 +74,7 @@ class _Measured(Executor):
                 given.set_exception(error)
                 return
             seconds, back = future.result()
-            noted = self.tasks.setdefault(fn.__name__, [])
+            noted = self.tasks.setdefault(getattr(fn, "func", fn).__name__, [])
             noted.append((seconds, len(there), len(back)))
             given.set_result(pickle.loads(back))
 
@@ -96,39 +103,57 @@ def figures(*, scale: Scale) -> Iterator[Figure]:
         folder = Path(made)
         write_grid(folder / "reference", grid)
         write_grid(folder / "candidate", grid, is_port=True)
-        command = [sys.executable, "-c", _COMPARE, made]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(done.stdout)
+        found = {name: _compared(folder, name) for name in ("travelling", "parts")}
     where = f"dp {grid.replicas} x pp {grid.stages} x tp {grid.parts}, {grid.steps} steps"
-    places = found["places"]
+    for name, said in found.items():
+        yield from _of_tasks(f"{where}, {20 * grid.blocks} records each", name, said)
+        yield from _of_driver(name, said)
+
+
+def _compared(folder: Path, name: str) -> Any:  # noqa: ANN401
+    """Compare in a process of its own, whose memory says nothing of another comparison."""
+    command = [sys.executable, "-c", _COMPARE, str(folder), name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def _of_tasks(where: str, name: str, found: Any) -> Iterator[Figure]:  # noqa: ANN401
     for kind in ("learn", "compare"):
         noted = found["tasks"].get(kind, [])
         if not noted:
             continue
         seconds, there, back = (sum(column) / len(noted) for column in zip(*noted, strict=True))
         yield Figure(
-            name=f"tasks that {kind}",
+            name=f"{name}: tasks that {kind}",
             value=len(noted),
-            detail=f"{where}, {20 * grid.blocks} records each; a task {seconds:.2f} s of processor "
-            f"time, {there / _KIB:.0f} KiB there, {back / _KIB:.0f} KiB back",
+            detail=f"{where}; a task {seconds:.2f} s of processor time, {there / _KIB:.0f} KiB "
+            f"there, {back / _KIB:.1f} KiB back",
         )
+
+
+def _of_driver(name: str, found: Any) -> Iterator[Figure]:  # noqa: ANN401
+    places = found["places"]
     yield Figure(
-        name="the driver: processor time a step and rank",
+        name=f"{name}: the driver's processor time a step and rank",
         value=1e3 * found["driving"] / places,
         unit="ms",
         detail=f"{places} of them: tasks submitted, results put together",
     )
     yield Figure(
-        name="the driver: memory a step and rank",
+        name=f"{name}: the driver's memory a step and rank",
         value=found["memory"] / places / _KIB,
         unit="KiB",
         detail=f"{found['memory'] / _MIB:.0f} MiB more than before the comparison",
     )
-    yield Figure(
-        name="the report: JSON a step and rank",
-        value=found["json"] / places / _KIB,
-        unit="KiB",
-    )
+    for report in ("text", "json"):
+        told = found[report]
+        yield Figure(
+            name=f"{name}: the {report}, processor time a step and rank",
+            value=1e3 * told["seconds"] / places,
+            unit="ms",
+            detail=f"{told['bytes'] / places / _KIB:.1f} KiB each; at most "
+            f"{told['memory'] / _MIB:.0f} MiB more memory at once",
+        )
 
 
 def _planning(folder: Path, grid: Grid) -> Figure:
@@ -165,12 +190,21 @@ def _planning(folder: Path, grid: Grid) -> Figure:
 
 
 def _resident() -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    return _status("VmRSS")
+
+
+def _status(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(found[1]) * _KIB if found else 0
 
 
-def compare_measured(folder: Path) -> None:
-    """Compare, and print what it took as JSON."""
+def compare_measured(folder: Path, name: str) -> None:
+    """Compare, write the text and the JSON, and print what it took as JSON.
+
+    Args:
+        folder: Of both dumps.
+        name: ``parts`` leaves results in a folder until they are looked at.
+    """
     kept: list[_Measured] = []
 
     @contextmanager
@@ -181,7 +215,8 @@ def compare_measured(folder: Path) -> None:
 
     memory = _resident()
     with patch.object(executors, "on_scheduler", measured):
-        settings = CompareSettings(scheduler="processes")
+        parts = folder if name == "parts" else None
+        settings = CompareSettings(scheduler="processes", parts=parts)
         found = compare(folder / "reference", folder / "candidate", settings)
     ended, memory = time.process_time(), _resident() - memory
     began = kept[0].began or ended
@@ -190,6 +225,22 @@ def compare_measured(folder: Path) -> None:
         "driving": ended - began,
         "memory": memory,
         "tasks": kept[0].tasks,
-        "json": len(json.dumps(to_json(found))),
+        "text": _written(lambda: [_text(found)]),
+        "json": _written(lambda: json_pieces(report_parts(found))),
     }
     print(json.dumps(answer))
+
+
+def _text(found: Comparison) -> str:
+    console = Console(file=io.StringIO(), width=1 << 16)
+    render(found, console)
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def _written(pieces: Callable[[], Iterable[str]]) -> dict[str, float]:
+    """Return what making a report takes; nobody keeps it."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forgets the highest so far
+    memory, began = _resident(), time.process_time()
+    size = sum(map(len, pieces()))
+    seconds = time.process_time() - began
+    return {"seconds": seconds, "bytes": size, "memory": max(_status("VmHWM") - memory, 0)}

@@ -12,6 +12,7 @@ import cloup
 from click.core import ParameterSource
 
 from padiff.comparer.report.escape import printable
+from padiff.dumpfile.urls import url_of
 
 from .command import both_sides, command
 from .compare_options import judging_options, selecting_options
@@ -106,8 +107,9 @@ def compare(  # noqa: PLR0913 -- one parameter per option
 
     from .compare import commands_to_look_further  # noqa: PLC0415
 
-    settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     wanted = Wanted.from_options({"json": json_path, **files}, github=github, stdout=Format(stdout))
+    judged_by["parts"] = judged_by["parts"] or wanted.folder
+    settings = CompareSettings(**selected, **judged_by, execute=execute, strict=strict)
     with (
         unpacked(reference) as one,
         unpacked(candidate) as other,
@@ -127,6 +129,7 @@ _OUTPUT = frozenset(
     {
         *("json_path", "html", "junit", "sarif", "markdown", "csv", "github", "stdout"),
         *("details", "max_rows", "verbose", "quiet", "explain_pairing", "jobs", "scheduler"),
+        *("parts", "overview"),
     }
 )
 """Options that do not decide what is compared."""
@@ -161,7 +164,7 @@ def _typed(context: click.Context) -> list[str]:
             continue
         value = context.params[name]
         if isinstance(parameter, click.Argument):
-            words.append(str(value))
+            words.append(url_of(value) or str(value))
         elif name not in _OUTPUT and isinstance(parameter, click.Option):
             values = value if isinstance(value, tuple) else (value,)
             for one in values:

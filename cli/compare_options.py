@@ -67,6 +67,13 @@ _OPTIONS = (
         help="Compare on a Dask scheduler's workers, by address or file, or another executor's.",
     ),
     click.option(
+        "--parts",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Where workers leave what they found until reports are written; they must see it. "
+        "[default: beside the first report]",
+    ),
+    click.option(
         "--rule",
         "rules",
         multiple=True,
@@ -90,6 +97,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
     golden: Path | None,
     jobs: int | None,
     scheduler: str | None,
+    parts: Path | None,
 ) -> dict[str, Any]:
     """Give fields of ``CompareSettings``: the policy file's, with what was typed in place of them.
 
@@ -119,6 +127,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
         "golden": golden,
         "jobs": jobs,
         "scheduler": scheduler,
+        "parts": parts,
     }
 
 

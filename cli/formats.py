@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import tempfile
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -20,7 +22,7 @@ from .output import (
     check_place,
     emit,
     emit_as_it_is,
-    emit_json,
+    emit_whole_json,
     render_to_text,
     write_json,
     write_text,
@@ -82,6 +84,14 @@ class Wanted:
         return cls(files=found, github=github, format=stdout)
 
     @property
+    def folder(self) -> Path | None:
+        """Return the folder of the first report, or that for temporary files, for what waits."""
+        plain = (path.absolute() for path in self.files.values())
+        beside = [path.parent for path in plain if path.is_file() or not path.exists()]
+        places = (*beside, Path(tempfile.gettempdir()))
+        return next((one for one in places if one.is_dir() and os.access(one, os.W_OK)), None)
+
+    @property
     def has_page(self) -> bool:
         """Tell whether a page is wanted, for which more is looked up."""
         return "html" in self.files
@@ -102,7 +112,7 @@ class Wanted:
             else:
                 write_text(path, _rendered(name, comparison))
         if self.format is Format.JSON:
-            emit_json(_parts(comparison))
+            emit_whole_json(_parts(comparison))
         elif self.format is Format.MARKDOWN:
             emit(_rendered("markdown", comparison))
         elif text is not None and not quiet:

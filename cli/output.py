@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+_IN_MEMORY_BYTES = 16 << 20
+"""Of what is to appear whole on stdout; what is longer waits in a temporary file."""
+_PIECE = 1 << 16
+"""Characters that are written at once."""
 NO_WIDTH = 1 << 16
 """Columns of a report that goes to no terminal, unless COLUMNS says otherwise: none wraps."""
 
@@ -115,6 +121,20 @@ def emit_json(data: object) -> None:
     from .output import json_pieces  # noqa: PLC0415 -- few need it
 
     _emit(map(defused_json, json_pieces(data)))
+
+
+def emit_whole_json(data: object) -> None:
+    """Write strict JSON to stdout, all of it or nothing if making it fails.
+
+    Args:
+        data: As ``write_json`` takes it.
+    """
+    from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
+
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, "w+", encoding="utf-8") as whole:
+        whole.writelines(map(defused_json, json_pieces(data)))
+        whole.seek(0)
+        _emit(iter(partial(whole.read, _PIECE), ""))
 
 
 def _emit(pieces: Iterable[str]) -> None:

@@ -43,6 +43,7 @@ from .locating.calltree import CallTree, is_bad
 from .locating.fed import Fed, read_fed
 from .locating.locate import Located, locate
 from .locating.tree import merge_trees
+from .parts import Parts
 from .proving import Execution, ask_all, read_earlier
 from .remarks import decide, name_of_place, notes_of_run, notes_of_step, reasons_of_step
 from .result import Comparison, ReasonKind, StepComparison, VerdictReason
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
 
     from .judging.judge import Judgement
+    from .parts import PartsFolder
     from .tasks import Watch
 
 
@@ -123,6 +125,8 @@ class _Work:
     threeway: ThreeWay | None
     about: tuple[object, ...]
     """What tells both dumps from others of the same names."""
+    parts: PartsFolder | None = None
+    """Where what was found is left; None lets it travel."""
     version: str = ""
     """Of padiff, where the comparison was planned, once it is to travel."""
     sides: Sides | None = None
@@ -154,6 +158,7 @@ class _Work:
         before: ChainState | RunPartners | None,
         *,
         is_last: bool = False,
+        is_end: bool = False,
     ) -> Part:
         with collector_paused(), on_one_thread():
             sides = self._opened()
@@ -170,13 +175,16 @@ class _Work:
                 manifests=manifests,
                 settings=self.settings,
             )
+            folder = self.parts if self.parts is not None and self.parts.is_shared() else None
             results: list[StepResult] = []
             for place in places:
                 result = _compare_step(sides, place, run, (self.noise.get(place), self.threeway))
+                if folder is not None:
+                    result = folder.store(result)
                 if not (is_last and place == places[-1]):
                     _make_all(result.step)
                 results.append(result)
-            return Part(results=tuple(results), state=state)
+            return Part(results=tuple(results), state=None if is_end else state)
 
     def _opened(self) -> Sides:
         """Return both dumps.
@@ -316,12 +324,20 @@ def _run(work: _Work, sides: Sides, common: Sequence[Place], watch: Watch) -> Se
         work.names = _everywhere(work.names[0]), _everywhere(work.names[1])
     elif len(chains) > 1 and _is_worth(sides, common, settings.jobs):
         where = _local(settings.jobs or default_jobs(), len(chains))
+    parts: Parts | None = None
     with where as workers:
         if workers is not None:
             runner.executor = workers.executor
             work.settings = replace(settings, jobs=_shares(workers, len(chains), work.names))
             work.version = executors.own_version()
-        return runner.run()
+            parts = None if settings.parts is None else Parts(settings.parts)
+            work.parts = None if parts is None else parts.folder
+        return [
+            result
+            if parts is None or result.head is None
+            else replace(result, step=parts.step(result.step, result.head), head=None)
+            for result in runner.run()
+        ]
 
 
 @contextmanager

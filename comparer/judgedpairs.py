@@ -17,6 +17,7 @@ from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 
 from .result import Evidence, Verdict
+from .stored import StoredPairs, opened
 
 if TYPE_CHECKING:
     from padiff.dumpfile import Phase
@@ -125,14 +126,9 @@ class JudgedPairs(Sequence["JudgedPair"]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as pairs; those that simply match are unpacked when they are looked at."""
-        if isinstance(self._plain, _Packed):
+        if isinstance(self._plain, PackedPairs):
             return _arrived, (self._count, self._told, self._plain)
-        told = {
-            place: pair
-            for place, pair in self.remarkable()
-            if pair.verdict != "match" or pair.fatal or pair.reason
-        }
-        return _arrived, (self._count, told, _Packed.of(self, told.keys()))
+        return _arrived, (self._count, *packed_pairs(self))
 
     def remarkable(self) -> Iterator[tuple[int, JudgedPair]]:
         """Yield (place, pair) of all that do not simply match, in order."""
@@ -160,7 +156,7 @@ class JudgedPairs(Sequence["JudgedPair"]):
         return [told[place] if place in told else made[place] for place in places]
 
 
-class _Packed:
+class PackedPairs:
     """Pairs that another process judged and that simply match.
 
     They are unpacked when they are looked at one by one, and not kept: they take 1 KiB each, packed
@@ -188,7 +184,7 @@ class _Packed:
         self._nearest = nearest
 
     @classmethod
-    def of(cls, pairs: Sequence[JudgedPair], told: Set[int]) -> _Packed:
+    def of(cls, pairs: Sequence[JudgedPair], told: Set[int]) -> PackedPairs:
         """Pack the pairs at all other places."""
         others = [(place, pair) for place, pair in enumerate(pairs) if place not in told]
         said = Counter(saying_of(pair) for _, pair in others)
@@ -239,13 +235,24 @@ def _nearest(pairs: Sequence[tuple[int, JudgedPair]]) -> tuple[int, JudgedPair] 
     return max(within, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
 
 
+def packed_pairs(pairs: Sequence[JudgedPair]) -> tuple[dict[int, JudgedPair], PackedPairs]:
+    """Return by place those that do not simply match, and the others packed."""
+    told = {
+        place: pair
+        for place, pair in remarkable(pairs)
+        if pair.verdict != "match" or pair.fatal or pair.reason or pair.sampled_of is not None
+    }
+    return told, PackedPairs.of(pairs, told.keys())
+
+
 def _arrived(count: int, told: Mapping[int, JudgedPair], plain: Plain) -> JudgedPairs:
     return JudgedPairs(count, told, plain)
 
 
 def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:
     """Yield (place, pair) of at least all that do not match, are fatal, or have a reason."""
-    return pairs.remarkable() if isinstance(pairs, JudgedPairs) else enumerate(pairs)
+    found = opened(pairs)
+    return found.remarkable() if isinstance(found, JudgedPairs) else enumerate(found)
 
 
 def replaced(pairs: Sequence[JudgedPair], others: Mapping[int, JudgedPair]) -> Sequence[JudgedPair]:
@@ -331,15 +338,31 @@ def pressure_of(pair: JudgedPair) -> float:
     return pressure(pair.metrics, pair.tolerance)
 
 
-def remarkable_pairs(steps: Iterable[StepComparison]) -> list[JudgedPair]:
-    """Give at least all pairs that do not match, are fatal, or have a reason, in order."""
-    return [pair for step in steps for _, pair in remarkable(step.pairs)]
+def remarkable_pairs(
+    steps: Iterable[StepComparison], is_wanted: Callable[[Saying], bool]
+) -> Iterator[JudgedPair]:
+    """Yield the pairs of which a summary says something, in order, but those that simply match.
+
+    Steps of which nothing like that is said are not looked into.
+
+    Args:
+        steps: Where to look.
+        is_wanted: Whether the pairs of which that is said are wanted.
+    """
+    for step in steps:
+        pairs = step.pairs
+        if isinstance(pairs, StoredPairs) and not any(is_wanted(said) for said, _ in pairs.said):
+            continue
+        yield from (pair for _, pair in remarkable(pairs) if is_wanted(saying_of(pair)))
 
 
 def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
     """Count the pairs of some steps by what a summary says of them."""
     counts: Counter[Saying] = Counter()
     for step in steps:
+        if isinstance(step.pairs, StoredPairs):
+            counts.update(dict(step.pairs.said))
+            continue
         looked_at, columns = _split(step.pairs)
         counts.update(saying_of(pair) for _, pair in looked_at)
         if columns is not None:
@@ -364,11 +387,22 @@ def nearest(steps: Iterable[StepComparison]) -> JudgedPair | None:
 
     None where no matching pair differs, or all that do were excused for a reason.
     """
-    found = [_nearest_of_step(step.pairs) for step in steps]
-    return max(filter(None, found), key=pressure_of, default=None)
+    best: tuple[float, int, Sequence[JudgedPair]] | None = None
+    for step in steps:
+        found = nearest_place(step.pairs)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = (*found, step.pairs)
+    return None if best is None else best[2][best[1]]
 
 
-def _nearest_of_step(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
+def nearest_place(pairs: Sequence[JudgedPair]) -> tuple[float, int] | None:
+    """Find of the pairs of a step what ``nearest`` finds of all.
+
+    Returns:
+        The part of its absolute tolerance that it uses up, and its place.
+    """
+    if isinstance(pairs, StoredPairs):
+        return pairs.nearest
     looked_at, columns = _split(pairs)
     found = [(place, pair) for place, pair in looked_at if is_within(pair)]
     if columns is not None:
@@ -376,14 +410,16 @@ def _nearest_of_step(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
         place = plain.nearest(told)
         if place is not None:
             found.append((place, pairs[place]))
-    best = max(found, key=lambda one: (pressure_of(one[1]), -one[0]), default=None)
-    return None if best is None else best[1]
+    rated = [(pressure_of(pair), -place) for place, pair in found]
+    best = max(rated, default=None)
+    return None if best is None else (best[0], -best[1])
 
 
 def _split(
     pairs: Sequence[JudgedPair],
 ) -> tuple[Iterable[tuple[int, JudgedPair]], Columns | None]:
     """Give the pairs that have to be looked at one by one, with their places, and the others."""
+    pairs = opened(pairs)
     columns = pairs.columns() if isinstance(pairs, JudgedPairs) else None
     if columns is None or not isinstance(pairs, JudgedPairs):
         return enumerate(pairs), None

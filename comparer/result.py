@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Phase
 
 from .codec import UNWRITTEN, derived
+from .stored import StoredPairs, earliest_of, origins_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -395,7 +396,7 @@ class StepComparison:
 
     def __repr__(self) -> str:
         """Return one line: which step, and what diverged in it."""
-        origins = sum(found.kind is Kind.ORIGIN for found in self.divergences)
+        origins = len(origins_of(self.divergences))
         text = f"step {self.step} rank {self.rank}: {len(self.pairs)} records"
         return f"<StepComparison: {text}, {len(self.divergences)} divergences, {origins} origins>"
 
@@ -536,7 +537,13 @@ class Comparison:
     @derived
     def counts(self) -> Mapping[str, int]:
         """Records by verdict; those whose value is judged at another address are ``covered``."""
-        found = Counter("covered" if pair.covered else str(pair.verdict) for pair in self.pairs)
+        found: Counter[str] = Counter()
+        for step in self.steps:
+            if isinstance(step.pairs, StoredPairs):
+                for said, times in step.pairs.said:
+                    found["covered" if said.is_covered else str(said.verdict)] += times
+            else:
+                found.update("covered" if one.covered else str(one.verdict) for one in step.pairs)
         words = [str(one) for one in Verdict if one is not Verdict.INCONCLUSIVE]
         return {word: found[word] for word in (*words, "covered")}
 
@@ -569,15 +576,16 @@ class Comparison:
         The ranks of a step ran side by side, and share what they reduce: what diverged in the
         forward pass of one comes before the gradients of another.
         """
-        found = [(step.step, found) for step in self.steps for found in step.divergences]
-        found.sort(key=lambda one: (one[0], _PHASES.index(one[1].phase)))
-        return tuple(divergence for _, divergence in found)
+        return _earliest_first(
+            [(step.step, found) for step in self.steps for found in step.divergences]
+        )
 
     @property
     @derived
     def origins(self) -> tuple[Divergence, ...]:
         """The divergences that are no other's consequence."""
-        return tuple(found for found in self.divergences if found.kind is Kind.ORIGIN)
+        found = [(step.step, one) for step in self.steps for one in origins_of(step.divergences)]
+        return _earliest_first(found)
 
     @property
     def first(self) -> Divergence | None:
@@ -588,7 +596,18 @@ class Comparison:
     @derived
     def first_divergence(self) -> Divergence | None:
         """The earliest divergence, None on agreement."""
-        return next(iter(self.divergences), None)
+        found = ((step.step, earliest_of(step.divergences)) for step in self.steps)
+        return next(iter(_earliest_first([(at, one) for at, one in found if one])), None)
+
+    def count_inherited(self) -> int:
+        """Count the divergences that are another's consequence."""
+        return sum(len(step.divergences) for step in self.steps) - len(self.origins)
+
+
+def _earliest_first(found: list[tuple[int, Divergence]]) -> tuple[Divergence, ...]:
+    """Return divergences with their steps in the order of ``Comparison.divergences``."""
+    found.sort(key=lambda one: (one[0], _PHASES.index(one[1].phase)))
+    return tuple(divergence for _, divergence in found)
 
 
 def _sum(parts: Iterable[Coverage]) -> Coverage:

@@ -75,6 +75,10 @@ class CompareSettings:
     results are the same. None takes one for each core, at most four, where that is worth it."""
     scheduler: str | None = None
     """Address of the scheduler on whose workers groups of ranks are compared; see ``executors``."""
+    parts: Path | None = None
+    """A folder in which processes that compare leave what they found, where they see it, too; None
+    lets all of it travel. The result is the same, and read from there as long as somebody has it.
+    """
     execute: bool = True
     """Execute both programs in float64: same function, same leaves, sound execution? Verdicts rest
     on the answers; without them, on tolerances alone."""

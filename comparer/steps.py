@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
 from .judgedpairs import remarkable, replaced
 from .result import Kind, StepComparison
+from .stored import changed, changed_at, origins_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
-    from .result import Divergence, Endpoint, JudgedPair
+    from .result import Divergence, Endpoint, JudgedPair, NodeRow
 
 
 _PHASES = tuple(Phase)
 _Fault = tuple[Phase, str]
 """Phase and module path on the reference."""
+_Owner = tuple[bool, int, int | None, Phase]
+"""Whether the candidate alone has it, module and call by number, and phase."""
 
 
 def inherit_across(
@@ -39,26 +43,26 @@ def inherit_across(
     kept_steps = []
     for step in steps:
         kept = step
+        every = tuple(step.divergences)
         if step.rank in diverged:
-            kept = _with_divergences(
+            kept = _inheriting(
                 step,
-                tuple(
-                    found
-                    if _is_new_rate(found, rates)
-                    or (found.phase in fed and _is_fault(found, step.rank, faults, moved))
-                    else inherited(found)
-                    for found in step.divergences
-                ),
+                [
+                    place
+                    for place, found in enumerate(every)
+                    if not _is_new_rate(found, rates)
+                    and not (found.phase in fed and _is_fault(found, step.rank, faults, moved))
+                ],
             )
         if step.rank not in moved:
-            origins = [found for found in step.divergences if found.kind is Kind.ORIGIN]
+            origins = [found for found in every if found.kind is Kind.ORIGIN]
             own = {_fault(found) for found in origins if found.phase in fed}
             faults[step.rank] = faults.get(step.rank, set()) | own
-        if any(found.phase is Phase.UPDATE for found in step.divergences):
+        if any(found.phase is Phase.UPDATE for found in every):
             moved.add(step.rank)
-        ends = [found.pair.end for found in step.divergences]
+        ends = [found.pair.end for found in every]
         rates |= {(step.rank, end.address.slot) for end in ends if _is_rate(end)}
-        if step.divergences and _has_update(step):
+        if every and _has_update(step, every):
             diverged.add(step.rank)
         kept_steps.append(kept)
     return tuple(_inherit_across_ranks(kept_steps))
@@ -77,43 +81,55 @@ def _inherit_across_ranks(steps: Sequence[StepComparison]) -> Iterator[StepCompa
     for step in steps:
         others = [phase for rank, phase in earliest.get(step.step, {}).items() if rank != step.rank]
         since = min(others, default=len(_PHASES))
-        yield _with_divergences(
+        yield _inheriting(
             step,
-            tuple(
-                inherited(found)
+            [
+                place
+                for place, found in enumerate(step.divergences)
                 if _is_shared(found) and _PHASES.index(found.phase) > since
-                else found
-                for found in step.divergences
-            ),
+            ]
+            if since < len(_PHASES)
+            else (),
         )
 
 
-def _with_divergences(step: StepComparison, divergences: tuple[Divergence, ...]) -> StepComparison:
-    """Give a step of which some origins were found to be inherited: its pairs and tree say so."""
-    if divergences == step.divergences:
+def _inheriting(step: StepComparison, places: Sequence[int]) -> StepComparison:
+    """Return a step of which some divergences were found to be inherited: all of it says so."""
+    if not places:
         return step
-    left = [found.pair for found in divergences if found.kind is Kind.ORIGIN]
+    divergences = changed_at(step.divergences, frozenset(places), inherited)
+    left = [found.pair for found in origins_of(divergences)]
     owners = {_owner(pair) for pair in left}
-    others = {
-        place: replace(pair, kind=Kind.INHERITED)
-        for place, pair in remarkable(step.pairs)
-        if pair.kind is Kind.ORIGIN and _owner(pair) not in owners
-    }
     paths = {pair.reference.address.module for pair in left if pair.reference is not None}
     return replace(
         step,
         divergences=divergences,
-        pairs=replaced(step.pairs, others),
-        tree=[
-            replace(row, origin=False, inherited=True)
-            if row.origin and row.reference not in paths
-            else row
-            for row in step.tree
-        ],
+        pairs=changed(step.pairs, partial(_pairs_left, owners=owners)),
+        tree=changed(step.tree, partial(_rows_left, paths=paths)),
     )
 
 
-def _owner(pair: JudgedPair) -> tuple[bool, int, int | None, Phase]:
+def _pairs_left(pairs: Sequence[JudgedPair], owners: Set[_Owner]) -> Sequence[JudgedPair]:
+    """Make all pairs inherited that are not of a call or module that has an origin."""
+    others = {
+        place: replace(pair, kind=Kind.INHERITED)
+        for place, pair in remarkable(pairs)
+        if pair.kind is Kind.ORIGIN and _owner(pair) not in owners
+    }
+    return replaced(pairs, others)
+
+
+def _rows_left(tree: Sequence[NodeRow], paths: Set[str]) -> Sequence[NodeRow]:
+    """Make all rows of the tree inherited that are not of a module that has an origin."""
+    return [
+        replace(row, origin=False, inherited=True)
+        if row.origin and row.reference not in paths
+        else row
+        for row in tree
+    ]
+
+
+def _owner(pair: JudgedPair) -> _Owner:
     """Give the call or module that a pair belongs to, and in which phase."""
     end = pair.end
     return pair.reference is None, end.module, end.call, end.address.phase
@@ -168,9 +184,9 @@ def inherited(divergence: Divergence) -> Divergence:
     )
 
 
-def _has_update(step: StepComparison) -> bool:
+def _has_update(step: StepComparison, divergences: Sequence[Divergence]) -> bool:
     """Tell whether what diverged may be in the weights or buffers of later steps."""
     addresses = (pair.end.address for pair in step.pairs)
-    return any(found.phase is Phase.UPDATE for found in step.divergences) or any(
+    return any(found.phase is Phase.UPDATE for found in divergences) or any(
         at.phase is Phase.UPDATE and at.role is not Role.BUFFER for at in addresses
     )

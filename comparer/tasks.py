@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from padiff.dumpfile import CompareError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from padiff.pairing import RunPartners
 
     from .judging.updates import TrainingJudge
+    from .parts import StepHead
     from .proving import Execution
     from .result import StepComparison
     from .scope import StepScope
@@ -45,6 +47,8 @@ class StepResult:
     used_layouts: frozenset[str]
     records: int
     scope: StepScope
+    head: StepHead | None = None
+    """Where the long sequences of the step are, if they were left in a folder."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +67,8 @@ class Part:
 
     results: tuple[StepResult, ...]
     """Of each of its steps."""
-    state: ChainState
+    state: ChainState | None
+    """None where nobody needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +92,7 @@ class Work(Protocol):
         before: ChainState | RunPartners | None,
         *,
         is_last: bool = False,
+        is_end: bool = False,
     ) -> Part:
         """Compare some steps of a group of ranks.
 
@@ -95,6 +101,7 @@ class Work(Protocol):
             before: What the steps before left; at its beginning the partners that another group of
                 the form has, None if it looks for them itself.
             is_last: Whether nothing is compared afterwards in this process.
+            is_end: Whether nobody needs what these steps leave.
         """
 
 
@@ -190,7 +197,7 @@ class Runner:
             left = places[places.index(job.places[-1]) + 1 :]
             if left:
                 self._ready.appendleft(self._job(job.chain, left, found.state))
-            if self._learns or job.before is not None:
+            if self._learns or job.before is not None or found.state is None:
                 return
             found = found.state.partners
         for follower in self._followers.pop(job.chain, ()):
@@ -212,7 +219,9 @@ class Runner:
     def _submitted(self, executor: Executor, job: _Job) -> Future[Any]:
         if not job.places:
             return executor.submit(self.work.learn, self.chains[job.chain].places[0])
-        return executor.submit(self.work.compare, job.places, job.before)
+        is_end = job.places[-1] == self.chains[job.chain].places[-1]
+        compare = partial(self.work.compare, is_end=is_end)  # not all executors take more names
+        return executor.submit(compare, job.places, job.before)
 
     def _collect(self) -> None:
         """Wait until at least one task ends, and take what ended."""

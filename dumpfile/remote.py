@@ -7,6 +7,7 @@ says the file's table of contents, whose place stands in the manifest.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import shutil
@@ -33,7 +34,7 @@ __all__ = ["RemoteFiles", "RemoteSource"]
 
 _IDENTITY = (
     *("ETag", "etag", "VersionId", "generation", "mtime", "LastModified", "last_modified"),
-    "created",
+    *("created", "modification_time"),
 )
 """What stores say of an object that changes when it is replaced. No times of access."""
 
@@ -82,6 +83,9 @@ class RemoteFiles:
                 f"cannot open {self.shown!r}: expected a URL without a password",
                 hint="reports repeat the URL: put it where the store's own client looks for it",
             )
+        # what a client logs besides its errors goes where the user sends it, not to stderr
+        client = PACKAGES[protocol].replace("-", "_") or "fsspec"
+        logging.getLogger(client).addHandler(logging.NullHandler())
         packages = " ".join(filter(None, ("'padiff-align[remote]'", PACKAGES[protocol])))
         with self._explained("open", f"pip install {packages}"):
             from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, only for URLs

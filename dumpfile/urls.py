@@ -11,7 +11,7 @@ PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), "s3fs"),
     **dict.fromkeys(("gs", "gcs"), "gcsfs"),
     **dict.fromkeys(("abfs", "abfss", "az"), "adlfs"),
-    "hdfs": "pyarrow",
+    "hdfs": "hdfs-native",
     **dict.fromkeys(("ssh", "sftp"), "paramiko"),
     "memory": "",
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.comparer.proving import Edit
 from padiff.comparer.result import Divergence, Kind
+from padiff.comparer.stored import changed_at, origins_of
 from padiff.dumpfile import Phase, Role
 
 from .attributes import canonical_name
@@ -238,16 +240,17 @@ FEW = 2
 
 def add_rate_facts(steps: Sequence[StepComparison]) -> tuple[StepComparison, ...]:
     """Add how the rates of all steps differ to the origins that are rates."""
-    return tuple(
-        replace(
-            step,
-            divergences=tuple(
-                _with_rates(found, step.rank, steps) if _is_rate_origin(found) else found
-                for found in step.divergences
-            ),
-        )
-        for step in steps
-    )
+    return tuple(_with_facts(step, steps) for step in steps)
+
+
+def _with_facts(step: StepComparison, steps: Sequence[StepComparison]) -> StepComparison:
+    if not any(map(_is_rate_origin, origins_of(step.divergences))):
+        return step
+    places = [at for at, found in enumerate(step.divergences) if _is_rate_origin(found)]
+    slots = {_slot(found) for found in origins_of(step.divergences) if _is_rate_origin(found)}
+    texts = {slot: _said(*_rates(steps, step.rank, slot)) for slot in slots}
+    change = partial(_with_rates, texts=texts)
+    return replace(step, divergences=changed_at(step.divergences, frozenset(places), change))
 
 
 def _is_rate_origin(divergence: Divergence) -> bool:
@@ -257,13 +260,18 @@ def _is_rate_origin(divergence: Divergence) -> bool:
     ) and divergence.pair.candidate is not None
 
 
-def _with_rates(divergence: Divergence, rank: int, steps: Sequence[StepComparison]) -> Divergence:
+def _with_rates(divergence: Divergence, texts: Mapping[str, str]) -> Divergence:
+    text = texts[_slot(divergence)]
+    return replace(divergence, evidence=(text, *divergence.evidence)) if text else divergence
+
+
+def _slot(divergence: Divergence) -> str:
     end = divergence.pair.reference
-    known, had = _rates(steps, rank, "" if end is None else end.address.slot)
-    text = _shifted(known, had) or _constant(known, had) or _factor(known, had)
-    if not text:
-        return divergence
-    return replace(divergence, evidence=(text, *divergence.evidence))
+    return "" if end is None else end.address.slot
+
+
+def _said(known: Rates, had: Rates) -> str:
+    return _shifted(known, had) or _constant(known, had) or _factor(known, had)
 
 
 def _rates(steps: Sequence[StepComparison], rank: int, slot: str) -> tuple[Rates, Rates]:

@@ -72,14 +72,14 @@ def told_by_arguments(
         if not 0 < len(operators) <= _MOST_OPERATORS:
             continue
         try:
-            edit = _Trial(sides, given, repaired, operators).edit(edits[group[0]])
+            told = _Trial(sides, given, repaired, operators).edit(edits[group[0]])
         except (ProgramError, DumpFormatError):
             continue  # it cannot be executed within the limits: the exchanges stand
-        if edit is not None:
-            found.append((edit, tuple(group)))
-    told = {place for _, group in found for place in group}
+        if told is not None:
+            found.append((told, tuple(group)))
+    explained = {place for _, group in found for place in group}
     return sorted(
-        [*found, *(one for one in plain if told.isdisjoint(one[1]))], key=lambda one: one[1]
+        [*found, *(one for one in plain if explained.isdisjoint(one[1]))], key=lambda one: one[1]
     )
 
 

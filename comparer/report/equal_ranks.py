@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from padiff.comparer.judgedpairs import sayings
 from padiff.comparer.proving import Edit, LeafDifference, UnsoundValue, UpdateDifference
-from padiff.comparer.result import Kind
+from padiff.comparer.stored import origins_of
 
 from .numbers import count, number, plural
 from .wording import each_of, origins_or_first
@@ -155,7 +155,7 @@ def _outcome(step: StepComparison) -> Hashable:
     counts: Counter[Hashable] = Counter()
     for one, times in sayings([step]).items():
         counts[one.verdict, one.is_covered] += times
-    origins = [cause_of(found) for found in step.divergences if found.kind is Kind.ORIGIN]
+    origins = [cause_of(found) for found in origins_of(step.divergences)]
     return step.step, len(step.divergences), frozenset(counts.items()), tuple(origins)
 
 

@@ -101,7 +101,7 @@ def head_of(comparison: Comparison) -> dict[str, object]:
         "report": comparison,
         "reasons": fold_reasons(comparison.reasons),
         "origins_counted": count_origins(comparison),
-        "inherited": len(comparison.divergences) - len(comparison.origins),
+        "inherited": comparison.count_inherited(),
         "headline": verdict_line(comparison.verdict, comparison.scope).partition(": ")[::2],
         "evidence": evidence(comparison),
     }

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Kind, Verdict
+from padiff.comparer.stored import origins_of
 from padiff.dumpfile import Role
 
 from .equal_ranks import fold_origins, fold_ranks
@@ -97,7 +98,7 @@ def _summary(step: StepComparison) -> _Summary:
     return _Summary(
         step=step.step,
         rank=step.rank,
-        origins=sum(one.kind is Kind.ORIGIN for one in step.divergences),
+        origins=len(origins_of(step.divergences)),
         diverged=sum(pair.verdict in BAD and pair.fatal for pair in judged),
         judged=len(judged),
         largest=max((one for one in errors if one is not None), default=None),

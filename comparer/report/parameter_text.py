@@ -34,11 +34,9 @@ def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying
     summary = _summary(said)
     if not summary:
         return
-    bad = [
-        pair
-        for pair in remarkable_pairs(comparison.steps)
-        if pair.verdict in BAD and pair.end.address.role in _ROLES
-    ]
+    bad = list(
+        remarkable_pairs(comparison.steps, lambda said: said.verdict in BAD and said.role in _ROLES)
+    )
     canvas.heading("WEIGHTS AND GRADIENTS", summary)
     if not bad:
         return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def draw_header(canvas: Canvas, comparison: Comparison) -> None:
     """Draw the verdict, why, and what was compared with what."""
-    inherited = len(comparison.divergences) - len(comparison.origins)
+    inherited = comparison.count_inherited()
     line = verdict_line(comparison.verdict, comparison.scope)
     if comparison.verdict is Verdict.MATCH:
         canvas.line(canvas.safe(line), "bold green")
@@ -154,13 +154,11 @@ def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
 
 def _sampled(comparison: Comparison) -> str:
     """Say how much of the sampled tensors was compared."""
-    found = [
-        pair
-        for pair in remarkable_pairs(comparison.steps)
-        if pair.sampled_of is not None and pair.metrics is not None
-    ]
-    compared = sum(pair.metrics.size for pair in found if pair.metrics is not None)
-    total = sum(pair.sampled_of or 0 for pair in found)
+    compared = total = 0
+    for pair in remarkable_pairs(comparison.steps, lambda said: said.is_partial):
+        if pair.sampled_of is not None and pair.metrics is not None:
+            compared += pair.metrics.size
+            total += pair.sampled_of
     return f"{count(compared)} of {count(total)} elements, and statistics of all"
 
 
@@ -223,9 +221,9 @@ def _setting(value: JSON) -> str:
 
 def _draw_left_out(canvas: Canvas, comparison: Comparison) -> None:
     """List what got no verdict."""
-    pairs = remarkable_pairs(comparison.steps)
+    pairs = list(remarkable_pairs(comparison.steps, _is_left_out))
     missing = [p for p in pairs if p.verdict is Verdict.MISSING]
-    skipped = [p for p in pairs if p.verdict is Verdict.SKIPPED and not p.covered]
+    skipped = [p for p in pairs if p.verdict is Verdict.SKIPPED]
     phases = list(_phases(comparison))
     if not (missing or skipped or phases):
         return
@@ -235,6 +233,11 @@ def _draw_left_out(canvas: Canvas, comparison: Comparison) -> None:
         canvas.line(f"  {plural(len(missing), 'record')} without counterpart:")
         _draw_missing(canvas, missing)
     _draw_skipped(canvas, skipped)
+
+
+def _is_left_out(said: Saying) -> bool:
+    is_skipped = said.verdict is Verdict.SKIPPED and not said.is_covered
+    return is_skipped or said.verdict is Verdict.MISSING
 
 
 def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:

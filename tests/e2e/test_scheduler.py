@@ -16,6 +16,7 @@ import pytest
 from distributed import Client, LocalCluster, get_task_stream
 from distributed.security import Security
 
+from padiff.cli.main import main
 from padiff.comparer import CompareSettings, compare, executors, tasks
 from padiff.comparer.judging import largepairs
 from padiff.comparer.report.json_report import to_json
@@ -299,6 +300,32 @@ def test_a_scheduler_that_is_not_there_is_waited_for_in_bounds(
         compare(folder / "known", folder / "found", settings)
 
     assert error.value.hint is not None
+
+
+@pytest.mark.parametrize("trouble", ["nobody there", "another version"])
+def test_trouble_with_a_scheduler_ends_with_code_2_and_writes_nothing(
+    folder: Path,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    trouble: str,
+) -> None:
+    address = cluster.scheduler_address if trouble == "another version" else "tcp://127.0.0.1:9"
+    monkeypatch.setattr(executors, "CONNECT_S", 0.5 if trouble == "nobody there" else 30.0)
+    if trouble == "another version":
+        monkeypatch.setattr(executors, "own_version", lambda: "0.0.9")
+    report = folder / "report.json"
+    words = ["compare", str(folder / "known"), str(folder / "found"), "--scheduler", address]
+
+    code = main([*words, "--json", str(report)])
+
+    said = capsys.readouterr()
+    assert code == 2
+    assert said.out == ""
+    assert address in said.err or "expected padiff 0.0.9, found" in said.err
+    assert "hint:" in said.err
+    assert not report.exists()
+    assert not list(folder.glob(".padiff-scratch-*"))
 
 
 def test_workers_of_another_version_are_refused(

@@ -14,6 +14,7 @@ import pytest
 
 from padiff.dumper.recording.named import write_named
 from tests.support.command import environment_for, run_padiff
+from tests.support.store_trials import Store, StoreTrials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,3 +159,18 @@ def test_without_the_extra_it_is_named(bucket: Bucket, tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "pip install 'padiff-align[remote]' s3fs" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def store(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(
+        folder=tmp_path_factory.mktemp("trials"),
+        url="s3://bucket/trials",
+        environment=bucket.environment,
+        stranger={"AWS_ACCESS_KEY_ID": "", "HOME": "/nonexistent"},
+        secrets=("not-to-be-shown",),
+    )
+
+
+class TestS3(StoreTrials):
+    pass

@@ -263,9 +263,9 @@ class _PaddleFunction(paddle.nn.Layer):
         return self.run(x)
 
 
-def _scan(x: torch.Tensor) -> torch.Tensor:
+def _scan(x: Any) -> Any:  # noqa: ANN401
     """Run a recurrence over the second axis: its state takes one part of x, and shows another."""
-    kept, read = x[..., :4].split(2, -1)
+    kept, read = torch.split(x[..., :4], 2, -1)  # type: ignore[no-untyped-call]
     state, shown = torch.zeros(2, 3, 2), []
     for step in range(6):
         taken = x[:, step, 4:7, None] * kept[:, step, None, :] * x[:, step, 7:10, None]
@@ -279,7 +279,7 @@ def _spectral(x: torch.Tensor) -> torch.Tensor:
     return torch.fft.irfft(spectrum, n=16)
 
 
-def _paddle_spectral(x: Any, *, norm: str = "backward", is_turned: bool = False) -> Any:  # noqa: ANN401
+def _paddle_spectral(x: Any, *, norm: Any = "backward", is_turned: bool = False) -> Any:  # noqa: ANN401
     first = paddle.fft.rfft(x)[0]
     first = first.conj() if is_turned else first
     return paddle.fft.irfft((paddle.fft.rfft(x, norm=norm) * first).sum(1), n=16)
@@ -342,14 +342,17 @@ def test_the_smallest_edit_is_named_where_frameworks_write_a_step_otherwise(
 ) -> None:
     right, wrong, words = ACROSS[fault]
     paths = []
-    models = (_Function(right), X), (_PaddleFunction(wrong), paddle.to_tensor(X.numpy()))
+    models: tuple[tuple[Any, Any], ...] = (
+        (_Function(right), X),
+        (_PaddleFunction(wrong), paddle.to_tensor(X.numpy())),
+    )
     for name, (model, given) in zip(("reference", "candidate"), models, strict=True):
         with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
             model(given)
         assert recorder.path is not None
         paths.append(recorder.path)
 
-    (step,) = padiff.compare(*paths, execute=True).steps
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
 
     assert step.executed is not None
     assert [worded_edit(one) for one in step.executed.function.edits] == words

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from pathlib import Path
 
+    from padiff.dumpfile import Keep
+
 RANKS, STEPS = 3, 3
 
 
 def write_ranks(
-    path: Path, framework: str = "torch", *, faulty: Container[int] = (), ranks: int = RANKS
+    path: Path,
+    framework: str = "torch",
+    *,
+    faulty: Container[int] = (),
+    ranks: int = RANKS,
+    content: Keep | None = None,
 ) -> Path:
     """Write three steps of all ranks, with updates.
 
@@ -26,6 +33,7 @@ def write_ranks(
         framework: ``torch`` or ``paddle``.
         faulty: The ranks of which the last step diverges.
         ranks: How many.
+        content: How much of each value; None writes all.
     """
     built = []
     for step in range(STEPS):
@@ -37,4 +45,4 @@ def write_ranks(
             one.record("fc1", Role.WEIGHT, 2 * weight, slot=".weight", phase=Phase.UPDATE)
             one.rank = rank
             built.append(one)
-    return write_dump(path, *built, framework_version="1.0")
+    return write_dump(path, *built, content=content, framework_version="1.0")

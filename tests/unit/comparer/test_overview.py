@@ -151,7 +151,7 @@ def test_no_pair_is_near_that_is_equal_excused_or_diverged() -> None:
 def test_what_is_remarkable_comes_in_order_of_the_steps(tmp_path: Path) -> None:
     found = compare(*tiny_pair(tmp_path, weight_change=0.5), CompareSettings())
 
-    remarkable = remarkable_pairs(found.steps)
+    remarkable = list(remarkable_pairs(found.steps, lambda said: True))
 
     diverged = [one for one in found.steps[0].pairs if one.verdict is not Verdict.MATCH]
     assert diverged
