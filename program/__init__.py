@@ -5,6 +5,7 @@ from __future__ import annotations
 from .argumentjson import argument_from_json, argument_to_json
 from .derivative import LINEAR, Outer, Tangent, derivative
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
+from .expressions import COMMUTATIVE, LAYOUT, Expressions
 from .graph import (
     Argument,
     Dtype,
@@ -33,7 +34,9 @@ from .rounding import (
 from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
+    "COMMUTATIVE",
     "EXACT",
+    "LAYOUT",
     "LINEAR",
     "SUMMING",
     "TABLES",
@@ -43,6 +46,7 @@ __all__ = [
     "Draw",
     "Dtype",
     "Execution",
+    "Expressions",
     "Leaf",
     "LeafKind",
     "Limits",
