@@ -65,9 +65,10 @@ class ModulePair:
     confidence: float = 1.0
     """In (0, 1]; 1 only where something proves the pair.
 
-    Of a leaf that is the user's map, a name, weights or outputs that no other module shares, or
-    data flow that leaves no other partner; else 1 / (1 + partners that fit as well), at most 0.8
-    where the order of execution agrees and 0.5 where it does not.
+    Of a leaf that is the user's map, a name or weights that no other module shares, an input that
+    no other of its kind takes, or data flow that leaves no other partner. Else it is 1 / n of n
+    that do one job and take the same; of one that stands alone 0.8 where the order of execution
+    agrees on both sides, and where not 1 / n of all that do its job, at most 0.5.
     Of a container it is the share of the layers inside that are paired inside, no more than the
     confidence of the surest of them, and never less than 0.05: of a pair made by place alone.
     """

@@ -14,6 +14,8 @@ from .tensors.sketch import is_telling
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
+    from padiff.program import Lowered, RecordedProgram
+
     from .calls.forced import LayerFlow
     from .calls.likeness import Token
     from .result import SideName
@@ -85,6 +87,8 @@ class View:
     """Keys of the weights in each module, once worked out (``calls/likeweights.py``)."""
     sketches: dict[Role, Sketches] = field(default_factory=dict)
     """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
+    program: list[tuple[RecordedProgram, Lowered] | None] = field(default_factory=list)
+    """What ran in primitives, once it was asked for (``calls/expressed.py``)."""
     takers: list[int] = field(default_factory=list)
     """What takes the output of each call, once it was found (``calls/anchors.py``)."""
 

@@ -6,6 +6,7 @@ from .argumentjson import argument_from_json, argument_to_json
 from .derivative import LINEAR, Outer, Tangent, derivative
 from .drawing import drawing_operators, read_lowered
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
+from .expressions import COMMUTATIVE, LAYOUT, Expressions
 from .graph import (
     Argument,
     Dtype,
@@ -35,7 +36,9 @@ from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
     "DRAWN",
+    "COMMUTATIVE",
     "EXACT",
+    "LAYOUT",
     "LINEAR",
     "SUMMING",
     "TABLES",
@@ -44,6 +47,7 @@ __all__ = [
     "Argument",
     "Dtype",
     "Execution",
+    "Expressions",
     "Leaf",
     "LeafKind",
     "Limits",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from padiff.pairing import IDENTITY
+from padiff.program import COMMUTATIVE, LAYOUT, Expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from padiff.program import Lowered, Node
+    from padiff.program import Lowered
 
     from .executed import Sink
     from .leaves import Leaves
@@ -19,24 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMUTATIVE", "LAYOUT", "Numbering"]
 
-LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
-"""Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
-COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
-"""Primitives whose operands may be exchanged."""
 
-
-class Numbering:
+class Numbering(Expressions):
     """One number for each expression that two programs compute."""
 
     def __init__(self, reference: Side, candidate: Side, leaves: Leaves) -> None:
         """Number the terms of both programs."""
-        self._known: dict[Hashable, int] = {}
-        self._reshaped: dict[int, int] = {}
-        """What a reshaped value was reshaped from."""
+        super().__init__()
         known = {
-            term: self._new(("leaf", value)) for term, value in reference.lowered.leaves.items()
+            term: self.new(("leaf", value)) for term, value in reference.lowered.leaves.items()
         }
-        self.reference: Sequence[int] = self._all(reference.lowered, known)
+        self.reference: Sequence[int] = self.number(reference.lowered, known)
         """By term."""
         self._expressions = frozenset(self.reference)
         self._leaves: dict[int, int] = {}
@@ -52,7 +46,7 @@ class Numbering:
             if value in leaves.computed:
                 continue
             if pair is None:
-                self._leaves[value] = self._new(("own", value))
+                self._leaves[value] = self.new(("own", value))
             else:
                 parts = tuple(known[reference.lowered.terms[one]] for one in pair.reference)
                 shape = candidate.program.values[value].shape
@@ -91,7 +85,13 @@ class Numbering:
             for value, number in self._leaves.items()
             if value in lowered.terms
         }
-        return self._all(lowered, {**known, **given}, join)
+        if join is None:
+            return self.number(lowered, {**known, **given})
+
+        def others(term: int, found: Sequence[int]) -> int | None:
+            return None if found[term] in self._expressions else join(term, found)
+
+        return self.number(lowered, {**known, **given}, others)
 
     def of_reference(self, lowered: Lowered) -> list[int]:
         """Return the numbers of the reference's terms in a program with leaves of its own.
@@ -99,17 +99,8 @@ class Numbering:
         Args:
             lowered: The reference's program, or an edited one.
         """
-        leaves = {term: self._new(("leaf", value)) for term, value in lowered.leaves.items()}
-        return self._all(lowered, leaves)
-
-    def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
-        """Return the number of an output of a node if its operands had these; None if new."""
-        key = self._key(lowered, node, tuple(operands), node.outputs[place], place)
-        return key if isinstance(key, int) else self._known.get(key)
-
-    def _new(self, key: Hashable) -> int:
-        """Return the number of a key, a new one for a new key."""
-        return self._known.setdefault(key, len(self._known))
+        leaves = {term: self.new(("leaf", value)) for term, value in lowered.leaves.items()}
+        return self.number(lowered, leaves)
 
     def _turned(self, parts: tuple[int, ...], rule: object, shape: tuple[int, ...]) -> int:
         """Return the number of a leaf that is made of others by a layout rule."""
@@ -117,64 +108,5 @@ class Numbering:
         if rule == IDENTITY and len(parts) == 1:
             return parts[0]
         if text == "transpose" and len(parts) == 1:
-            return self._new(("transpose", repr([("order", (1, 0))]), parts, 0))
-        return self._new(("rule", text, parts, shape))
-
-    def _all(
-        self, lowered: Lowered, given: Mapping[int, int], join: Join | None = None
-    ) -> list[int]:
-        """Return the numbers of all terms of a program."""
-        found = [-1] * len(lowered.specs)
-        for term, number in given.items():
-            found[term] = number
-        for node in lowered.nodes:
-            operands = tuple(found[term] for term in node.operands)
-            for place, term in enumerate(node.outputs):
-                if term in given:
-                    continue
-                key = self._key(lowered, node, operands, term, place)
-                found[term] = key if isinstance(key, int) else self._new(key)
-                if join is not None and found[term] not in self._expressions:
-                    same = join(term, found)
-                    found[term] = found[term] if same is None else same
-                if node.primitive == "reshape" and not isinstance(key, int):
-                    self._reshaped[found[term]] = self._base(operands[0])
-        return found
-
-    def _key(
-        self, lowered: Lowered, node: Node, operands: tuple[int, ...], term: int, place: int
-    ) -> int | Hashable:
-        """Return what an output is known by: its number if it is one of the operands."""
-        if node.primitive in LAYOUT and lowered.specs[node.operands[0]] == lowered.specs[term]:
-            axes = dict(node.attributes).get("order")
-            if node.primitive != "transpose" or axes == tuple(range(len(axes or ()))):
-                return operands[0]
-        if node.primitive == "reshape":
-            return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
-        if node.primitive in COMMUTATIVE:
-            operands = tuple(sorted(operands))
-        return (node.primitive, _attributes(lowered, node), operands, place)
-
-    def _base(self, number: int) -> int:
-        return self._reshaped.get(number, number)
-
-
-def _attributes(lowered: Lowered, node: Node) -> str:
-    """Return the attributes of a node as text, axes counted from the front.
-
-    Which row gets no gradient does not change what is computed.
-    """
-    count = lowered.specs[node.operands[0]].ndim if node.operands else 0
-    return repr(
-        [
-            (name, _from_front(value, count) if name in {"axis", "axes"} else value)
-            for name, value in node.attributes
-            if name != "held"
-        ]
-    )
-
-
-def _from_front(axes: Any, count: int) -> Any:  # noqa: ANN401 - as the primitive takes them
-    if isinstance(axes, tuple):
-        return tuple(_from_front(axis, count) for axis in axes)
-    return axes + count if isinstance(axes, int) and axes < 0 else axes
+            return self.transposed(parts[0])
+        return self.new(("rule", text, parts, shape))

@@ -50,18 +50,28 @@ def pair_anchors(
     candidate: View,
     pairs: Matching,
     anchors: tuple[Sequence[int], Sequence[int]],
+    *,
+    is_whole: bool,
 ) -> None:
-    """Pair anchors that have no partner yet, by all evidence about them."""
+    """Pair anchors that have no partner yet, by all evidence about them.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        pairs: The pairs so far; further ones are added.
+        anchors: Calls of both sides.
+        is_whole: Whether they are those of all that ran.
+    """
     open_ = (
         [call for call in anchors[0] if call not in pairs.ahead],
         [call for call in anchors[1] if call not in pairs.back],
     )
     if not open_[0] or not open_[1]:
         return
-    evidence = gather(reference, candidate, open_)
+    evidence = gather(reference, candidate, open_, is_whole=is_whole)
     views = reference, candidate
     sure = _sure(evidence)
-    forced = _possible(evidence, force(views, open_, sure, weight_groups(evidence.weights)).pairs)
+    forced = _possible(evidence, force(views, open_, sure, weight_groups(evidence.weights)))
     aligned = align_anchors(evidence, forced)
     for one, two in untangled(views, open_, evidence, aligned, frozenset(forced)):
         by = PairedBy.STRUCTURE

@@ -17,8 +17,9 @@ from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 from padiff.pairing.weights.standing import ranks_of
 
+from .expressed import told_by_weights, told_layers
 from .likeness import Groups
-from .likeweights import distinct_weights, told_by_next, told_by_outputs, weight_numbers
+from .likeweights import distinct_weights, weight_numbers
 from .onesided import OPAQUE
 
 if TYPE_CHECKING:
@@ -137,9 +138,20 @@ def anchors_of(view: View, opaque: frozenset[str], within: int | None = None) ->
 
 
 def gather(
-    reference: View, candidate: View, anchors: tuple[Sequence[int], Sequence[int]]
+    reference: View,
+    candidate: View,
+    anchors: tuple[Sequence[int], Sequence[int]],
+    *,
+    is_whole: bool = False,
 ) -> Evidence:
-    """Collect the evidence about two lists of anchor calls."""
+    """Collect the evidence about two lists of anchor calls.
+
+    Args:
+        reference: One side.
+        candidate: The other.
+        anchors: Calls of both.
+        is_whole: Whether they are those of all that ran: what they take is looked at then.
+    """
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
     words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]
@@ -150,19 +162,18 @@ def gather(
     ranks = _ranks(sides)
     one, two = (sketches_of(view, calls, Role.OUTPUT) for view, calls in sides)
     next_ = [_after(view, calls) for view, calls in sides]
-    later = [_after(view, calls) for (view, _), calls in zip(sides, next_, strict=True)]
-    afters, lasts = (
-        (
-            sketches_of(reference, after[0], Role.OUTPUT),
-            sketches_of(candidate, after[1], Role.OUTPUT),
-        )
-        for after in (next_, later)
+    afters = (
+        sketches_of(reference, next_[0], Role.OUTPUT),
+        sketches_of(candidate, next_[1], Role.OUTPUT),
     )
     weights = weight_numbers(reference, candidate, anchors)
     value = np.full(len(anchors[0]), -1, np.int64)
-    for row, column in told_by_outputs(weights, (one, two)):
-        value[row] = column
-    for row, column in told_by_next(weights, (one, two), (afters, lasts)):
+    told = (
+        told_layers((reference, candidate), anchors, weights, (tokens[0], tokens[1]))
+        if is_whole
+        else told_by_weights(weights)
+    )
+    for row, column in told.items():
         value[row] = column
     return Evidence(
         groups=Groups((tokens[0], tokens[1]), (words[0], words[1])),

@@ -99,7 +99,7 @@ def _pair_region(
     limits = within or (None, None)
     both = [anchors_of(v, opaque, w) for v, w in zip(views, limits, strict=True)]
     anchors = both[0], both[1]
-    pair_anchors(reference, candidate, pairs, anchors)
+    pair_anchors(reference, candidate, pairs, anchors, is_whole=within is None)
     _pair_containers(alike, pairs, anchors, limits[0])
     pair_left(reference, candidate, pairs, anchors)
     pair_free(alike, pairs, anchors, limits)

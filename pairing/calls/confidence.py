@@ -9,22 +9,22 @@ handed on outwards: a tree of 5 000 levels takes 5 000 steps, not the square of 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from operator import add
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import build_all
+from padiff.pairing.names import numbers_in, words_of
 from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
 
-from .doubt import Rated, spread
+from .expressed import sole
 from .onesided import OPAQUE
-from .proof import OwnEvidence, Proofs, are_proven, own_evidence, with_proofs
-from .rivals import RatedSide
-from .weighing import Weighing
+from .proof import Proofs, own_evidence, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import ModuleInfo
     from padiff.pairing.result import Matching
@@ -129,6 +129,7 @@ _LIKELY = 0.9
 """Two such calls whose outputs are alike: others may be as alike."""
 _UNSURE = 0.5
 """Two calls of modules that are no partners, and whose outputs say nothing."""
+_MAX_ALTERNATIVES = 4
 
 
 def rate(
@@ -137,28 +138,136 @@ def rate(
     """Say how sure each pair is.
 
     A pair of containers is as sure as the share of their content that is paired. A leaf is in
-    doubt unless something proves it: names, weights or outputs that it shares with no other, or
-    data flow (``proof.py``). What the user said, and equal paths, are not doubted.
+    doubt unless something proves it: the user, a name, weights or inputs that it shares with no
+    other, or data flow (``proof.py``). The others of its class are what else it could be.
 
     Returns:
         The pairs with their confidence, and what is proven of the calls.
     """
-    jobs: dict[Hashable, int] = {}
-    sides = (
-        RatedSide(reference, modules.ahead, calls.ahead.keys(), jobs),
-        RatedSide(candidate, modules.back, calls.back.keys(), jobs),
-    )
+    views = reference, candidate
     holding = Holding(reference.modules, candidate.modules, modules.ahead)
     shares = _shares(reference, candidate, modules, holding)
     for call, share in calls.share.items():
         module = reference.calls[call].module
         shares[module] = max(share, shares.get(module, 0.0))
-    weighing = Weighing(sides, modules)
-    evidence = own_evidence((reference, candidate), calls)
-    rated = _rate_all(weighing, modules, shares, calls, evidence)
-    rated, proofs = with_proofs((reference, candidate), calls, rated, evidence, weighing.weighed)
-    found = spread((reference, candidate), calls, rated, sides[1])
-    return _as_sure_as_content(reference, candidate, found, rated, holding), proofs
+    certain = _certain(views, modules)
+    evidence = own_evidence(views, calls)
+    proofs = prove(views, calls, certain | _namesakes(views, modules), evidence)
+    idle = _Idle(views, modules)
+    pairs = list(modules)
+    sure: list[float] = []
+    others: list[tuple[int, ...]] = []
+    for one, two in pairs:
+        found: tuple[float, tuple[int, ...]]
+        if reference.children[one] or candidate.children[two]:
+            found = max(shares.get(one, 1.0), _PLACED), ()
+        elif (one, two) in certain:
+            found = 1.0, ()
+        elif reference.executed[one] and candidate.executed[two]:
+            found = _by_calls(views, (one, two), calls, proofs)
+        else:
+            found = idle.rate(one, two)
+        sure.append(found[0])
+        others.append(found[1])
+    made = build_all(
+        ModulePair,
+        len(pairs),
+        reference=[one for one, _ in pairs],
+        candidate=[two for _, two in pairs],
+        paired_by=[modules.by[one] for one, _ in pairs],
+        confidence=sure,
+        alternatives=others,
+    )
+    return _as_sure_as_content(reference, candidate, made, certain, holding), proofs
+
+
+def _certain(views: tuple[View, View], modules: Matching) -> set[tuple[int, int]]:
+    """Return the pairs of the user's map, and those of equal paths."""
+    trees = views[0].modules, views[1].modules
+    return {
+        (one, two)
+        for one, two in modules
+        if modules.by[one] is PairedBy.MAP or trees[0][one].path == trees[1][two].path
+    }
+
+
+def _namesakes(views: tuple[View, View], modules: Matching) -> set[tuple[int, int]]:
+    """Return the pairs of leaves whose words and numbers no other leaf of their side has."""
+    names: list[dict[int, Hashable]] = [
+        {
+            module.id: (words, numbers_in(module.path))
+            for module in view.modules
+            if not view.children[module.id] and (words := words_of(module.path))
+        }
+        for view in views
+    ]
+    return {(one, two) for one, two in sole((names[0], names[1])) if modules.has(one, two)}
+
+
+def _by_calls(
+    views: tuple[View, View], pair: tuple[int, int], calls: CallPairs, proofs: Proofs
+) -> tuple[float, tuple[int, ...]]:
+    """Rate two leaves as their least sure call; those that are paired elsewhere speak against."""
+    ran = views[0].executed[pair[0]], views[1].executed[pair[1]]
+    mine = [call for call in ran[0] if call in calls.ahead]
+    theirs = {call for call in ran[1] if call in calls.back}
+    doubts = [proofs.doubts[call] for call in mine if call in proofs.doubts]
+    sure = min((doubt.confidence for doubt in doubts), default=1.0)
+    if not mine or {calls.ahead[call] for call in mine} != theirs:
+        sure = min(sure, _UNSURE)
+    elif not doubts and not all(call in proofs.proven for call in mine):
+        sure = min(sure, IN_ORDER)  # inside what one side does as a whole
+    if sure >= 1.0:
+        return sure, ()
+    owners = (views[1].calls[call].module for doubt in doubts for call in doubt.rivals)
+    return sure, tuple(sorted({*owners} - {pair[1]})[:_MAX_ALTERNATIVES])
+
+
+class _Idle:
+    """Rates leaves that never ran by the others of their job in the same two containers."""
+
+    def __init__(self, views: tuple[View, View], modules: Matching) -> None:
+        self._around = [
+            _nearest(views[0], {one: one for one, _ in modules}),
+            _nearest(views[1], modules.back),
+        ]
+        self._keys: list[dict[int, Hashable]] = []
+        for view, around in zip(views, self._around, strict=True):
+            idle = (m.id for m in view.modules if not view.executed[m.id])
+            leaves = (module for module in idle if not view.children[module])
+            self._keys.append({m: (_job(view, m), around[m]) for m in leaves})
+        self._classes: list[dict[Hashable, list[int]]] = [{}, {}]
+        for classes, keys in zip(self._classes, self._keys, strict=True):
+            for module, key in keys.items():
+                classes.setdefault(key, []).append(module)
+
+    def rate(self, one: int, two: int) -> tuple[float, tuple[int, ...]]:
+        """Return how sure a pair is, and what else the partner could be."""
+        if one not in self._keys[0] or two not in self._keys[1]:
+            return _UNSURE, ()
+        keys = self._keys[0][one], self._keys[1][two]
+        mine, theirs = self._classes[0][keys[0]], self._classes[1][keys[1]]
+        if keys[0] == keys[1] and len(mine) == len(theirs) == 1:
+            return 1.0, ()
+        is_in_order = keys[0] == keys[1] and len(mine) == len(theirs)
+        is_in_order = is_in_order and mine.index(one) == theirs.index(two)
+        others = tuple(module for module in theirs if module != two)[:_MAX_ALTERNATIVES]
+        return IN_ORDER if is_in_order else min(_UNSURE, 1 / len(theirs)), others
+
+
+def _nearest(view: View, images: Mapping[int, int]) -> list[int | None]:
+    """Return the partner of the nearest paired module around each module."""
+    found: list[int | None] = []
+    for module in view.modules:
+        outer = module.parent
+        found.append(None if outer is None else images.get(outer, found[outer]))
+    return found
+
+
+def _job(view: View, module: int) -> Hashable:
+    """Return kind and sizes of a module."""
+    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
+    return view.kinds[module], tuple(sizes)
 
 
 def rate_calls(
@@ -183,11 +292,12 @@ def rate_calls(
             continue
         pair = known.get((reference.calls[one].module, candidate.calls[two].module))
         share = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
-        if one in proofs.rivals and by[place] is not PairedBy.NAME:
+        doubt = proofs.doubts.get(one)
+        if doubt is not None and by[place] is not PairedBy.NAME:
             share = min(share, IN_ORDER)  # one of several calls, and nothing says which
         sure[place] = share
         if share < 1.0:
-            rivals = tuple(call for call in proofs.rivals.get(one, ()) if call != two)
+            rivals = () if doubt is None else doubt.rivals
             if not rivals and pair is not None:
                 rivals = _same_turn(candidate, two, pair.alternatives)
             others[place] = rivals
@@ -217,67 +327,6 @@ def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]
     return tuple(view.executed[one][turn] for one in modules if turn < len(view.executed[one]))
 
 
-def _rate_all(
-    weighing: Weighing,
-    modules: Matching,
-    shares: dict[int, float],
-    calls: CallPairs,
-    evidence: OwnEvidence,
-) -> list[Rated]:
-    """Rate each pair by itself; a leaf that nothing singles out is weighed if nothing proves it.
-
-    What evidence of its own proves is in no doubt, whatever else might stand in for it.
-
-    Returns:
-        The pairs, of leaves that are still to be weighed with a confidence of 1.
-    """
-    found = _rated(weighing.views, modules, shares, calls, evidence)
-    told = [
-        place
-        for place, made in enumerate(found)
-        if not made.is_weighed and weighing.are_told(made.pair.reference, made.pair.candidate)
-    ]
-    for place, made in zip(told, weighing.weighed([found[place] for place in told]), strict=True):
-        found[place] = replace(made, is_confirmed=made.pair.confidence >= 1.0)
-    return found
-
-
-def _rated(
-    views: tuple[View, View],
-    modules: Matching,
-    shares: dict[int, float],
-    calls: CallPairs,
-    evidence: OwnEvidence,
-) -> list[Rated]:
-    """Rate containers and what is certain; other leaves stay to be weighed."""
-    reference, candidate = views
-    pairs = list(modules)
-    by = [modules.by[one] for one, _ in pairs]
-    containers = [bool(reference.children[one] or candidate.children[two]) for one, two in pairs]
-    certain = [
-        why is PairedBy.MAP or reference.modules[one].path == candidate.modules[two].path
-        for why, (one, two) in zip(by, pairs, strict=True)
-    ]
-    for place, (one, two) in enumerate(pairs):
-        if not (containers[place] or certain[place]):
-            ran = reference.executed[one], candidate.executed[two]
-            certain[place] = are_proven(calls, ran, evidence.proven)
-    made = build_all(
-        ModulePair,
-        len(pairs),
-        reference=[one for one, _ in pairs],
-        candidate=[two for _, two in pairs],
-        paired_by=by,
-        confidence=[
-            max(shares.get(one, 1.0), _PLACED) if is_container else 1.0
-            for is_container, (one, _) in zip(containers, pairs, strict=True)
-        ],
-    )
-    either = zip(containers, certain, strict=True)
-    weighed = [is_container or is_certain for is_container, is_certain in either]
-    return build_all(Rated, len(pairs), pair=made, is_confirmed=certain, is_weighed=weighed)
-
-
 def _shares(
     reference: View, candidate: View, modules: Matching, holding: Holding
 ) -> dict[int, float]:
@@ -298,7 +347,7 @@ def _as_sure_as_content(
     reference: View,
     candidate: View,
     pairs: Sequence[ModulePair],
-    rated: Sequence[Rated],
+    certain: Container[tuple[int, int]],
     holding: Holding,
 ) -> tuple[ModulePair, ...]:
     """Make containers no surer than the surest pair inside both, and in no doubt if it is sure."""
@@ -309,11 +358,10 @@ def _as_sure_as_content(
     )
     best = holding.gather(leaves, max)
     found = []
-    for pair, before in zip(pairs, rated, strict=True):
+    for pair in pairs:
         inside = best.get(pair.reference, 0.0)
-        if inside >= 1.0:
-            found.append(before.pair)
-        elif 0 < inside < pair.confidence and not before.is_confirmed:
+        is_certain = (pair.reference, pair.candidate) in certain
+        if 0 < inside < pair.confidence and not is_certain:
             found.append(replace(pair, confidence=inside))
         else:
             found.append(pair)

@@ -13,7 +13,6 @@ shorter branch runs first.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -234,26 +233,6 @@ class Forced:
             if not fresh:
                 break
 
-    def rivals(self, one: int, two: int) -> list[int]:
-        """Give some layers of the candidate that could be the partner, the nearest first."""
-        mine, theirs = self._groups.get(self._group[0][one], ([], []))
-        found: set[int] = set()
-        if self._group[1][two] in self._groups:
-            order = self._order(1, self._group[1][two])
-            found.update(order.near(two, _MAX_RIVALS) if two in order.undecided else ())
-        place, other = bisect_left(mine, one), bisect_left(theirs, two)
-        places = (place, other - 1, other, other + 1)
-        found |= {theirs[p] for p in places if 0 <= p < len(theirs)}
-        return sorted(found - {two}, key=lambda rank: (abs(rank - two), rank))[:_MAX_RIVALS]
-
-    def is_contradicted(self, one: int, two: int) -> bool:
-        """Tell whether two layers are paired that should have others, or stand at other ranks."""
-        if self.pairs.get(one, two) != two or self._back.get(two, one) != one:
-            return True
-        mine, theirs = self._groups.get(self._group[0][one], ([], []))
-        is_even = len(mine) == len(theirs)
-        return is_even and bisect_left(mine, one) != bisect_left(theirs, two)
-
     def _add(self, one: int, two: int) -> bool:
         if one in self.pairs or two in self._back:
             return False
@@ -360,8 +339,8 @@ def force(
     layers: tuple[Sequence[int], Sequence[int]],
     known: Iterable[tuple[int, int]],
     groups: tuple[Mapping[int, Hashable], Mapping[int, Hashable]] = ({}, {}),
-) -> Forced:
-    """Find the pairs of layers that data flow forces.
+) -> Mapping[int, int]:
+    """Find the pairs of layers that data flow forces, the candidate's rank by the reference's.
 
     Args:
         views: Both sides.
@@ -373,7 +352,7 @@ def force(
     found = Forced(views, layers, groups)
     found.take(known)
     found.grow()
-    return found
+    return found.pairs
 
 
 def weight_groups(

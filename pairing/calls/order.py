@@ -8,15 +8,14 @@ and what is computed inside a call depends on what went into it.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from functools import reduce
-from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from padiff.pairing.view import View
 
@@ -207,23 +206,17 @@ class Order:
         """
         self.undecided: set[int] = set()
         """All but those that provably ran after all before and before all after them."""
-        self._ancestors = ancestors
-        self._ranks = ranks
-        self._narrow: list[int] = []
-        """Those with few before them that may have run after them: they were looked at."""
         ordered: list[int] = []
         wide: list[tuple[int, int]] = []
         for place, rank in enumerate(ranks):
             known = ancestors[rank]
             if not place or ranks[place - 1] < known[0]:  # after all before it
-                self._narrow.append(rank)
                 ordered.append(rank)
                 continue
             start = bisect_left(ranks, known[0], 0, place)
             if place - start > _MAX_WINDOW:
                 wide.append((start, place))
                 continue
-            self._narrow.append(rank)
             first = bisect_left(ordered, known[0])
             lost = [other for other in ordered[first:] if not has(known, other)]
             if lost:
@@ -237,30 +230,3 @@ class Order:
         for start, stop in sorted(wide):
             self.undecided.update(ranks[max(start, reach) : stop + 1])
             reach = stop + 1
-        prefixes = (ancestors[rank][0] for rank in reversed(self._narrow))
-        self._least = list(accumulate(prefixes, min))[::-1]
-        """Below this rank everything ran before each narrow one from one on."""
-
-    def near(self, rank: int, count: int) -> list[int]:
-        """Give the nearest layers that could as well have run before as after one of them.
-
-        Args:
-            rank: The one.
-            count: How many before it, and how many after it, at most.
-        """
-        return [*islice(self._before(rank), count), *islice(self._after(rank), count)]
-
-    def _before(self, rank: int) -> Iterator[int]:
-        place, known = bisect_left(self._ranks, rank), self._ancestors[rank]
-        start = bisect_left(self._ranks, known[0], 0, place)
-        if place - start <= _MAX_WINDOW:
-            for at in range(place - 1, start - 1, -1):
-                if not has(known, self._ranks[at]):
-                    yield self._ranks[at]
-
-    def _after(self, rank: int) -> Iterator[int]:
-        for at in range(bisect_right(self._narrow, rank), len(self._narrow)):
-            if self._least[at] > rank:
-                return
-            if not has(self._ancestors[self._narrow[at]], rank):
-                yield self._narrow[at]

@@ -1,36 +1,36 @@
 """Which pairs are proven: by evidence of their own, or because nothing else is possible.
 
-Certainty is earned. A pair of layers is proven where names or values single it out, or where the
-data flow of one side fixes the layer's place among all that could do its job, as many on both
-sides. A pair of calls without parameters is proven by the proven calls that feed it or that it
-feeds. Everything else may be right, and is in doubt.
+Certainty is earned. A pair of layers is proven where names or weights single it out, where no other
+of its kind takes the same expression, or where the data flow of one side fixes the layer's place
+among all that could do its job, as many on both sides. A pair of calls without parameters is proven
+where no other of its kind takes the same, or runs between the same two layers. Everything else may
+be right, and is in doubt: it stands in one class with the others of its job that nothing proves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Role
-from padiff.pairing.result import IN_ORDER, ModulePair, PairedBy
-from padiff.pairing.tensors.sketch import sketches_of
+from padiff.pairing.result import IN_ORDER, PairedBy
 
-from .anchors import anchors_of
-from .doubt import Rated
+from .anchors import anchors_of, token_of
+from .expressed import inputs_of, sole, told_layers
 from .forced import force, weight_groups
-from .likeweights import told_by_outputs, weight_numbers
-from .linked import prove_free
+from .likeweights import weight_numbers
 from .onesided import opaque_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Set
+    from collections.abc import Callable, Container, Hashable, Mapping, Sequence, Set
 
     from padiff.pairing.view import View
 
     from .calls import CallPairs
     from .likeweights import Places
 
-__all__ = ["OwnEvidence", "Proofs", "are_proven", "own_evidence", "with_proofs"]
+__all__ = ["Doubt", "OwnEvidence", "Proofs", "own_evidence", "prove"]
 
 _UNSURE = 0.5
 """Where not even the order of execution speaks for a pair, another partner is as likely."""
@@ -39,7 +39,7 @@ _MAX_RIVALS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnEvidence:
-    """What the weights of layers, and what they gave, say of their calls."""
+    """What the weights of layers, and what they take, say of their calls."""
 
     layers: tuple[Sequence[int], Sequence[int]]
     """All calls of layers of both sides, in execution order; positions are ranks."""
@@ -49,8 +49,12 @@ class OwnEvidence:
     """Number for the weights of each call, -1 where no call of the other side has such."""
     told: Mapping[int, int]
     """By rank the one call of the other side that can be meant."""
-    proven: frozenset[int]
-    """Reference calls that are paired with that one."""
+
+    @property
+    def proven(self) -> set[int]:
+        """The reference calls that are paired with the one that can be meant."""
+        found = self.told.items()
+        return {self.layers[0][one] for one, two in found if self.partners[one] == two}
 
 
 def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
@@ -58,141 +62,75 @@ def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
     opaque = opaque_of(*views)
     layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
     ranks = {call: rank for rank, call in enumerate(layers[1])}
-    partners = [ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]]
     numbers = weight_numbers(*views, layers)
-    sketches = [sketches_of(v, side, Role.OUTPUT) for v, side in zip(views, layers, strict=True)]
-    told = dict(told_by_outputs(numbers, (sketches[0], sketches[1])))
+    tokens = [[token_of(v, call) for call in side] for v, side in zip(views, layers, strict=True)]
     return OwnEvidence(
         layers=layers,
-        partners=partners,
+        partners=[ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]],
         weights=numbers,
-        told=told,
-        proven=frozenset(layers[0][one] for one, two in told.items() if partners[one] == two),
+        told=told_layers(views, layers, numbers, (tokens[0], tokens[1])),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerProofs:
-    """What is known for sure about the calls of layers."""
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What is known of a pair that nothing proves."""
 
-    proven: frozenset[int]
-    """Reference calls whose partner no other call could be."""
-    rivals: dict[int, tuple[int, ...]]
-    """Calls of the candidate that could be the partner, by reference call; some of them."""
-    contradicted: frozenset[int]
-    """Reference calls whose partner stands at another rank, or should be another."""
+    confidence: float
+    rivals: tuple[int, ...]
+    """Some of the calls of the candidate that could as well be the partner, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proofs:
-    """What is known of the calls of leaves."""
+    """What is known of the calls of layers, and of leaves without parameters."""
 
-    proven: frozenset[int] = frozenset()
+    proven: Set[int] = frozenset()
     """Reference calls whose partner no other call could be."""
-    rivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Calls of the candidate that could as well be the partner, by reference call; some of them."""
+    doubts: Mapping[int, Doubt] = field(default_factory=dict)
+    """By reference call, of all other pairs."""
 
 
-def with_proofs(
-    views: tuple[View, View],
-    calls: CallPairs,
-    rated: Sequence[Rated],
-    evidence: OwnEvidence,
-    weighed: Callable[[Sequence[Rated]], list[Rated]],
-) -> tuple[list[Rated], Proofs]:
-    """Confirm the pairs that are proven, and lower the confidence of all others.
-
-    Args:
-        views: Both sides.
-        calls: The paired calls.
-        rated: The pairs of modules, ascending by reference.
-        evidence: What tells layers apart.
-        weighed: Gives pairs that nothing proves with what else could be the partner.
-
-    Returns:
-        The pairs anew, and what is proven of the calls. Modules that
-        never ran, and those that hold others and no weights, are as they were.
-    """
-    confirmed = {(r.pair.reference, r.pair.candidate) for r in rated if r.is_confirmed}
-    layers = evidence.layers
-    proofs = prove_layers(views, calls, confirmed, evidence)
-    free = prove_free(views, calls, proofs.proven, layers)
-    proven = proofs.proven | free.proven
-    told = [
-        {view.calls[call].module for call in (*side, *others)}
-        for view, side, others in zip(views, layers, free.calls, strict=True)
-    ]
-    rivals = {**proofs.rivals, **free.rivals}
-    in_order = proven | (proofs.rivals.keys() - proofs.contradicted)
-    found, limits = list(rated), {}
-    for place, one in enumerate(rated):
-        if one.is_confirmed:
-            continue
-        is_told = one.pair.reference in told[0] and one.pair.candidate in told[1]
-        if not is_told:
-            continue
-        ran = views[0].executed[one.pair.reference], views[1].executed[one.pair.candidate]
-        if are_proven(calls, ran, proven):
-            pair = one.pair
-            if one.is_weighed:
-                pair = replace(pair, confidence=1.0, alternatives=())
-            found[place] = Rated(pair=pair, is_confirmed=True)
-        else:
-            limits[place] = IN_ORDER if in_order.issuperset(ran[0]) else _UNSURE
-    found = weighed(found)
-    for place, limit in limits.items():
-        found[place] = _in_doubt(views, found[place], rivals, limit)
-    return found, Proofs(proven=proven, rivals=rivals)
-
-
-def are_proven(
-    calls: CallPairs, ran: tuple[Sequence[int], Sequence[int]], proven: Set[int]
-) -> bool:
-    """Tell whether all calls of two modules that have partners have each other, for sure."""
-    if len(ran[0]) == len(ran[1]) == 1:
-        return calls.ahead.get(ran[0][0]) == ran[1][0] and ran[0][0] in proven
-    mine = {calls.ahead[call] for call in ran[0] if call in calls.ahead}
-    theirs = {call for call in ran[1] if call in calls.back}
-    return bool(mine) and mine == theirs and all(calls.back[call] in proven for call in mine)
-
-
-def _in_doubt(
-    views: tuple[View, View],
-    rated: Rated,
-    rivals: Mapping[int, Sequence[int]],
-    limit: float,
-) -> Rated:
-    """Lower the confidence of a pair, and say what else could be the partner."""
-    pair, alternatives = rated.pair, rated.pair.alternatives
-    if not alternatives:
-        ran = views[0].executed[pair.reference]
-        others = {views[1].calls[other].module for call in ran for other in rivals.get(call, ())}
-        alternatives = tuple(sorted(others - {pair.candidate})[:_MAX_RIVALS])
-    made = ModulePair(
-        reference=pair.reference,
-        candidate=pair.candidate,
-        paired_by=pair.paired_by,
-        confidence=min(pair.confidence, limit),
-        alternatives=alternatives,
-    )
-    return Rated(pair=made, rivals=rated.rivals, is_confirmed=rated.is_confirmed)
-
-
-def prove_layers(
+def prove(
     views: tuple[View, View],
     calls: CallPairs,
     confirmed: Set[tuple[int, int]],
     evidence: OwnEvidence,
-) -> LayerProofs:
-    """Prove pairs of layer calls by evidence of their own, or because nothing else is possible.
+) -> Proofs:
+    """Prove pairs of calls, and say of the others how many else it could be.
 
     Args:
         views: Both sides.
         calls: The paired calls.
-        confirmed: Pairs of modules that names or values single out; those of which ``evidence``
-            proves all calls need not be among them.
+        confirmed: Pairs of modules that names single out.
         evidence: What tells layers apart.
     """
+    proven = _prove_layers(views, calls, confirmed, evidence)
+    free = tuple([c for c in range(len(v.calls)) if _is_free(v, c)] for v in views)
+    proven |= _prove_free(views, calls, (free[0], free[1]), evidence.layers, proven)
+    jobs: list[dict[int, Hashable]] = []
+    for view, layers, numbers, others in zip(
+        views, evidence.layers, evidence.weights, free, strict=True
+    ):
+        told = zip(layers, numbers.tolist(), strict=True)
+        own = {call: number if number >= 0 else token_of(view, call) for call, number in told}
+        jobs.append({**own, **{call: view.kind(call) for call in others}})
+    sides = (
+        _Classes(views[0], jobs[0], proven),
+        _Classes(views[1], jobs[1], {calls.ahead[one] for one in proven}),
+    )
+    open_ = ((one, two) for one, two in calls if one in jobs[0] and two in jobs[1])
+    doubts = {one: _doubt(sides, one, two) for one, two in open_ if one not in proven}
+    return Proofs(proven=proven, doubts=doubts)
+
+
+def _prove_layers(
+    views: tuple[View, View],
+    calls: CallPairs,
+    confirmed: Set[tuple[int, int]],
+    evidence: OwnEvidence,
+) -> set[int]:
+    """Return the reference calls of layers that have the one partner that is possible."""
     layers, partners = evidence.layers, evidence.partners
     groups = weight_groups(evidence.weights)
     known = dict(evidence.told)
@@ -208,18 +146,117 @@ def prove_layers(
         elif rank not in groups[0] and other not in groups[1]:
             groups[0][rank] = groups[1][other] = ("modules", one.module, two.module)
     forced = force(views, layers, known.items(), groups)
-    proven: set[int] = set()
-    contradicted: set[int] = set()
-    rivals: dict[int, tuple[int, ...]] = {}
-    for rank, other in enumerate(partners):
-        if other < 0:
-            continue
-        if forced.pairs.get(rank) == other:
-            proven.add(layers[0][rank])
-        else:
-            rivals[layers[0][rank]] = tuple(layers[1][one] for one in forced.rivals(rank, other))
-            if forced.is_contradicted(rank, other):
-                contradicted.add(layers[0][rank])
-    return LayerProofs(
-        proven=frozenset(proven), rivals=rivals, contradicted=frozenset(contradicted)
-    )
+    return {
+        layers[0][rank]
+        for rank, other in enumerate(partners)
+        if other >= 0 and forced.get(rank) == other
+    }
+
+
+def _is_free(view: View, call: int) -> bool:
+    module = view.calls[call].module
+    return not (view.inner[call] or view.weights[module] or view.children[module])
+
+
+def _prove_free(
+    views: tuple[View, View],
+    calls: CallPairs,
+    free: tuple[Sequence[int], Sequence[int]],
+    layers: tuple[Sequence[int], Sequence[int]],
+    proven: Set[int],
+) -> set[int]:
+    """Return the calls without parameters whose kind takes a value, or stands in a gap, once."""
+    if not any(call in calls.ahead for call in free[0]):
+        return set()
+    partners = [(one, calls.ahead[one]) for one in sorted(proven)]
+    given = inputs_of(views, partners)
+    images = {one: one for one, _ in partners}, {two: one for one, two in partners}
+    taken: list[dict[int, Hashable]] = []
+    between: list[dict[int, Hashable]] = []
+    for which, view in enumerate(views):
+        gaps = _gaps(layers[which], images[which])
+        keys = [(view.kind(call), given[which][call]) for call in free[which]]
+        both = list(zip(free[which], keys, strict=True))
+        taken.append({call: key for call, key in both if key[1] >= 0})
+        between.append({call: (*key, *gap) for call, key in both if -1 not in (gap := gaps(call))})
+    pairs = {*sole((taken[0], taken[1])), *sole((between[0], between[1]))}
+    return {one for one, two in pairs if calls.has(one, two)}
+
+
+def _gaps(
+    layers: Sequence[int], images: Mapping[int, int]
+) -> Callable[[int], tuple[int | None, int | None]]:
+    """Return a function that says between which two layers a call runs, as reference calls."""
+
+    def around(call: int) -> tuple[int | None, int | None]:
+        place = bisect_left(layers, call)
+        before, after = layers[place - 1 : place], layers[place : place + 1]
+        return _image(before, images), _image(after, images)
+
+    return around
+
+
+def _image(calls: Sequence[int], images: Mapping[int, int]) -> int | None:
+    """Return the proven partner of the only call, -1 if it has none; None if there is none."""
+    return images.get(calls[0], -1) if calls else None
+
+
+class _Classes:
+    """The calls of one side that nothing proves, by job, and by job and what they take."""
+
+    def __init__(
+        self,
+        view: View,
+        jobs: Mapping[int, Hashable],
+        proven: Container[int],
+    ) -> None:
+        """Refine the jobs along the values that calls take as others made them.
+
+        Args:
+            view: The side.
+            jobs: What each call shares with all that could do its job.
+            proven: The calls whose partner is known.
+        """
+        self.jobs = jobs
+        self._alike: dict[Hashable, list[int]] = defaultdict(list)
+        self._of_job: dict[Hashable, list[int]] = defaultdict(list)
+        self._class: dict[int, int] = {}
+        numbers: dict[Hashable, int] = {}
+        made: dict[int, Hashable] = {}
+        for call, job in sorted(jobs.items()):
+            taken = view.told_given[call]
+            source = ("alone", call) if taken is None else made.get(taken, ("value", taken))
+            key = ("proven", call) if call in proven else (job, source)
+            self._class[call] = number = numbers.setdefault(key, len(numbers))
+            output = view.told_made[call]
+            if output is not None:
+                made.setdefault(output, number)
+            if call not in proven:
+                self._alike[number].append(call)
+                self._of_job[job].append(call)
+
+    def alike(self, call: int) -> list[int]:
+        """Return the calls that take what this one takes, or what is in one class with it."""
+        return self._alike[self._class[call]]
+
+    def of_job(self, call: int) -> list[int]:
+        """Return the calls that could do the job of this one."""
+        return self._of_job[self.jobs[call]]
+
+
+def _doubt(sides: tuple[_Classes, _Classes], one: int, two: int) -> Doubt:
+    """Return what is known of a pair that nothing proves."""
+    mine, theirs = sides[0].of_job(one), sides[1].of_job(two)
+    alike = max(sides[0].alike(one), sides[1].alike(two), key=len)
+    if len(alike) > 1:  # siblings, which run in any order
+        others = sides[1].alike(two)
+        sure = 1 / len(alike)
+    else:
+        others = theirs
+        is_even = sides[0].jobs[one] == sides[1].jobs[two] and len(mine) == len(theirs)
+        is_in_order = is_even and bisect_left(mine, one) == bisect_left(theirs, two)
+        sure = IN_ORDER if is_in_order else min(_UNSURE, 1 / len(theirs))
+    place = bisect_left(others, two)
+    near = others[max(0, place - _MAX_RIVALS) : place + _MAX_RIVALS + 1]
+    rivals = sorted((call for call in near if call != two), key=lambda call: abs(call - two))
+    return Doubt(sure, tuple(rivals[:_MAX_RIVALS]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo, Role, Statistics
     from padiff.pairing.view import View
 
-__all__ = ["Sketches", "alike_numbers", "alikeness", "closeness", "is_telling", "sketches_of"]
+__all__ = ["Sketches", "alikeness", "closeness", "is_telling", "sketches_of"]
 
 Floats = npt.NDArray[np.float64]
 _SCALE = 20.0
@@ -89,24 +89,6 @@ def alikeness(
     length = max(one.l2, two.l2) or 1.0
     gap = (abs(low - other_low) + abs(high - other_high)) / span + abs(one.l2 - two.l2) / length
     return min(max(1.0 - _SCALE * gap / 3, 0.0), 1.0)
-
-
-def alike_numbers(one: Floats, others: Floats) -> Floats:
-    """Say how near telling statistics are to many others, as ``alikeness`` does.
-
-    Args:
-        one: Minimum, maximum and l2; of one value, or shape (count, 3) of one for each other.
-        others: The same of each of the others, shape (count, 3).
-
-    Returns:
-        Shape (count,), in [0, 1].
-    """
-    size = np.maximum(np.abs(one), np.abs(others))
-    span, length = np.maximum(size[:, 0], size[:, 1]), size[:, 2]
-    away = np.abs(one - others)
-    gap = (away[:, 0] + away[:, 1]) / np.where(span > 0, span, 1.0)
-    gap += away[:, 2] / np.where(length > 0, length, 1.0)
-    return np.clip(1.0 - _SCALE * gap / 3, 0.0, 1.0)
 
 
 def is_telling(statistics: Statistics) -> bool:

@@ -265,7 +265,7 @@ class _PaddleFunction(paddle.nn.Layer):
 
 def _scan(x: Any) -> Any:  # noqa: ANN401
     """Run a recurrence over the second axis: its state takes one part of x, and shows another."""
-    kept, read = torch.split(x[..., :4], 2, -1)  # type: ignore[no-untyped-call]
+    kept, read = torch.split(x[..., :4], 2, -1)
     state, shown = torch.zeros(2, 3, 2), []
     for step in range(6):
         taken = x[:, step, 4:7, None] * kept[:, step, None, :] * x[:, step, 7:10, None]
@@ -274,7 +274,7 @@ def _scan(x: Any) -> Any:  # noqa: ANN401
     return torch.stack(shown, 1)
 
 
-def _spectral(x: torch.Tensor) -> torch.Tensor:
+def _spectral(x: Any) -> Any:  # noqa: ANN401
     spectrum = torch.einsum("bcf,cf->bf", torch.fft.rfft(x), torch.fft.rfft(x)[0])
     return torch.fft.irfft(spectrum, n=16)
 

@@ -60,7 +60,7 @@ def test_every_pair_of_calls_says_how_it_was_made_and_how_sure_it_is(result: Com
         "reference": {"module": "a", "call": 1},
         "candidate": {"module": "x", "call": 1},
         "paired_by": "structure",
-        "confidence": 0.5,
+        "confidence": 0.25,
         "alternatives": [
             {"module": "y", "call": 0},
             {"module": "y", "call": 1},

@@ -1,0 +1,228 @@
+"""What calls take, as expressions of leaves that both sides have, and of calls that are partners.
+
+Where both dumps hold programs, equal numbers are equal expressions, whatever modules and functions
+the two authors made of them. Elsewhere modules without parameters are the operators, and what a
+function between two of them makes is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from padiff.dumpfile import DumpFormatError, ProgramError, Role, StepFile
+from padiff.program import TABLES, Expressions, lower, read_program
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from padiff.dumpfile import ValueInfo
+    from padiff.pairing.view import View
+    from padiff.program import Lowered, RecordedProgram
+
+    from .likeness import Token
+    from .likeweights import Places
+
+__all__ = ["inputs_of", "sole", "told_by_weights", "told_layers"]
+
+_UNKNOWN = -1
+_MATRIX = 2
+
+
+def inputs_of(
+    views: tuple[View, View], partners: Iterable[tuple[int, int]]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Number the largest input of each call, equal ones alike on both sides; -1 is unknown.
+
+    Args:
+        views: Both sides.
+        partners: Calls that are partners: what they give counts as the same.
+    """
+    pairs = sorted(partners)
+    one, two = _program_of(views[0]), _program_of(views[1])
+    if one is not None and two is not None:
+        found = _along_operators(views, (one, two), pairs)
+    else:
+        digests = [{value.digest for value in view.values} for view in views]
+        table: dict[Hashable, int] = {
+            ("value", d): n for n, d in enumerate(sorted(digests[0] & digests[1]))
+        }
+        found = (
+            _along_calls(views[0], {pair[0]: n for n, pair in enumerate(pairs)}, table),
+            _along_calls(views[1], {pair[1]: n for n, pair in enumerate(pairs)}, table),
+        )
+    common = set(found[0]) & set(found[1])
+    return _among(found[0], common), _among(found[1], common)
+
+
+def _among(numbers: Sequence[int], common: Container[int]) -> list[int]:
+    return [number if number in common else _UNKNOWN for number in numbers]
+
+
+def sole(
+    keys: tuple[Mapping[int, Hashable], Mapping[int, Hashable]],
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of which each is the only one of its side that has a key."""
+    counts = [Counter(side.values()) for side in keys]
+    others = {key: place for place, key in keys[1].items() if counts[1][key] == 1}
+    for place, key in keys[0].items():
+        if counts[0][key] == 1 and key in others:
+            yield place, others[key]
+
+
+def told_layers(
+    views: tuple[View, View],
+    layers: tuple[Sequence[int], Sequence[int]],
+    weights: tuple[Places, Places],
+    tokens: tuple[Sequence[Token], Sequence[Token]],
+) -> dict[int, int]:
+    """Pair the layers that weights single out, or of those of one job what they take.
+
+    Args:
+        views: Both sides.
+        layers: Calls of layers.
+        weights: Numbers of what they hold, as ``weight_numbers`` gives them.
+        tokens: Their kinds and sizes: the job of those that hold what the other side has nowhere.
+
+    Returns:
+        By place among the reference's layers that among the candidate's.
+    """
+    found = told_by_weights(weights)
+    if len(found) == len(layers[0]) == len(layers[1]):
+        return found
+    given = inputs_of(views, ((layers[0][one], layers[1][two]) for one, two in found.items()))
+    keys: list[dict[int, Hashable]] = [{}, {}]
+    for which, calls in enumerate(layers):
+        for place, (call, held) in enumerate(zip(calls, weights[which].tolist(), strict=True)):
+            if given[which][call] >= 0:
+                job = held if held >= 0 else tokens[which][place]
+                keys[which][place] = given[which][call], job
+    taken = set(found.values())
+    for one, two in sole((keys[0], keys[1])):
+        if one not in found and two not in taken:
+            found[one] = two
+    return found
+
+
+def told_by_weights(weights: tuple[Places, Places]) -> dict[int, int]:
+    """Pair what holds weights that nothing else of its side holds."""
+    keys = [{place: n for place, n in enumerate(side.tolist()) if n >= 0} for side in weights]
+    return dict(sole((keys[0], keys[1])))
+
+
+def _program_of(view: View) -> tuple[RecordedProgram, Lowered] | None:
+    """Return the program of a side in primitives; None where none can be had."""
+    if not view.program:
+        view.program.append(_read(view))
+    return view.program[0]
+
+
+def _read(view: View) -> tuple[RecordedProgram, Lowered] | None:
+    side = view.side
+    if not isinstance(side, StepFile) or side.framework not in TABLES:
+        return None
+    try:
+        recorded = read_program(side)
+        if recorded is None:
+            return None
+        table = TABLES[side.framework]
+        return recorded, lower(recorded.program, table, contents=recorded.elements)
+    except (DumpFormatError, ProgramError):
+        return None
+
+
+def _along_operators(
+    views: tuple[View, View],
+    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
+    pairs: Sequence[tuple[int, int]],
+) -> tuple[Sequence[int], Sequence[int]]:
+    expressions = Expressions()
+    leaves = _leaves(views, sides, expressions)
+    found: list[list[int]] = []
+    for which, (view, side) in enumerate(zip(views, sides, strict=True)):
+        taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
+        given = dict(leaves[which])
+        for number, pair in enumerate(pairs):
+            term = made[pair[which]]
+            if term is not None and term != taken[pair[which]]:
+                given[term] = expressions.new(("call", number))
+        numbers = expressions.number(side[1], given)
+        found.append([_UNKNOWN if term is None else numbers[term] for term in taken])
+    return found[0], found[1]
+
+
+def _terms(view: View, side: tuple[RecordedProgram, Lowered], role: Role) -> list[int | None]:
+    """Return the term of the largest input, or output, of each call."""
+    values, terms = side[0].borders, side[1].terms
+    records = (view.main(call, role) for call in range(len(view.calls)))
+    return [None if one is None else terms.get(values.get(one.id, -1)) for one in records]
+
+
+def _leaves(
+    views: tuple[View, View],
+    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
+    expressions: Expressions,
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Number the leaves of two programs by what they hold, matrices whichever way they lie."""
+    infos: list[dict[int, ValueInfo | None]] = []
+    for view, (recorded, lowered) in zip(views, sides, strict=True):
+        rows = {term: recorded.row(value) for term, value in lowered.leaves.items()}
+        infos.append({t: None if row is None else view.values[row] for t, row in rows.items()})
+    contents: dict[Hashable, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for which, side in enumerate(infos):
+        for info in side.values():
+            if info is not None:
+                contents[_content(info)][which].add(info.digest)
+    found: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for which, side in enumerate(infos):
+        for term, info in side.items():
+            if info is None:
+                found[which][term] = expressions.new(("own", which, term))
+                continue
+            alone = [one - two for one, two in _both_ways(contents[_content(info)])]
+            number = expressions.new(("leaf", info.digest))
+            if info.digest in alone[which] and len(alone[0]) == len(alone[1]) == 1:
+                held = min(*alone[0], *alone[1])
+                number = expressions.new(("leaf", held))
+                is_matrix = sides[which][1].specs[term].ndim == _MATRIX
+                if is_matrix and info.digest != held:
+                    number = expressions.transposed(number)
+            found[which][term] = number
+    return found
+
+
+def _both_ways(sets: tuple[set[str], set[str]]) -> tuple[tuple[set[str], set[str]], ...]:
+    return (sets[0], sets[1]), (sets[1], sets[0])
+
+
+def _content(info: ValueInfo) -> Hashable:
+    """Return what no order of elements and no wider dtype changes; of constants all they are."""
+    told = info.statistics
+    if told.minimum is None or told.minimum == told.maximum:
+        return info.digest
+    return info.size, told.minimum, told.maximum
+
+
+def _along_calls(
+    view: View, partners: Mapping[int, int], table: dict[Hashable, int]
+) -> Sequence[int]:
+    """Number inputs by their elements where both sides have them, else by the calls that made them.
+
+    Of what two calls made alike nothing is known, nor of constants, which anything could make.
+    """
+    same = {value.id: table.get(("value", value.digest)) for value in view.values}
+    numbers = {value: number for value, number in same.items() if number is not None}
+    found = [_UNKNOWN] * len(view.calls)
+    for call in range(len(view.calls)):
+        taken, made = view.told_given[call], view.told_made[call]
+        if taken is not None:
+            found[call] = numbers.get(taken, _UNKNOWN)
+        if made is None or made == taken or view.inner[call] or same[made] is not None:
+            continue
+        number = _UNKNOWN
+        if call in partners:
+            number = table.setdefault(("call", partners[call]), len(table))
+        elif found[call] != _UNKNOWN and not view.weights[view.calls[call].module]:
+            number = table.setdefault((view.kind(call), found[call]), len(table))
+        numbers[made] = number if numbers.get(made, number) == number else _UNKNOWN
+    return found

@@ -1,0 +1,126 @@
+"""Number what programs compute: equal numbers are the same expression of the same leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from .lowering import Lowered, Node
+
+    Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
+
+__all__ = ["COMMUTATIVE", "LAYOUT", "Expressions"]
+
+LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
+"""Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
+"""Primitives whose operands may be exchanged."""
+
+
+class Expressions:
+    """One number for each expression that programs compute."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._known: dict[Hashable, int] = {}
+        self._reshaped: dict[int, int] = {}
+        """What a reshaped value was reshaped from."""
+        self._transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """What a transposed value was transposed from, and its axes there."""
+
+    def new(self, key: Hashable) -> int:
+        """Return the number of a key, a new one for a new key."""
+        return self._known.setdefault(key, len(self._known))
+
+    def number(
+        self, lowered: Lowered, given: Mapping[int, int], join: Join | None = None
+    ) -> list[int]:
+        """Return the numbers of all terms of a program.
+
+        Args:
+            lowered: The program.
+            given: Numbers of its leaves, and of other terms that are known to be something else.
+            join: Asked of each other term, with the numbers so far: another number, or None.
+        """
+        found = [-1] * len(lowered.specs)
+        for term, number in given.items():
+            found[term] = number
+        for node in lowered.nodes:
+            operands = tuple(found[term] for term in node.operands)
+            for place, term in enumerate(node.outputs):
+                if term in given:
+                    continue
+                key = self._key(lowered, node, operands, term, place)
+                found[term] = key if isinstance(key, int) else self._added(key)
+                if join is not None:
+                    same = join(term, found)
+                    found[term] = found[term] if same is None else same
+        return found
+
+    def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
+        """Return the number of an output of a node if its operands had these; None if new."""
+        key = self._key(lowered, node, tuple(operands), node.outputs[place], place)
+        return key if isinstance(key, int) else self._known.get(key)
+
+    def transposed(self, number: int) -> int:
+        """Return the number of a matrix with its two axes exchanged."""
+        key = self._transpose(number, (1, 0))
+        return key if isinstance(key, int) else self._added(key)
+
+    def _added(self, key: Hashable) -> int:
+        """Return the number of a key, and remember what it was moved from."""
+        number = self.new(key)
+        match key:
+            case ("reshape", int(base), _):
+                self._reshaped[number] = base
+            case ("transpose", int(base), tuple(axes)):
+                self._transposed[number] = base, axes
+        return number
+
+    def _transpose(self, number: int, order: tuple[int, ...]) -> int | Hashable:
+        """Return what a transposed value is known by; transposed back it is what it was."""
+        base, before = self._transposed.get(number, (number, tuple(range(len(order)))))
+        axes = tuple(before[axis] for axis in order)
+        return base if axes == tuple(range(len(axes))) else ("transpose", base, axes)
+
+    def _key(
+        self, lowered: Lowered, node: Node, operands: tuple[int, ...], term: int, place: int
+    ) -> int | Hashable:
+        """Return what an output is known by: its number if it is one of the operands."""
+        if node.primitive == "transpose":
+            count = lowered.specs[term].ndim
+            order = dict(node.attributes)["order"]
+            return self._transpose(operands[0], tuple(axis % count for axis in order))
+        if node.primitive in LAYOUT and lowered.specs[node.operands[0]] == lowered.specs[term]:
+            return operands[0]
+        if node.primitive == "reshape":
+            return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
+        if node.primitive in COMMUTATIVE:
+            operands = tuple(sorted(operands))
+        return (node.primitive, _attributes(lowered, node), operands, place)
+
+    def _base(self, number: int) -> int:
+        return self._reshaped.get(number, number)
+
+
+def _attributes(lowered: Lowered, node: Node) -> str:
+    """Return the attributes of a node as text, axes counted from the front.
+
+    Which row gets no gradient does not change what is computed.
+    """
+    count = lowered.specs[node.operands[0]].ndim if node.operands else 0
+    return repr(
+        [
+            (name, _from_front(value, count) if name in {"axis", "axes"} else value)
+            for name, value in node.attributes
+            if name != "held"
+        ]
+    )
+
+
+def _from_front(axes: Any, count: int) -> Any:
+    if isinstance(axes, tuple):
+        return tuple(_from_front(axis, count) for axis in axes)
+    return axes + count if isinstance(axes, int) and axes < 0 else axes
