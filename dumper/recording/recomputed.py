@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Tensor
     from padiff.dumpfile import StepWriter, Stored
 
-    from .storing import Kept
     from .nested import Flat
+    from .storing import Kept
 
 __all__ = ["Recomputed"]
 

@@ -52,7 +52,8 @@ def store(
         tensor: What to store.
         content: How much of it to write; None as the writer does.
     """
-    small = adapter.small_bytes(tensor, SMALL_BYTES)
+    small_bytes = getattr(adapter, "small_bytes", None)  # adapters of others may lack it
+    small = None if small_bytes is None else small_bytes(tensor, SMALL_BYTES)
     if small is not None:
         data, name, shape = small
         return Kept(writer.store_bytes(data, name, shape, content), shape, len(data))
