@@ -19,7 +19,7 @@ __all__ = ["ProgramBuilder"]
 
 _Item = TypeVar("_Item", bound=Hashable)
 Other = complex | str | Dtype | Opaque | Slice | tuple[Argument, ...] | Mapping[str, Argument]
-_CONSTANT, _NUMBER = {bool, NoneType, EllipsisType}, (int, float, complex)
+_CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
 _TEXT = (str, Dtype, Opaque)
 _KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
 _VALUE, _INT = int(Form.VALUE), int(Form.INT)
@@ -193,12 +193,11 @@ class ProgramBuilder:
         return found
 
     def _add_argument(self, key: int, argument: Argument) -> None:
-        kind = type(argument)
-        if kind is ValueRef:
+        if isinstance(argument, ValueRef):
             self._arguments += (key, _VALUE, argument.id)
-        elif kind is int and argument in _INT64:
+        elif type(argument) is int and argument in _INT64:
             self._arguments += (key, _INT, argument)
-        elif kind in _CONSTANT:
+        elif isinstance(argument, _CONSTANT):
             self._arguments += (key, _CONSTANTS[argument], 0)
         else:
             form, number, parts = self._form(argument)
