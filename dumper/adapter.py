@@ -154,7 +154,7 @@ class Adapter(Protocol):
 
         None for one of ``limit`` bytes or more, without elements, spread over processes, or that
         does not lie in host memory as dumps write it: C-contiguous and little-endian. It is much
-        faster than ``elements``, which is as good.
+        faster than ``elements``, which is as good, so that an adapter may lack it.
         """
 
     def snapshot(self, tensor: Tensor) -> Array:

@@ -76,7 +76,8 @@ class Operators(Protocol):
         """Return whether an operator of this name only makes values of what it takes.
 
         It writes nothing unseen and has nothing to do with other processes: ``may_write``,
-        ``read_by``, ``is_pending``, ``is_wait`` and ``sends`` need not be asked.
+        ``read_by``, ``is_pending``, ``is_wait`` and ``sends`` need not be asked. Where this is
+        missing, they always are.
         """
 
     def may_write(

@@ -21,9 +21,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class ValueRef:
-    """An argument that is a value of the program."""
+    """An argument that is a value of the program; not frozen, as that takes longer to make."""
 
     id: int
     """Position in the program's table of values."""

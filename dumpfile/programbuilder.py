@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["ProgramBuilder"]
 
 _Item = TypeVar("_Item", bound=Hashable)
-Single = None | bool | complex | str | EllipsisType | Dtype | Opaque
-Other = Single | Slice | tuple[Argument, ...] | Mapping[str, Argument]
+Other = complex | str | Dtype | Opaque | Slice | tuple[Argument, ...] | Mapping[str, Argument]
 _CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
-_SINGLE = (*_CONSTANT, *_NUMBER, str, Dtype, Opaque)
+_TEXT = (str, Dtype, Opaque)
 _KINDS = {kind: number for number, kind in enumerate(LEAF_KINDS)}
 _VALUE, _INT = int(Form.VALUE), int(Form.INT)
 _WIDTH = 6
@@ -48,6 +47,8 @@ class ProgramBuilder:
         self._strings: _Table[str] = _Table()
         self._shapes: _Table[tuple[int, ...]] = _Table()
         self._sites: _Table[tuple[int, int, int]] = _Table()
+        self._known_sites: dict[int, tuple[int, SourceLine]] = {}
+        """Positions by the identity of the line: to hash it takes long."""
         self._floats: list[float] = []
         self._values: list[int] = []
         self._contents: list[Stored | None] = []
@@ -132,17 +133,13 @@ class ProgramBuilder:
         rows = self._arguments
         before = len(rows)
         for key, argument in arguments:
-            text = -1 if key is None else self._strings[key]
-            if type(argument) is ValueRef:  # most of them
-                rows += (text, _VALUE, argument.id)
-            else:
-                self._add_argument(text, argument)
+            self._add_argument(-1 if key is None else self._strings[key], argument)
         self._outputs += outputs
         self._operators += (
             self._strings[name],
             -1 if call is None else call,
             mode,
-            -1 if site is None else self._site(site),
+            -1 if site is None else (self._known_sites.get(id(site)) or self._site(site))[0],
             (len(rows) - before) // 3,
             len(outputs),
         )
@@ -189,21 +186,24 @@ class ProgramBuilder:
             border_value=borders[:, 1],
         )
 
-    def _site(self, site: SourceLine) -> int:
+    def _site(self, site: SourceLine) -> tuple[int, SourceLine]:
         texts = self._strings
-        return self._sites[texts[site.file], site.line, texts[site.function]]
+        position = self._sites[texts[site.file], site.line, texts[site.function]]
+        found = self._known_sites[id(site)] = position, site
+        return found
 
     def _add_argument(self, key: int, argument: Argument) -> None:
         if isinstance(argument, ValueRef):
             self._arguments += (key, _VALUE, argument.id)
-            return
-        if type(argument) is int and argument in _INT64:
+        elif type(argument) is int and argument in _INT64:
             self._arguments += (key, _INT, argument)
-            return
-        form, number, parts = self._form(argument)
-        self._arguments += (key, int(form), number)
-        for part_key, part in parts:
-            self._add_argument(part_key, part)
+        elif isinstance(argument, _CONSTANT):
+            self._arguments += (key, _CONSTANTS[argument], 0)
+        else:
+            form, number, parts = self._form(argument)
+            self._arguments += (key, int(form), number)
+            for part_key, part in parts:
+                self._add_argument(part_key, part)
 
     def _form(self, argument: Other) -> tuple[Form, int, Sequence[tuple[int, Argument]]]:
         """Return what a row says of an argument, and the parts that follow it."""
@@ -212,18 +212,12 @@ class ProgramBuilder:
         if isinstance(argument, Slice):
             parts = (argument.start, argument.stop, argument.step)
             return Form.SLICE, 0, [(-1, part) for part in parts]
-        if isinstance(argument, _SINGLE):
-            return (*self._single(argument), ())
+        if isinstance(argument, _NUMBER):
+            return (*self._number(argument), ())
+        if isinstance(argument, _TEXT):
+            return (*self._text(argument), ())
         rows = [(self._strings[key], part) for key, part in argument.items()]
         return Form.MAPPING, len(rows), rows
-
-    def _single(self, argument: Single) -> tuple[Form, int]:
-        """Return what a row says of an argument without parts."""
-        if isinstance(argument, _CONSTANT):
-            return _CONSTANTS[argument], 0
-        if isinstance(argument, _NUMBER):
-            return self._number(argument)
-        return self._text(argument)
 
     def _text(self, argument: str | Dtype | Opaque) -> tuple[Form, int]:
         if isinstance(argument, str):
@@ -244,11 +238,11 @@ class ProgramBuilder:
         return Form.COMPLEX, len(self._floats) - 2
 
 
-_CONSTANTS: dict[object, Form] = {
-    None: Form.NONE,
-    False: Form.FALSE,
-    True: Form.TRUE,
-    Ellipsis: Form.ELLIPSIS,
+_CONSTANTS: dict[object, int] = {
+    None: int(Form.NONE),
+    False: int(Form.FALSE),
+    True: int(Form.TRUE),
+    Ellipsis: int(Form.ELLIPSIS),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,8 @@ class SmallValues:
         """What becomes of each row."""
         self.kept: list[int] = []
         """Of which the elements are kept, in the order in which that was wanted."""
-        self._starts: list[int] = []
-        """Where the bytes of each row begin among those of its dtype."""
-        self._ends: list[int] = []
-        self._data: dict[str, bytearray] = {}
+        self._data: list[bytes] = []
+        """The elements of each row."""
         self.size_bytes = 0
         """What they take while they wait."""
 
@@ -53,14 +52,9 @@ class SmallValues:
             stored: What becomes of it. Of its content more may be wanted before it is written.
             data: Its elements, little-endian.
         """
-        waiting = self._data.get(key[0])
-        if waiting is None:
-            waiting = self._data[key[0]] = bytearray()
-        self._starts.append(len(waiting))
-        waiting += data
-        self._ends.append(len(waiting))
         stored.row = self.rows[key] = len(self.stored)
         self.stored.append(stored)
+        self._data.append(data)
         if stored.content is Content.FULL:
             self.kept.append(stored.row)
         self.size_bytes += len(data) + _ROW_BYTES
@@ -83,29 +77,17 @@ class SmallValues:
             self.kept.append(row)
         return True
 
-    def bytes_of(self, name: str, row: int) -> memoryview:
-        """Return the elements of a value.
-
-        Args:
-            name: Of its dtype.
-            row: The value.
-        """
-        return memoryview(self._data[name])[self._starts[row] : self._ends[row]]
-
-    def size(self, name: str, row: int) -> int:
-        """Return the number of elements of a value.
-
-        Args:
-            name: Of its dtype.
-            row: The value.
-        """
-        return (self._ends[row] - self._starts[row]) // numpy_dtype(name).itemsize
+    def bytes_of(self, row: int) -> bytes:
+        """Return the elements of a value."""
+        return self._data[row]
 
     def measured(self) -> list[Statistics]:
         """Return the statistics of each row, without numbers where only the digest is wanted."""
         found = [_NO_STATISTICS] * len(self.stored)
-        for name in self._data:
-            rows = [row for (other, _), row in self.rows.items() if other == name]
+        rows_of = defaultdict(list)
+        for (name, _), row in self.rows.items():
+            rows_of[name].append(row)
+        for name, rows in rows_of.items():
             for row, statistics in zip(rows, self._measured(name, rows), strict=False):
                 found[row] = statistics
         return found
@@ -115,8 +97,9 @@ class SmallValues:
         wanted = [self.stored[row].content is not Content.DIGEST for row in rows]
         if not any(wanted):
             return repeat(_NO_STATISTICS)
-        dtype = numpy_dtype(name)
-        starts = [self._starts[row] // dtype.itemsize for row in rows]
-        statistics = statistics_of_parts(np.frombuffer(self._data[name], dtype), starts)
+        parts = [self._data[row] for row in rows]
+        ends = np.cumsum([len(part) for part in parts]) // numpy_dtype(name).itemsize
+        together = np.frombuffer(b"".join(parts), numpy_dtype(name))
+        statistics = statistics_of_parts(together, [0, *ends[:-1].tolist()])
         pairs = zip(wanted, statistics, strict=True)
         return [numbers if is_wanted else _NO_STATISTICS for is_wanted, numbers in pairs]

@@ -171,7 +171,7 @@ class StepWriter:
             RecordError: Dumps cannot hold the dtype.
         """
         stored = self._store.store(array, content, arrival)
-        if self._store.error is not None:
+        if self._store.queue.error is not None:
             self._raise_error()
         return stored
 
@@ -190,7 +190,7 @@ class StepWriter:
             DumpWriteError: Something stored earlier could not be written.
         """
         stored = self._store.store_bytes(data, dtype, shape, content)
-        if self._store.error is not None:
+        if self._store.queue.error is not None:
             self._raise_error()
         return stored
 
@@ -312,7 +312,7 @@ class StepWriter:
                 self._path.parent.rmdir()
 
     def _raise_error(self) -> None:
-        error = self._store.error
+        error = self._store.queue.error
         if error is None:
             return
         if isinstance(error, DumpError) or not isinstance(error, OSError | RuntimeError):

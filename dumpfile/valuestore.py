@@ -104,14 +104,10 @@ class ValueStore:
         self._page_count = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="padiff-statistics")
         self._small = SmallValues()
-        self._queue: ByteQueue[_Item | SmallValues] = ByteQueue(
+        self.queue: ByteQueue[_Item | SmallValues] = ByteQueue(
             self._take, limit_bytes=_QUEUE_BYTES, name=thread_name
         )
-
-    @property
-    def error(self) -> BaseException | None:
-        """Give the error that ended the thread's work, None while there is none."""
-        return self._queue.error
+        """What waits for the thread, and the error that ended its work."""
 
     def store(
         self,
@@ -152,7 +148,7 @@ class ValueStore:
         )
         if arrival is not None:
             self._put_small()
-            self._queue.put(item, _ITEM_BYTES + flat.nbytes)
+            self.queue.put(item, _ITEM_BYTES + flat.nbytes)
             return item.stored
         item.digest = item.stored.digest = digest_of_bytes(flat.view(np.uint8).data, name)
         known = self._stored.get((name, item.digest))
@@ -209,18 +205,18 @@ class ValueStore:
         """Give the small values that wait to the thread."""
         if self._small.rows:
             small, self._small = self._small, SmallValues()
-            self._queue.put(small, small.size_bytes)
+            self.queue.put(small, small.size_bytes)
 
     def flush(self) -> None:
         """Wait until everything stored is known by value, or the thread has failed."""
         self._put_small()
-        self._queue.drain()
+        self.queue.drain()
 
     def stop(self, *, discard: bool = False) -> None:
         """End the thread, after its work or at once."""
         if not discard:
             self._put_small()
-        self._queue.close(discard=discard)
+        self.queue.close(discard=discard)
         self._pool.shutdown()
         self._arena.clear(self)
 
@@ -251,9 +247,9 @@ class ValueStore:
                 copied = item.piece.data.view(item.data.dtype)
                 np.copyto(copied, item.data)
                 item.data = copied
-        self._queue.put(item, _ITEM_BYTES + (0 if is_lent else item.data.nbytes))
+        self.queue.put(item, _ITEM_BYTES + (0 if is_lent else item.data.nbytes))
         if is_lent:
-            self._queue.drain()
+            self.queue.drain()
 
     # -- in the thread
 
@@ -272,21 +268,24 @@ class ValueStore:
         keys = list(small.rows)
         for row in small.kept:  # this order is that of the elements in the file
             key = keys[row]
-            data = small.bytes_of(key[0], row)
+            data = small.bytes_of(row)
             if key not in fresh:
                 self._take_again(key, small.stored[row], data, statistics[row])
             elif data:
                 places[key] = self._on_page(key[0], data)
         for key, row in small.rows.items():
             if key not in fresh and small.stored[row].content is not Content.FULL:
-                self._take_again(key, small.stored[row], memoryview(b""), statistics[row])
+                self._take_again(key, small.stored[row], b"", statistics[row])
         values = build_all(
             ValueInfo,
             len(fresh),
             id=range(len(self._values), len(self._values) + len(fresh)),
             digest=[digest for _, digest in fresh],
             dtype=[name for name, _ in fresh],
-            size=[small.size(name, row) for (name, _), row in fresh.items()],
+            size=[
+                len(small.bytes_of(row)) // numpy_dtype(name).itemsize
+                for (name, _), row in fresh.items()
+            ],
             statistics=[statistics[row] for row in fresh.values()],
             content=[small.stored[row].content for row in fresh.values()],
             dataset=[places.get(key, _NOWHERE)[0] for key in fresh],
@@ -297,7 +296,7 @@ class ValueStore:
             self._known[key] = small.stored[row].info = value
 
     def _take_again(
-        self, key: tuple[str, str], stored: Stored, data: memoryview, statistics: Statistics
+        self, key: tuple[str, str], stored: Stored, data: bytes, statistics: Statistics
     ) -> None:
         """Take a small value that is known, perhaps with less content."""
         name, digest = key
@@ -377,7 +376,7 @@ class ValueStore:
             return dataset, 0
         return self._on_page(name, data)
 
-    def _on_page(self, name: str, data: memoryview) -> tuple[str, int]:
+    def _on_page(self, name: str, data: memoryview | bytes) -> tuple[str, int]:
         """Put elements on the page of their dtype; return its dataset and where they are in it."""
         page = self._pages.get(name)
         if page is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -51,12 +50,12 @@ class _Hook:
         of_leaf: dict[int, list[_Hook]],
     ) -> None:
         self._callback: Callable[[Tensor], None] | None = callback
-        handle = tensor.register_hook(self.arrived)
-        self._leaf = handle if tensor.is_leaf else None
-        self._inner = None if tensor.is_leaf else (weakref.ref(tensor), handle._hook_id)
+        self._number = tensor._register_grad_hook(self.arrived)
+        self._leaf = tensor if tensor.is_leaf else None
+        self._inner = None if tensor.is_leaf else weakref.ref(tensor)
         self._known = of_leaf
         self._identity = id(tensor)
-        if tensor.is_leaf:
+        if self._leaf is not None:
             of_leaf[self._identity].append(self)
 
     def arrived(self, gradient: Tensor | None) -> None:
@@ -65,17 +64,13 @@ class _Hook:
             self._callback(gradient)
 
     def remove(self) -> None:
-        """Take it off; Paddle warns where an in-place change has moved the tensor off it."""
+        """Take it off; it is off already where an in-place change has moved the tensor off it."""
         self._callback = None
         if self._leaf is not None:
             self._forget()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                self._leaf.remove()
-        elif self._inner is not None:
-            tensor, hook = self._inner[0](), self._inner[1]
-            if tensor is not None:
-                tensor._remove_grad_hook(hook)
+        tensor = self._leaf if self._inner is None else self._inner()
+        if tensor is not None:
+            tensor._remove_grad_hook(self._number)
 
     def _forget(self) -> None:
         own = self._known.get(self._identity, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,16 +44,26 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
 class _Hook:
     """What torch calls for all who wait for the gradient of one tensor."""
 
-    __slots__ = ("callbacks", "handle", "version")
+    __slots__ = ("_hooks", "callbacks", "version")
 
     def __init__(self, tensor: torch.Tensor) -> None:
+        """Do what ``Tensor.register_hook`` does, without a handle: to make it takes longer."""
         self.version = tensor._version
         self.callbacks: list[Callable[[torch.Tensor], None]] = []
-        self.handle: Handle = tensor.register_hook(self)  # type: ignore[no-untyped-call]
+        hooks: Any = tensor._backward_hooks
+        if hooks is None:
+            hooks = tensor._backward_hooks = OrderedDict()
+            if tensor.grad_fn is not None:
+                tensor.grad_fn._register_hook_dict(tensor)
+        hooks[self] = self
+        self._hooks = hooks
 
     def __call__(self, gradient: torch.Tensor) -> None:
         for callback in tuple(self.callbacks):
             callback(gradient)
+
+    def remove(self) -> None:
+        self._hooks.pop(self, None)
 
 
 class _Waiting:
@@ -79,7 +90,7 @@ class _Waiting:
             self._hook.callbacks.remove(self._callback)
             self._callback = None
         if not self._hook.callbacks:
-            self._hook.handle.remove()
+            self._hook.remove()
 
 
 class _View:

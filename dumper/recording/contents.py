@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from padiff.dumpfile import SMALL_BYTES
+from typing import TYPE_CHECKING
 
 from .storing import store
 
@@ -14,32 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from padiff.dumper.adapter import Adapter, Tensor
-    from padiff.dumpfile import Content as Kept
-    from padiff.dumpfile import StepWriter, Stored
+    from padiff.dumpfile import Content, StepWriter
 
-    from .gradients import Watched
+    from .storing import Kept
 
 KEPT_BYTES = 64 << 20
 """Contents are remembered until they sum up to this; more is only copied and hashed again."""
-
-
-@dataclass(slots=True)
-class Content:
-    """One content of a tensor, stored; keeps the tensor alive so that its key stays true."""
-
-    stored: Stored
-    shape: tuple[int, ...]
-    size_bytes: int
-    tensor: Any
-    """A tensor with this content."""
-    _watched: dict[Hashable, tuple[Any, Watched]] | None = None
-
-    @property
-    def watched(self) -> dict[Hashable, tuple[Any, Watched]]:
-        """Tensor objects with this content and the gradient expected by each, by identity."""
-        if self._watched is None:  # most contents never have any
-            self._watched = {}
-        return self._watched
 
 
 class Contents:
@@ -70,53 +47,47 @@ class Contents:
         self._adapter = adapter
         self._writer = writer
         self._limit = limit
-        self._kept: OrderedDict[Hashable, Content] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._kept_bytes = 0
-        self._most: dict[Kept | None, Kept] = {}
+        self._most: dict[Content | None, Content] = {}
         """How much the writer keeps where so much is wanted."""
 
-    def store(self, tensor: Tensor, kept: Kept | None = None) -> Content:
+    def store(self, tensor: Tensor, content: Content | None = None) -> Kept:
         """Store what the tensor holds at this moment.
 
         Args:
             tensor: What to store.
-            kept: How much of it to write, if the writer keeps so much; None as it does.
+            content: How much of it to write, if the writer keeps so much; None as it does.
         """
         key = self._adapter.content_key(tensor)
-        wanted = self._most.get(kept)
+        wanted = self._most.get(content)
         if wanted is None:
-            wanted = self._most[kept] = self._writer.at_most(kept)
-        kept = wanted
+            wanted = self._most[content] = self._writer.at_most(content)
+        content = wanted
         known = None if key is None else self._kept.get(key)
         if known is not None and (known.tensor is tensor or self._is_true(known, key)):
             self._kept.move_to_end(key)
-            is_enough = known.stored.content.rank >= kept.rank
-            if not is_enough and not self._writer.deepen(known.stored, kept):
-                known.stored = store(self._adapter, self._writer, tensor, kept).stored
+            is_enough = known.stored.content.rank >= content.rank
+            if not is_enough and not self._writer.deepen(known.stored, content):
+                known.stored = store(self._adapter, self._writer, tensor, content).stored
             return known
-        small = self._adapter.small_bytes(tensor, SMALL_BYTES)
-        if small is not None:
-            data, name, shape = small
-            stored = self._writer.store_bytes(data, name, shape, kept)
-            content = Content(stored, shape, len(data), tensor)
-        else:
-            taken = store(self._adapter, self._writer, tensor, kept)
-            content = Content(taken.stored, taken.shape, taken.size_bytes, tensor)
+        fresh = store(self._adapter, self._writer, tensor, content)
+        fresh.tensor = tensor
         if key is not None:
-            self._kept[key] = content
-            self._kept_bytes += content.size_bytes
+            self._kept[key] = fresh
+            self._kept_bytes += fresh.size_bytes
             while self._kept_bytes > self._limit:
                 _, oldest = self._kept.popitem(last=False)
                 self._kept_bytes -= oldest.size_bytes
-        return content
+        return fresh
 
-    def store_gradient(self, tensor: Tensor, kept: Kept | None = None) -> Content:
+    def store_gradient(self, tensor: Tensor, content: Content | None = None) -> Kept:
         """Store a gradient that arrives, as ``store`` does."""
         if self._is_spread:
             self.forget(tensor)
-        return self.store(tensor, kept)
+        return self.store(tensor, content)
 
-    def _is_true(self, known: Content, key: Hashable) -> bool:
+    def _is_true(self, known: Kept, key: Hashable) -> bool:
         """Return whether a content still holds under its key; it is dropped if not.
 
         The tensor that was kept may have been given another storage (``x.data = y``): its old

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Handle, Tensor
 
-    from .contents import Content
     from .storing import Kept
 
 __all__ = ["Gradients", "Target", "Watched"]
@@ -48,7 +47,7 @@ class Gradients:
         writer: StepWriter,
         lock: AbstractContextManager[object],
         next_order: Callable[[], int],
-        store: Callable[[Tensor], Kept | Content],
+        store: Callable[[Tensor], Kept],
         guard: Callable[[Callable[..., None]], Callable[..., None]],
     ) -> None:
         """Wait for nothing yet.

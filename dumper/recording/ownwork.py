@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from threading import get_ident
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,16 +34,21 @@ class OwnWork:
         """
         context = unwatched()
         self._enter, self._leave = context.__enter__, context.__exit__
-        lock = cast("Any", threading.RLock())  # whose type does not tell of `_is_owned`
-        self._acquire, self._release = lock.acquire, lock.release
-        self.is_going_on: Callable[[], bool] = lock._is_owned
-        """Returns whether this thread holds the lock."""
+        self._lock = threading.RLock()
+        self._holder = 0
+        """Identity of the thread that holds the lock, 0 if none does."""
         self._depth = 0
+
+    def is_going_on(self) -> bool:
+        """Return whether this thread holds the lock."""
+        return self._holder == get_ident()
 
     def __enter__(self) -> None:
         """Take the lock, or take it once more."""
-        self._acquire()
-        if not self._depth:
+        thread = get_ident()
+        if self._holder != thread:
+            self._lock.acquire()
+            self._holder = thread
             self._enter()
         self._depth += 1
 
@@ -56,4 +62,5 @@ class OwnWork:
         self._depth -= 1
         if not self._depth:
             self._leave(kind, error, trace)
-        self._release()
+            self._holder = 0
+            self._lock.release()

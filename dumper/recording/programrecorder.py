@@ -314,10 +314,11 @@ class ProgramRecorder:
     def _kind_of(self, name: str) -> _Kind | None:
         """Return what a name tells of an operator, and remember it; None where that fails."""
         operators = self._operators
+        is_plain = getattr(operators, "is_plain", None)  # adapters of others may lack it
         try:
             with self._lock:
                 self._kinds[name] = _Kind(
-                    is_plain=operators.is_plain(name),
+                    is_plain=is_plain is not None and is_plain(name),
                     is_wait=operators.is_wait(name),
                     sends=operators.sends(name),
                     may_draw=operators.may_draw(name),
@@ -451,10 +452,13 @@ class ProgramRecorder:
                 view = self._as_part(view, made, tensor)
             _, whole = wholes.get(id(tensor), (tensor, tensor))
             is_kept = not taken.refs or (kind.is_choosing and self._is_index(tensor))
-            outputs.append(
-                self._output(tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept)
+            value = self._output(
+                tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept
             )
-        self._add_operator(name, taken.arguments, outputs, mode, site)
+            outputs.append(value)
+        call = self._current_call()
+        mode |= _UPDATE if self._is_updating else 0
+        self._builder.add_operator(name, taken.arguments, outputs, call=call, mode=mode, site=site)
         for tensor in results if written else ():
             if id(tensor) in written:
                 memory = self._operators.memory(tensor)
@@ -488,19 +492,6 @@ class ProgramRecorder:
                 if own is not whole:
                     self._note_layout(whole, own)
         return found
-
-    def _add_operator(
-        self,
-        name: str,
-        arguments: list[tuple[str | None, Argument]],
-        outputs: list[int],
-        mode: int,
-        site: SourceLine | None,
-    ) -> None:
-        if self._is_updating:
-            mode |= _UPDATE
-        call = self._current_call()
-        self._builder.add_operator(name, arguments, outputs, call=call, mode=mode, site=site)
 
     def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
         """Return a view that is one of several outputs."""
@@ -832,6 +823,8 @@ class ProgramRecorder:
 class _Taken:
     """What an operator was called with, described before it ran."""
 
+    __slots__ = ("_memory", "_stamp", "arguments", "exposed", "is_spread", "refs")
+
     def __init__(
         self, recorder: ProgramRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
@@ -842,8 +835,8 @@ class _Taken:
         self.arguments: list[tuple[str | None, Argument]]
         self.arguments = [(None, argument(thing, refs)) for thing in args]
         """Each with its keyword."""
-        for key, thing in kwargs.items():
-            self.arguments.append((key, argument(thing, refs)))
+        if kwargs:
+            self.arguments += [(key, argument(thing, refs)) for key, thing in kwargs.items()]
         self.is_spread = recorder._is_spread
         """Whether any tensor is spread over processes."""
         self.refs = refs.values()
@@ -853,7 +846,8 @@ class _Taken:
 
     def changed(self) -> list[Any]:
         """Return the tensors that are not what they were."""
-        return [one for one, entry in self.refs if self._stamp(one) != entry.stamp]
+        stamp = self._stamp
+        return [one for one, entry in self.refs if stamp(one) != entry.stamp]
 
     def view_of(self, name: str, tensor: Tensor) -> _View | None:
         """Return how a tensor is a view of one that was taken; None where it is none."""

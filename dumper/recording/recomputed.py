@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Tensor
     from padiff.dumpfile import StepWriter, Stored
 
-    from .contents import Content
     from .nested import Flat
+    from .storing import Kept
 
 __all__ = ["Recomputed"]
 
@@ -79,7 +79,7 @@ class Recomputed:
         """Modules that were checkpointed."""
 
     def expect(
-        self, call: OpenCall, role: Role, slot: str, content: Content, *, in_graph: bool
+        self, call: OpenCall, role: Role, slot: str, content: Kept, *, in_graph: bool
     ) -> None:
         """Note a tensor of a recorded call, and whether its gradient is awaited already."""
         if role is Role.INPUT:

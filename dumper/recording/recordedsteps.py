@@ -10,6 +10,7 @@ import numpy as np
 
 from padiff.dumpfile import JSON, DumpWriter, Phase, RecordError, Role, StepWriter
 
+from .collector import collector_slowed
 from .ending import Ending
 from .recordsettings import Counts, RecordSettings
 from .steprecorder import StepRecorder
@@ -75,6 +76,7 @@ class RecordedSteps:
         if self.ending.error is not None or not self.settings.plan.wants(self.number):
             return
         self._exits = ExitStack()
+        self._exits.enter_context(collector_slowed())
         self._exits.enter_context(self.adapter.recording())
         self._file = self.writer.step(self.number, self.rank)
         self.current = StepRecorder(

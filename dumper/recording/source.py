@@ -56,7 +56,8 @@ class Sources:
         self._is_user_file: dict[str, bool | None] = {}
         """None for files of padiff itself."""
         self._short: dict[str, str] = {}
-        self._lines: dict[tuple[CodeType, int], SourceLine] = {}
+        self._lines: dict[tuple[int, int], tuple[CodeType, SourceLine]] = {}
+        """By code and place in it; code is known by its identity, as to hash it takes long."""
         self._classes: dict[type, SourceLine | None] = {}
 
     def of_class(self, kind: type) -> SourceLine | None:
@@ -86,11 +87,10 @@ class Sources:
         while frame is not None:
             if frame is around:
                 return known
-            code = frame.f_code
-            file = code.co_filename
+            file = frame.f_code.co_filename
             is_user = kinds[file] if file in kinds else self._is_user(file)
             if is_user:
-                return self._line(code, frame.f_lineno)
+                return self._line(frame)
             if is_user is None:
                 return None
             frame = frame.f_back
@@ -110,14 +110,15 @@ class Sources:
         self._is_user_file[file] = found
         return found
 
-    def _line(self, code: CodeType, line: int) -> SourceLine:
-        key = (code, line)
+    def _line(self, frame: FrameType) -> SourceLine:
+        code = frame.f_code
+        key = id(code), frame.f_lasti
         found = self._lines.get(key)
         if found is None:
             file = self._shorten(code.co_filename)
-            found = SourceLine(file=file, line=max(line, 1), function=code.co_qualname)
-            self._lines[key] = found
-        return found
+            line = SourceLine(file=file, line=max(frame.f_lineno, 1), function=code.co_qualname)
+            found = self._lines[key] = code, line
+        return found[1]
 
     def _find_class(self, kind: type) -> SourceLine | None:
         functions = [item for item in vars(kind).values() if isinstance(item, FunctionType)]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import SMALL_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from padiff.dumper.adapter import Adapter, Array, Tensor
     from padiff.dumpfile import Content, Layout, StepWriter, Stored
+
+    from .gradients import Watched
 
 __all__ = ["Kept", "store", "store_array"]
 
@@ -23,6 +27,16 @@ class Kept:
     size_bytes: int
     layout: Layout | None = None
     """How the tensor lies over processes, if it does."""
+    tensor: Any = None
+    """A tensor with this content, kept alive so that its key stays true; None if nobody asks."""
+    _watched: dict[Hashable, tuple[Any, Watched]] | None = None
+
+    @property
+    def watched(self) -> dict[Hashable, tuple[Any, Watched]]:
+        """Tensor objects with this content and the gradient expected by each, by identity."""
+        if self._watched is None:  # most contents never have any
+            self._watched = {}
+        return self._watched
 
 
 def store(
@@ -38,7 +52,8 @@ def store(
         tensor: What to store.
         content: How much of it to write; None as the writer does.
     """
-    small = adapter.small_bytes(tensor, SMALL_BYTES)
+    small_bytes = getattr(adapter, "small_bytes", None)  # adapters of others may lack it
+    small = None if small_bytes is None else small_bytes(tensor, SMALL_BYTES)
     if small is not None:
         data, name, shape = small
         return Kept(writer.store_bytes(data, name, shape, content), shape, len(data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,3 +88,36 @@ note({str(seen)!r}, str(patched))
 
     assert [info.step for info in open_dump(path).files] == [0]
     assert seen.read_text() == "False False False False ['__call__']"
+
+
+def test_collector_is_slowed_only_while_a_step_is_recorded(tmp_path: Path) -> None:
+    lab = LABS["torch"]
+    model = lab.module(lambda self, x: self.a(x), a=lab.nn.Linear(3, 2))
+    usual = gc.get_threshold()
+    thresholds: list[tuple[int, int, int]] = []
+
+    with padiff.record(model, name="one", out=tmp_path, steps=[0, 2]) as recorder:
+        for _ in range(4):
+            lab.mean(model(lab.tensor(ONES))).backward()
+            thresholds.append(gc.get_threshold())
+            recorder.step()
+
+    slowed = (10 * usual[0], *usual[1:])
+    assert thresholds == [slowed, usual, slowed, usual]
+    assert gc.get_threshold() == usual
+
+
+def test_thresholds_that_the_program_sets_meanwhile_stay(tmp_path: Path) -> None:
+    lab = LABS["torch"]
+    model = lab.module(lambda self, x: self.a(x), a=lab.nn.Linear(3, 2))
+    usual = gc.get_threshold()
+
+    try:
+        with padiff.record(model, name="one", out=tmp_path):
+            lab.mean(model(lab.tensor(ONES))).backward()
+            gc.set_threshold(1234, 5, 6)
+        found = gc.get_threshold()
+    finally:
+        gc.set_threshold(*usual)
+
+    assert found == (1234, 5, 6)

@@ -15,9 +15,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import padiff
-from padiff.dumper import adapters
+from padiff.dumper import Recorder, RecordSettings, adapters
 from padiff.dumper.adapters.torch import TorchAdapter
-from padiff.dumpfile import ConfigError, Role
+from padiff.dumper.adapters.torch_operators import TorchOperators
+from padiff.dumpfile import ConfigError, Role, open_dump
 from tests.support.recording import Recorded
 
 if TYPE_CHECKING:
@@ -325,3 +326,33 @@ def test_the_dtype_of_a_model_is_real_where_most_of_it_is_complex() -> None:
     model.spectrum = nn.Parameter(torch.zeros(9, dtype=torch.complex64))
 
     assert ADAPTER.model_dtype(model) == "float32"
+
+
+def _missing(_: object) -> None:
+    raise AttributeError
+
+
+class _PlainlessOperators(TorchOperators):
+    """Operators of which no adapter says which ones are plain."""
+
+    is_plain: Any = property(_missing)
+
+
+class _SlowAdapter(TorchAdapter):
+    """An adapter without what only makes recording faster."""
+
+    operators = _PlainlessOperators()
+    small_bytes: Any = property(_missing)
+
+
+def test_adapter_without_what_is_only_faster_records_the_same(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(inplace=True)).eval()
+    files = []
+
+    for name, adapter in (("fast", ADAPTER), ("slow", _SlowAdapter())):
+        model.zero_grad()
+        with Recorder(model, RecordSettings(out=tmp_path, name=name), adapter) as recorder:
+            model(torch.ones(2, 3)).mean().backward()
+        files.append((recorder.path / open_dump(recorder.path).files[0].path).read_bytes())
+
+    assert files[0] == files[1]
