@@ -35,8 +35,8 @@ from .rounding import (
 from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
-    "DRAWN",
     "COMMUTATIVE",
+    "DRAWN",
     "EXACT",
     "LAYOUT",
     "LINEAR",

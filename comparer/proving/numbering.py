@@ -40,7 +40,7 @@ class Numbering(Expressions):
             number = self.reference[reference.lowered.terms[made]]
             shapes = reference.program.values[made].shape, candidate.program.values[value].shape
             is_whole = shapes[0] == shapes[1]
-            self._leaves[value] = number if is_whole else self._new(("fitted", number, shapes[1]))
+            self._leaves[value] = number if is_whole else self.new(("fitted", number, shapes[1]))
         for value in candidate.lowered.leaves.values():
             pair = leaves.pairs.get(value)
             if value in leaves.computed:
