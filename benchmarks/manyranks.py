@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from rich.console import Console
 
-from padiff.cli.jsontext import json_pieces
+from padiff.cli.output import json_pieces
 from padiff.comparer import CompareSettings, compare, comparison, executors
 from padiff.comparer.executors import local_pool
 from padiff.comparer.report.json_report import report_parts

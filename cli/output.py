@@ -129,8 +129,6 @@ def emit_whole_json(data: object) -> None:
     Args:
         data: As ``write_json`` takes it.
     """
-    from .jsontext import json_pieces  # noqa: PLC0415 -- few need it
-
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, "w+", encoding="utf-8") as whole:
         whole.writelines(map(defused_json, json_pieces(data)))
         whole.seek(0)
