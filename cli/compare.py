@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     click.option(
         "--strict",
         is_flag=True,
-        help="Another function is a divergence even where rounding does more to these inputs than "
-        "the difference. Without it that is a finding in the report.",
+        help="A difference of function that rounding hides on these inputs is a divergence, not a "
+        "finding.",
     ),
 )
 @cloup.option_group(

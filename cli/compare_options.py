@@ -70,8 +70,7 @@ _OPTIONS = (
         "--parts",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
-        help="Where workers leave what they found until reports are written; they must see it. "
-        "[default: beside the first report]",
+        help="Shared folder for what workers found.  [default: beside the report]",
     ),
     click.option(
         "--rule",

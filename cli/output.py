@@ -118,8 +118,6 @@ def emit_json(data: object) -> None:
     Args:
         data: As ``write_json`` takes it.
     """
-    from .output import json_pieces  # noqa: PLC0415 -- few need it
-
     _emit(map(defused_json, json_pieces(data)))
 
 
@@ -174,8 +172,6 @@ def write_json(path: Path, data: object) -> None:
     Raises:
         ConfigError: The place cannot be written.
     """
-    from .output import json_pieces  # noqa: PLC0415 -- few need it
-
     _write(path, json_pieces(data))
 
 
