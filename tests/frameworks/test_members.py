@@ -60,7 +60,7 @@ def recorded(folder: Path, *, is_good: bool) -> Any:  # noqa: ANN401
 def audited(folder: Path, *, is_good: bool) -> Any:  # noqa: ANN401
     model = _Net(3.0) if is_good else _Scaled(3.0)
     with padiff.record(model, name="net", out=folder) as recorder:
-        model(X).sum().backward()  # type: ignore[no-untyped-call]
+        model(X).sum().backward()
     assert recorder.path is not None
     return padiff.audit(recorder.path)
 
