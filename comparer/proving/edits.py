@@ -285,7 +285,8 @@ def _argument(known: _End, found: _End) -> Edit | None:
         if changes:
             edit = _edit(EditKind.ARGUMENT, changes, known, found, (one, two))
             return edit if found.number is None else replace(edit, times=len(set(found.readers)))
-    if known.number is not None and found.number is not None:
+    is_used = known.around and found.around
+    if is_used and known.number is not None and found.number is not None:
         numbers = known.number, found.number
         names = [
             name

@@ -145,6 +145,11 @@ class Region:
         for term in {*terms, *self.readers, *results}:
             self.sizes[term] = self._size(term)
 
+    @property
+    def operators(self) -> set[int]:
+        """The operators that its nodes are of."""
+        return {self.lowered.nodes[place].operator for place in self.nodes}
+
     def _size(self, term: int) -> int:
         if term in self.common:
             return 0

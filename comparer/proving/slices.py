@@ -65,6 +65,8 @@ def find_smaller(
     own = Region(programs[1], numbers, set(numbering.reference), [given])
     if exchange.size < _LEAST or not (known.sizes[wanted] and own.sizes[given]):
         return None
+    if len(known.operators) == len(own.operators) == 1:
+        return None  # one operator in the place of another is as small as words can tell
     places = _with_parts(own, results)
     part = _part(programs[1], places, given)
     found = chain(
@@ -157,7 +159,8 @@ def _of_parts(
         for one in whole:
             is_alike = reference.specs[one] == own.lowered.specs[term]
             if is_alike and numbers[0][one] != numbers[1][term]:
-                read = tuple((place, None) for place in those)
+                partner = next(iter(known.readers.get(one, ())), None)
+                read = tuple((place, partner) for place in those)
                 yield Exchange(reference=one, candidate=term, readers=read, results=(), size=0)
 
 

@@ -118,7 +118,7 @@ def test_the_starting_part_measures_every_command() -> None:
 
 
 def test_the_part_of_many_ranks_gives_its_figures() -> None:
-    assert len(distinct(manyranks.figures(scale=Scale.TINY))) == 6
+    assert len(distinct(manyranks.figures(scale=Scale.TINY))) == 1 + 2 * 6
 
 
 def test_figures_say_whether_a_budget_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

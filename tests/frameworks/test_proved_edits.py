@@ -297,7 +297,7 @@ def _paddle_scan(x: Any) -> Any:  # noqa: ANN401
 
 _OTHER_PART = (
     "unsqueeze reads paddle.Tensor.__getitem__ of (root) "
-    "where the reference has torch.Tensor.split of (root)"
+    "where the reference has torch.split of (root)"
 )
 ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     "a flag": (

@@ -236,7 +236,7 @@ FAULTS = {
     ),
     "label smoothing": (
         "ResNet", Side(), Side(loss={"label_smoothing": 0.1}),
-        (0, FORWARD, Role.LOSS), "label_smooth(0.1)",
+        (0, FORWARD, Role.LOSS), "of label_smooth: 0.1",
     ),
     "sum for mean": (
         "GPT", Side(), Side(loss={"reduction": "sum"}),

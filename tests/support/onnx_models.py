@@ -261,7 +261,7 @@ def _cast(model: Any) -> None:  # noqa: ANN401
 FAULTS: Mapping[str, tuple[Callable[[Any], None], str, str]] = {
     "epsilon": (_epsilon, "encoder.layer.1.output.LayerNorm", "1e-05"),
     "weight": (_weight, "encoder.layer.1.intermediate.dense", "1 of 2,048 elements"),
-    "axis": (_axis, "encoder.layer.0.attention.self", "Softmax(-2)"),
+    "axis": (_axis, "encoder.layer.0.attention.self", "axis of Softmax: -2"),
     "folded table": (_table, "embeddings", "BertEmbeddings"),
     "left out": (_left_out, "encoder.layer.0.output", "left out: add"),
     "cast": (_cast, "encoder.layer.1.intermediate.intermediate_act_fn", "float16"),
