@@ -188,7 +188,7 @@ FAULTS = {
     ),
     "momentum left out": (
         "GPT", Side(), Side(optimizer="by_hand", options={"convention": "none"}),
-        (1, UPDATE, Role.WEIGHT), "where the reference has mul_, times 0.9",
+        (1, UPDATE, Role.WEIGHT), "left out: mul_, times 0.9",
     ),
     "nesterov": (
         "GPT", Side(), Side(options={"use_nesterov": True}),
