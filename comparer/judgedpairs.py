@@ -17,7 +17,7 @@ from padiff.dumpfile import Role
 from padiff.dumpfile.bulk import collector_paused
 
 from .result import Evidence, Verdict
-from .stored import StoredPairs, opened
+from .stored import LikeTuple, StoredPairs, opened
 
 if TYPE_CHECKING:
     from padiff.dumpfile import Phase
@@ -52,7 +52,7 @@ Columns = tuple[Plain, Set[int]]
 """Pairs that simply match, and the places that they lack."""
 
 
-class JudgedPairs(Sequence["JudgedPair"]):
+class JudgedPairs(LikeTuple["JudgedPair"]):
     """The judged pairs of one step, in order; equal to the tuple of them.
 
     Most pairs of most comparisons match and there is nothing else to say of them. What is known of
@@ -109,20 +109,6 @@ class JudgedPairs(Sequence["JudgedPair"]):
             self._made = {}
             self._plain = None
         return iter(self._all)
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether another sequence has the same pairs."""
-        if not isinstance(other, JudgedPairs | tuple):
-            return NotImplemented
-        return tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        """Hash as the tuple of the pairs does."""
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        """Show the tuple of the pairs."""
-        return repr(tuple(self))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as pairs; those that simply match are unpacked when they are looked at."""
@@ -432,7 +418,7 @@ _LEVEL = 1
 """Of compression: the fastest."""
 
 
-class Later(Sequence[Item_co]):
+class Later(LikeTuple[Item_co]):
     """A sequence that is made once, at the first look; equal to the tuple of its items."""
 
     def __init__(self, make: Callable[[], Iterable[Item_co]]) -> None:
@@ -459,20 +445,6 @@ class Later(Sequence[Item_co]):
     def __iter__(self) -> Iterator[Item_co]:
         """Yield the items."""
         return iter(self._all())
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether another sequence has the same items."""
-        if not isinstance(other, Later | tuple):
-            return NotImplemented
-        return self._all() == tuple(other)
-
-    def __hash__(self) -> int:
-        """Hash as the tuple of the items does."""
-        return hash(self._all())
-
-    def __repr__(self) -> str:
-        """Show the tuple of the items."""
-        return repr(self._all())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as items that are unpacked at the first look, too."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .result import Divergence, JudgedPair
 
 __all__ = [
+    "LikeTuple",
     "Stored",
     "StoredDivergences",
     "StoredPairs",
@@ -33,7 +34,25 @@ Divergences = Sequence["Divergence"]
 _PHASES = tuple(Phase)
 
 
-class Stored(Sequence[Item_co]):
+class LikeTuple(Sequence[Item_co]):
+    """A sequence that stands for the tuple of its items: equal to it, with its hash and repr."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another sequence has the same items."""
+        if not isinstance(other, LikeTuple | tuple):
+            return NotImplemented
+        return tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        """Hash as the tuple of the items does."""
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        """Show the tuple of the items."""
+        return repr(tuple(self))
+
+
+class Stored(LikeTuple[Item_co]):
     """A sequence that is read whenever somebody looks into it; equal to the tuple of its items."""
 
     def __init__(self, count: int, read: Callable[[], Sequence[Item_co]]) -> None:
@@ -61,20 +80,6 @@ class Stored(Sequence[Item_co]):
     def __iter__(self) -> Iterator[Item_co]:
         """Yield the items."""
         return iter(self._read())
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether another sequence has the same items."""
-        if not isinstance(other, Sequence) or isinstance(other, str | list):
-            return NotImplemented
-        return tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        """Hash as the tuple of the items does."""
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        """Show the tuple of the items."""
-        return repr(tuple(self))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel as the items: the file may not be there where they arrive."""

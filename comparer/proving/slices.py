@@ -81,23 +81,34 @@ def find_smaller(
     ]
     if not trials:
         return None
+    return _first_that_gives(part, leaves, programs, trials, wanted)
+
+
+def _first_that_gives(
+    part: Lowered,
+    leaves: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+    programs: tuple[Lowered, Lowered],
+    trials: Sequence[Exchange],
+    wanted: int,
+) -> Exchange | None:
+    """Return the first exchange with which a slice computes a term of the reference.
+
+    Args:
+        part: The slice of the candidate.
+        leaves: What the leaves of both programs hold.
+        programs: The reference's and the candidate's.
+        trials: What to exchange.
+        wanted: The reference's term.
+    """
     terms = {wanted, *(one.reference for one in trials)}
-    reference = elements_of(programs[0], leaves[0], terms)
+    known = elements_of(programs[0], leaves[0], terms)
     around = elements_of(programs[1], leaves[1], part.leaves)
-    return next(
-        (
-            one
-            for one in trials
-            if _gives(
-                part,
-                around,
-                one,
-                {places.index(place) for place, _ in one.readers},
-                (reference[one.reference], reference[wanted]),
-            )
-        ),
-        None,
-    )
+    for one in trials:
+        read = {programs[1].nodes[place].outputs for place, _ in one.readers}
+        readers = {place for place, node in enumerate(part.nodes) if node.outputs in read}
+        if _gives(part, around, one, readers, (known[one.reference], known[wanted])):
+            return one
+    return None
 
 
 def _with_parts(own: Region, results: Collection[int]) -> list[int]:
