@@ -5,11 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SLOW_S = 10.0
 """A test that takes longer is named as it ends, with what it waited for its fixtures."""
@@ -40,6 +46,24 @@ for number, usual in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+def _forget_models() -> Iterator[None]:
+    """Undo what recording a model from a temporary folder leaves: its module, and the search path.
+
+    The next test may write another model into a file of that name.
+    """
+    known, before = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = before
+    for name in sys.modules.keys() - known:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and Path(file).absolute().is_relative_to(tempfile.gettempdir()):
+            del sys.modules[name]
+
+
+forget_after_test = pytest.fixture(autouse=True)(_forget_models)
+forget_after_file = pytest.fixture(autouse=True, scope="module")(_forget_models)
 
 
 class SlowTests:

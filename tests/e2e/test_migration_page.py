@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.pages import BLOCK, blocks, run_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
@@ -35,12 +31,10 @@ def sections() -> dict[str, str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    yield tmp_path
-    for name in ("torch_side", "paddle_side"):
-        sys.modules.pop(name, None)
+    return tmp_path
 
 
 def test_every_stage_has_a_recipe_that_compares() -> None:

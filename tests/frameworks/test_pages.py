@@ -15,7 +15,7 @@ from padiff.cli.output import NO_WIDTH
 from tests.support.pages import DOCS, ELLIPSIS, blocks, commands, run_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -108,17 +108,12 @@ TRANSLATIONS = [ROOT / "README.zh-CN.md", *sorted(DOCS.rglob("*.zh.md"))]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", str(NO_WIDTH))  # pages show what goes into a pipe
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if file.startswith(str(tmp_path)):
-            del sys.modules[name]
+    return tmp_path
 
 
 @pytest.mark.filterwarnings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,6 @@ from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.recording import Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 FRAMEWORKS = ("torch", "paddle")
@@ -51,14 +49,11 @@ def by_hand(parameters, rate=0.5):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, framework: str) -> Iterator[Path]:
+def folder(tmp_path: Path, framework: str) -> Path:
     (tmp_path / f"options_{framework}.py").write_text(NET.replace("FRAMEWORK", framework))
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((4, 3), np.float32))
     np.save(tmp_path / "y.npy", np.array([0, 1, 1, 0]))
-    before = list(sys.path)
-    yield tmp_path
-    sys.path[:] = before
-    sys.modules.pop(f"options_{framework}", None)
+    return tmp_path
 
 
 def trained(folder: Path, framework: str, train: TrainSettings, plan: StepPlan) -> Path:

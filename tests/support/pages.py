@@ -56,8 +56,6 @@ def run_page(
     for _, name, text in found:
         if name:
             (folder / name).write_text(text, encoding="utf-8")
-            if name.endswith(".py"):
-                sys.modules.pop(Path(name).stem, None)  # another test's may have that name
     ran = set()
     for kind, name, text in found:
         if name:  # again, since a command may have written it

@@ -18,7 +18,6 @@ from padiff.dumper.runs.target import (
 from padiff.dumpfile import ConfigError, RecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -34,14 +33,11 @@ def is_model(thing: object) -> bool:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give an empty current directory, and undo what importing from it leaves behind."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give an empty current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    known = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - known:
-        del sys.modules[name]
+    return tmp_path
 
 
 def test_target_splits_at_the_last_colon() -> None:
