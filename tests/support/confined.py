@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import gc
 import os
 import resource
 import signal
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from padiff.cli.main import main
+from tests.support.warmed import load_padiff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-for _name in ("accept", "check", "compare", "extract", "map", "pack", "show", "weights"):
-    importlib.import_module(f"padiff.cli.{_name}")  # once, not in each forked process
+load_padiff()  # once, not in each forked process
 
 MEMORY_BYTES = 420 << 20
 """More than the process has when it is forked."""
@@ -61,6 +61,7 @@ def confined(*commands: Sequence[str | Path], folder: Path) -> Outcome:
 def _run(commands: Sequence[Sequence[str | Path]], folder: Path, said: int) -> None:
     """Be the child; the last line of what it writes are the exit codes."""
     try:
+        gc.freeze()  # what is there already is collected by nobody, and not copied
         os.dup2(said, 1)
         os.dup2(said, 2)
         os.chdir(folder)
