@@ -115,6 +115,11 @@ class Unit:
     """Whether other units hold the rest of what the module lays out."""
 
     @property
+    def leaf(self) -> str:
+        """Give the last name of its path."""
+        return self.path.rpartition(".")[2]
+
+    @property
     def main(self) -> Entry:
         """Give the largest entry."""
         if len(self.entries) == 1:
