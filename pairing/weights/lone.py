@@ -69,12 +69,12 @@ def pair_lone(
     found: list[WeightPair] = []
     choices: list[WeightChoice] = []
     classes = (
-        {pair.reference.id: at for at, pair in enumerate(units)},
-        {pair.candidate.id: at for at, pair in enumerate(units)},
+        {p.reference.module.id: at for at, p in enumerate(units) if not p.reference.is_part},
+        {p.candidate.module.id: at for at, p in enumerate(units) if not p.candidate.is_part},
     )
     around = [
         {
-            unit.id: scope
+            unit.module.id: scope
             for unit in side.units
             if not unit.is_laid_out
             if (scope := table.get(unit.module.id, nearest(side, unit, table))) is not None
@@ -117,14 +117,14 @@ def _left(side: Inventory, table: Mapping[int, int], taken: Container[int]) -> _
     """
     found: _Places = defaultdict(list)
     for unit in side.units:
-        if unit.is_laid_out or unit.id not in table:
+        if unit.is_laid_out or unit.module.id not in table:
             continue
         for entry in unit.needed:
             is_plain = len(entry.atoms) == 1 and not (entry.is_buffer or entry.is_alias)
             size = entry.neutral_shape
             is_open = 0 < len(size) <= _MATRIX and len(set(size)) == len(size)
             if is_plain and is_open and entry.record.id not in taken:
-                found[table[unit.id], tuple(sorted(size))].append(entry)
+                found[table[unit.module.id], tuple(sorted(size))].append(entry)
     return found
 
 

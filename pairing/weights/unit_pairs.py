@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from padiff.pairing.result import ModulePair, PairedBy
 
+from .apart import exploded, freed, recurrent_parts
 from .crossing import by_stride, is_strided, stride_of, told_strides, without_crossing
-from .inventory import UnitPair, exploded, freed
-from .recurrent import is_whole, recurrent_parts
+from .inventory import UnitPair
 from .resolve import LIKELY, MAX_OTHERS, resolve
 from .unit_keys import (
     Contents,
@@ -90,12 +90,10 @@ class UnitSearch:
         """
         if not surplus:
             return
-        first = 1 + max((unit.id for side in self.sides for unit in side.units), default=0)
         kept: list[UnitPair] = []
         for pair in self.pairs:
             parts = [
-                freed(unit, surplus.get(id(unit), ()), first)
-                for unit in (pair.reference, pair.candidate)
+                freed(unit, surplus.get(id(unit), ())) for unit in (pair.reference, pair.candidate)
             ]
             self.left += parts[0][1:]
             self.right += parts[1][1:]
@@ -150,8 +148,9 @@ class UnitSearch:
         """Take lone attention units apart into their projections, and recurrent ones into cells."""
         sides = self.left, self.right
         parts = recurrent_parts(*sides), recurrent_parts(*sides[::-1])
-        first = max((unit.id for side in parts for unit in side), default=0) + 1
-        self.left, self.right = (_exploded(side, first) for side in parts)
+        self.left, self.right = (
+            [part for unit in side for part in exploded(unit)] for side in parts
+        )
         if [*map(id, self.left + self.right)] != [id(unit) for side in sides for unit in side]:
             self._changes += 1
 
@@ -266,14 +265,6 @@ class UnitSearch:
         best = _best(pairs[:, 0], pairs[:, 1], counts), _best(pairs[:, 1], pairs[:, 0], counts)
         mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
         return mutual, {two: two for two in mutual.values()}
-
-
-def _exploded(units: Iterable[Unit], first: int) -> list[Unit]:
-    return [
-        part
-        for unit in units
-        for part in ((unit,) if is_whole(unit) else exploded(unit, first + 100 * unit.id))
-    ]
 
 
 def _best(ours: Numbers, theirs: Numbers, votes: Numbers) -> dict[int, int]:

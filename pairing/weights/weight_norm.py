@@ -1,28 +1,20 @@
-"""Weights that norms take apart: along which axis, and in which module the vectors lie.
+"""The magnitudes of weight_norm: along which axis they run.
 
 weight_norm along another axis is another function. torch keeps ``weight_g`` with axes of length 1,
 Paddle flat; and Paddle's Linear lies transposed, so that torch's ``dim=0`` is Paddle's ``dim=1``.
 On a square matrix the shapes do not tell.
-
-``paddle.nn.SpectralNorm`` stands beside the convolution whose weight it is given, and owns the two
-vectors of the power iteration; ``spectral_norm(conv)`` of both frameworks keeps them in the
-convolution. The latter is taken apart, so that both sides have a unit for each.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.pairing.names import words_of
 from padiff.pairing.rule import IDENTITY, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from .inventory import Entry, Unit
 
-    from .inventory import Entry, Inventory, Unit
-
-__all__ = ["is_magnitude", "norm_doubt", "with_vectors_apart"]
+__all__ = ["is_magnitude", "norm_doubt"]
 
 AXIS_ATTRIBUTE = "weight_norm_dim"
 """What the dumper calls the axis that a hook of weight_norm keeps."""
@@ -80,48 +72,3 @@ def _own_axis(unit: Unit, entry: Entry, direction: Entry) -> int | None:
     else:
         fitting = [axis for axis, length in enumerate(direction.shape) if (length,) == entry.shape]
     return fitting[0] if len(fitting) == 1 else None
-
-
-_KIND = "spectral_norm"
-_VECTORS = {"u": "weight_u", "v": "weight_v"}
-
-
-def with_vectors_apart(reference: Inventory, candidate: Inventory) -> tuple[Inventory, Inventory]:
-    """Take the vectors out of the layers of a side where the other has layers for them."""
-    has = [any(unit.kind == _KIND for unit in side.units) for side in (reference, candidate)]
-    if has[0] == has[1]:
-        return reference, candidate
-    return (
-        _apart(reference) if has[1] else reference,
-        _apart(candidate) if has[0] else candidate,
-    )
-
-
-def _apart(side: Inventory) -> Inventory:
-    units = tuple(part for unit in side.units for part in _parts(unit))
-    return replace(side, units=tuple(replace(unit, id=n) for n, unit in enumerate(units)))
-
-
-def _parts(unit: Unit) -> Iterator[Unit]:
-    vectors = tuple(entry for entry in unit.entries if _part(entry) in _VECTORS)
-    if not vectors or len(vectors) == len(unit.entries):
-        yield unit
-        return
-    yield replace(
-        unit,
-        path=f"{unit.path}.{_KIND}",
-        kind=_KIND,
-        entries=tuple(entry.holding(_VECTORS[_part(entry)]) for entry in vectors),
-        own_words=unit.own_words | words_of(_KIND),
-    )
-    yield replace(
-        unit, entries=tuple(_plain(entry) for entry in unit.entries if entry not in vectors)
-    )
-
-
-def _part(entry: Entry) -> str:
-    return entry.atoms[0].rpartition(":")[2] if len(entry.atoms) == 1 else ""
-
-
-def _plain(entry: Entry) -> Entry:
-    return entry.holding(*(atom.removesuffix(_DIRECTION) for atom in entry.atoms))
