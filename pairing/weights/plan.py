@@ -237,7 +237,6 @@ def plan_by_search(
     stacked = pair_stacked(search)
     fused = pair_fused(search)
     search.find()
-    search.tell_apart()
     search.suppose([pair for pair in modules if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]

@@ -14,22 +14,25 @@ import numpy.typing as npt
 from padiff.pairing.result import ModulePair, PairedBy
 
 from .apart import exploded, freed, recurrent_parts
-from .crossing import by_stride, is_strided, stride_of, told_strides, without_crossing
+from .crossing import without_crossing
 from .inventory import UnitPair
 from .resolve import LIKELY, MAX_OTHERS, resolve
 from .unit_keys import (
-    Contents,
     Key,
-    Paths,
     bulk,
+    by_content,
     by_path,
     by_scope,
+    by_stride,
     by_value,
     is_own_stack,
     loose,
     of_forms,
+    paths_of,
     remembered,
     strict,
+    stride_of,
+    told_strides,
 )
 
 if TYPE_CHECKING:
@@ -60,27 +63,26 @@ class UnitSearch:
         """By what units were asked to have in common, the changes at which that gave nothing."""
         self._untold: dict[Hashable, tuple[list[Unit], list[Unit]]] = {}
         """Units among which nothing tells partners, by Python's ids: they are not asked again."""
-        self._same, self._loose = of_forms(strict), remembered(loose)
-        self._strides = told_strides(self.sides, self._same)
+        self._kind = kind = of_forms(strict)
+        self._strides = told = told_strides(self.sides, kind)
+        keys = kind, remembered(loose)
+        self._same, self._loose = same, far = [by_stride(key, kind, told) for key in keys]
         self._known: list[tuple[int, int]] = []
         self._scoped: tuple[int, tuple[Mapping[int, int], Mapping[int, int]]] | None = None
         """The scopes, and the count of pairs that they were made of."""
-        self._paths = paths = Paths(self.sides)
-        self._by_value = by_value(self._same), by_value(self._loose)
-        self._contents = Contents(self._by_value[0], self.sides)
-        self._by_path = (
-            by_path(self._same, paths, self.sides),
-            by_path(self._loose, paths, self.sides),
-        )
+        self._paths = paths = paths_of(self.sides)
+        self._by_value = by_value(same), by_value(far)
+        self._by_path = by_path(same, paths, self.sides), by_path(far, paths, self.sides)
+        self._told = [by_content(key, self._by_value[0], self.sides) for key in (same, far)]
 
     def know(self, modules: Sequence[ModulePair]) -> None:
         """Pair the units of modules that are known to be partners."""
         self._known = [(pair.reference, pair.candidate) for pair in modules]
-        found = _from_modules(self.left, self.right, modules)
-        self.pairs = found
+        every = _from_modules(self.left, self.right, modules)
+        self.pairs = found = [pair for pair in every if self._is_possible(pair)]
         scopes = self.scopes()
         self.pairs, self._scoped = [], None
-        self.take(without_crossing(self.sides, found, scopes, self._same, self._strides))
+        self.take(without_crossing(self.sides, found, scopes, self._same))
 
     def free(self, surplus: Mapping[int, Sequence[Entry]]) -> None:
         """Let some entries of units that are paired be paired apart from them.
@@ -111,31 +113,14 @@ class UnitSearch:
         A copy of what the other side holds, too, is no partner for what nothing is known of: it
         waits for ``guess``.
         """
-        same, loose = self._contents.of(self._same), self._contents.of(self._loose)
+        same, far = self._told
         self._meet(self._by_value[0], PairedBy.VALUE)
         self._meet(self._by_value[1], PairedBy.VALUE, is_strict=False)
         self._meet(self._by_path[0], PairedBy.NAME)
         self._meet(same, PairedBy.STRUCTURE)
         self._meet(self._by_path[1], PairedBy.NAME, is_strict=False)
-        for key, is_strict in ((same, True), (same, True), (loose, False)):
+        for key, is_strict in ((same, True), (same, True), (far, False)):
             self._meet(key, PairedBy.STRUCTURE, is_strict=is_strict, is_scoped=True)
-
-    def tell_apart(self) -> None:
-        """Pair what strides tell apart, where both sides have as many units of each stride."""
-        found: list[UnitPair] = []
-        if not any(is_strided(unit) for unit in self.left):
-            return
-        for ours, theirs in self._buckets(self._same):
-            groups = by_stride(ours), by_stride(theirs)
-            sizes = [{stride: len(units) for stride, units in side.items()} for side in groups]
-            if sizes[0] != sizes[1] or len(sizes[0]) == 1:
-                continue
-            for stride, units in groups[0].items():
-                other = groups[1][stride]
-                found += resolve(units, other, PairedBy.STRUCTURE, is_strict=True, is_last=False)
-        if found:
-            self.take(found)
-            self.find()
 
     def guess(self) -> None:
         """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
@@ -204,7 +189,7 @@ class UnitSearch:
             if not pairs:
                 self._untold[bucket] = ours, theirs
         before = self._changes
-        self.take(self._settled(pair) for pair in found if self._is_possible(pair))
+        self.take(map(self._settled, found))
         if self._changes == before:
             self._barren[asked] = before
 
@@ -231,7 +216,8 @@ class UnitSearch:
         return [(ours, tables[1][found]) for found, ours in tables[0].items() if found in tables[1]]
 
     def _is_possible(self, pair: UnitPair) -> bool:
-        if not self._strides or self._same(self.sides[0], pair.reference) not in self._strides:
+        """Return whether no stride says that two units of modules are no partners."""
+        if not self._strides or self._kind(self.sides[0], pair.reference) not in self._strides:
             return True
         return stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
@@ -242,7 +228,7 @@ class UnitSearch:
         """
         return {
             id(unit)
-            for ours, theirs in self._buckets(self._contents.of(self._same))
+            for ours, theirs in self._buckets(self._told[0])
             if len(ours) == len(theirs)
             for unit in (*ours, *theirs)
         }
