@@ -53,35 +53,31 @@ def possible_rules(
         pair: The two layers.
         is_foreign: Whether they are of two frameworks.
     """
-    square = square_rules(shapes, entry, pair, is_foreign=is_foreign)
-    if square:
-        return square
-    options = _usual(whole, shapes, entry, pair)
-    if not any(option.fits(shapes, entry.shape) for option in options):
-        options = _reshaped(rule, shapes, entry, pair)
-    options = [option for option in options if option.fits(shapes, entry.shape)]
-    return options or list(_as_kept(shapes, entry, pair))
+    given = shapes, entry, pair
+    for rules in (
+        lambda: square_rules(*given, is_foreign=is_foreign),
+        lambda: _usual(whole, *given),
+        lambda: _reshaped(rule, *given),
+        lambda: _as_kept(*given),
+    ):
+        fitting = [one for one in rules() if one.fits(shapes, entry.shape)]
+        if fitting:
+            return fitting
+    return []
 
 
 def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:
     """Give the rules that could hold, the likeliest first."""
     has_same_shape = len(shapes) == 1 and shapes[0] == entry.shape
-    if rule == RESHAPE and has_same_shape:
+    known = [pair.reference.is_laid_out, pair.candidate.is_laid_out]
+    if has_same_shape and (rule == RESHAPE or not any(known)):
         return [IDENTITY]
-    is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
-    if is_known and rule.fits(shapes, entry.shape):
+    is_table = "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape
+    turn = TURNS.get(len(entry.shape))
+    is_stack = len(entry.shape) == _CUBE
+    if turn is None or rule.joins or all(known) or is_table or (is_stack and has_same_shape):
         return [rule]
-    is_unknown = not (pair.reference.is_laid_out or pair.candidate.is_laid_out)
-    if is_unknown and has_same_shape:
-        return [IDENTITY]
-    options = [rule]
-    if len(entry.shape) == _MATRIX and not rule.joins and not is_known:
-        options.append(rule.then(_TRANSPOSE))
-        if "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape:
-            options = [rule]
-    if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
-        options.append(rule.then(_TURN))  # stacked matrices, each the other way round
-    return options
+    return [rule, rule.then(turn)]  # of stacked matrices, each the other way round
 
 
 def square_rules(
