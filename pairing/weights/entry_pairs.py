@@ -12,9 +12,8 @@ from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import Rule
 from padiff.pairing.steps import Verb
 
-from .entry_rules import pair_likest, possible_rules
+from .entry_rules import is_magnitude, norm_doubt, pair_likest, possible_rules
 from .unit_keys import value_key
-from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from padiff.pairing.steps import Shape
 
-    from .inventory import Entry, UnitPair
+    from .inventory import Entry, Unit, UnitPair
     from .weight_plan import WeightPair
 
     Make = Callable[[Entry, Entry], WeightPair | None]
 
-__all__ = ["RESHAPE", "TURNS", "pair_likest", "possible_rules", "square_rules"]
+__all__ = ["TURNS", "is_magnitude", "norm_doubt", "pair_likest", "possible_rules", "square_rules"]
 
-RESHAPE = Rule.parse("reshape")
+_RESHAPE = Rule.parse("reshape")
 _TRANSPOSE = Rule.parse("transpose")
 _TURN = Rule.parse("permute 0 2 1")
 _MATRIX, _CUBE = 2, 3
@@ -70,7 +70,7 @@ def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) ->
     """Give the rules that could hold, the likeliest first."""
     has_same_shape = len(shapes) == 1 and shapes[0] == entry.shape
     known = [pair.reference.is_laid_out, pair.candidate.is_laid_out]
-    if has_same_shape and (rule == RESHAPE or not any(known)):
+    if has_same_shape and (rule == _RESHAPE or not any(known)):
         return [IDENTITY]
     is_table = "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape
     turn = TURNS.get(len(entry.shape))
@@ -130,13 +130,13 @@ def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair)
         if _squeezed(held) == _squeezed(wanted):
             between = Rule.parse(" ".join(("reshape", *map(str, wanted))))
             is_last = entry.rule.is_identity
-            options.append(rule.then(RESHAPE) if is_last else rule.then(between).then(entry.rule))
+            options.append(rule.then(_RESHAPE) if is_last else rule.then(between).then(entry.rule))
     except ConfigError:  # one of the two is flattened or packed
         pass
     is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
     is_turned = is_known and bool(options)
     if not is_turned and _squeezed(shapes[0]) == _squeezed(entry.shape):
-        options += [RESHAPE] if RESHAPE not in options else []
+        options += [_RESHAPE] if _RESHAPE not in options else []
     return options
 
 
@@ -156,7 +156,7 @@ def _as_kept(shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> Iterable[
         long, short = sorted((shapes[0], entry.shape), key=len, reverse=True)
         if any(prod(long[:cut]) == short[0] and prod(long[cut:]) == short[-1]
                for cut in range(1, len(long))):  # fmt: skip
-            yield RESHAPE
+            yield _RESHAPE
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -257,3 +257,62 @@ def _stem(word: str, words: Container[str]) -> str:
     """Return the shortest of some words that a word begins with."""
     starts = (word[:length] for length in range(_LEAST_STEM, len(word)))
     return next((start for start in starts if start in words), word)
+
+
+_AXIS_ATTRIBUTE = "weight_norm_dim"
+"""What the dumper calls the axis that a hook of weight_norm keeps. Along another axis it is another
+function. torch keeps ``weight_g`` with axes of length 1, Paddle flat; and Paddle's Linear lies
+transposed: torch's ``dim=0`` is Paddle's ``dim=1``. On a square matrix shapes do not tell."""
+_WHOLE = -1
+_MAGNITUDE, _DIRECTION = ":g", ":direction"
+
+
+def is_magnitude(entry: Entry) -> bool:
+    """Tell whether an entry is the ``g`` of a weight_norm."""
+    return len(entry.atoms) == 1 and entry.atoms[0].endswith(_MAGNITUDE)
+
+
+def norm_doubt(
+    reference: tuple[Unit, Entry], candidate: tuple[Unit, Entry], unsure: float
+) -> float:
+    """Say how far two magnitudes can be partners.
+
+    Returns:
+        1 if they run along the same axis, 0 if they do not, ``unsure`` if that is not known.
+    """
+    axes = [_neutral_axis(unit, entry) for unit, entry in (reference, candidate)]
+    if None not in axes:
+        return float(axes[0] == axes[1])
+    rules = {
+        getattr(_direction(unit, entry), "rule", None) for unit, entry in (reference, candidate)
+    }
+    return 1.0 if len(rules) == 1 else unsure
+
+
+def _direction(unit: Unit, entry: Entry) -> Entry | None:
+    wanted = entry.atoms[0].removesuffix(_MAGNITUDE) + _DIRECTION
+    return next((other for other in unit.entries if other.atoms == (wanted,)), None)
+
+
+def _neutral_axis(unit: Unit, entry: Entry) -> int | None:
+    """Give the axis in the neutral layout, -1 for one norm of all, None if nothing tells."""
+    direction = _direction(unit, entry)
+    if direction is None:
+        return None
+    if not entry.shape:
+        return _WHOLE
+    axis = _own_axis(unit, entry, direction)
+    if axis is None or axis == _WHOLE or direction.rule == IDENTITY:
+        return axis
+    return 1 - axis if direction.rule == _TRANSPOSE and axis >= 0 else None
+
+
+def _own_axis(unit: Unit, entry: Entry, direction: Entry) -> int | None:
+    stated = unit.module.attributes.get(_AXIS_ATTRIBUTE)
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        return stated
+    if len(entry.shape) == len(direction.shape):
+        fitting = [axis for axis, length in enumerate(entry.shape) if length != 1]
+    else:
+        fitting = [axis for axis, length in enumerate(direction.shape) if (length,) == entry.shape]
+    return fitting[0] if len(fitting) == 1 else None

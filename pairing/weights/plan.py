@@ -19,6 +19,7 @@ from padiff.pairing.side import folded_weights
 
 from .apart import with_vectors_apart
 from .entry_pairs import EntryPairs, bare_matrices
+from .entry_rules import is_magnitude
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
@@ -29,7 +30,6 @@ from .turned import turn_choices, turned_alike
 from .unit_keys import value_key
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
-from .weight_norm import is_magnitude
 from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
 from .weight_rules import is_passive, registered_classes, unused_rules
 from .weight_text import weight_name

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from padiff.pairing.result import ModulePair, PairedBy
 
 from .apart import exploded, freed, recurrent_parts
-from .crossing import without_crossing
 from .inventory import UnitPair
 from .resolve import LIKELY, MAX_OTHERS, resolve
 from .unit_keys import (
@@ -82,7 +81,7 @@ class UnitSearch:
         self.pairs = found = [pair for pair in every if self._is_possible(pair)]
         scopes = self.scopes()
         self.pairs, self._scoped = [], None
-        self.take(without_crossing(self.sides, found, scopes, self._same))
+        self.take(_without_crossing(self.sides, found, scopes, self._same))
 
     def free(self, surplus: Mapping[int, Sequence[Entry]]) -> None:
         """Let some entries of units that are paired be paired apart from them.
@@ -285,3 +284,56 @@ def _content(side: Inventory, unit: Unit) -> tuple[str, ...] | None:
     if len(values) < len(unit.entries) or None in values:
         return None
     return tuple(value.digest for value in values if value is not None)
+
+
+def _without_crossing(
+    sides: tuple[Inventory, Inventory],
+    pairs: Sequence[UnitPair],
+    scopes: tuple[Mapping[int, int], Mapping[int, int]],
+    key: Key,
+) -> list[UnitPair]:
+    """Drop the pairs that leave a container whose partner has as many units of their kind.
+
+    A norm of one block is not the norm of another, however two runs line up. With such pairs go
+    the others of this kind inside: where one left, the order has shifted.
+
+    Args:
+        sides: Reference and candidate.
+        pairs: Pairs to look at.
+        scopes: Number of each container that has a partner, on each side.
+        key: What two units must have in common to be partners.
+    """
+    known: tuple[dict[int | None, frozenset[int]], ...] = ({}, {})
+
+    def above(at: int, unit: Unit) -> frozenset[int]:
+        """Return the numbers of the containers with partners around a unit."""
+        if unit.holder not in known[at]:
+            outer = sides[at].around(unit)
+            known[at][unit.holder] = frozenset(
+                scopes[at][one] for one in outer if one in scopes[at]
+            )
+        return known[at][unit.holder]
+
+    around = [
+        (key(sides[0], pair.reference), above(0, pair.reference), above(1, pair.candidate))
+        for pair in pairs
+    ]
+    crossing = {(number, kind) for kind, ours, theirs in around for number in ours ^ theirs}
+    if not crossing:
+        return list(pairs)
+    wanted = {kind for _, kind in crossing}
+    held = [
+        Counter(
+            (number, kind)
+            for unit in side.units
+            if (kind := key(side, unit)) in wanted
+            for number in above(at, unit)
+        )
+        for at, side in enumerate(sides)
+    ]
+    left = {place for place in crossing if held[0][place] == held[1][place] > 0}
+    return [
+        pair
+        for pair, (kind, ours, theirs) in zip(pairs, around, strict=True)
+        if not any((number, kind) in left for number in ours | theirs)
+    ]
