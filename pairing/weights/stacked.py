@@ -148,8 +148,8 @@ class _Taken:
 
     used: dict[int, _Family] = field(default_factory=dict)
     """By the id of the object."""
-    settled: dict[int, _Family] = field(default_factory=dict)
-    """Those without doubt; the others still make other stacks doubtful."""
+    settled: set[int] = field(default_factory=set)
+    """Ids of those without doubt; the others still make other stacks doubtful."""
 
 
 def _put_back(search: UnitSearch, unit: Unit, made: Sequence[WeightPair], *, is_join: bool) -> None:
@@ -193,14 +193,13 @@ def _fill(
 ) -> list[WeightPair]:
     """Pair all stacks of a unit, or none of them; what they add to products follows them."""
     made: list[WeightPair] = []
-    used: dict[int, _Family] = {}
-    settled: dict[int, _Family] = {}
+    now = _Taken(used=dict(taken.used), settled=set(taken.settled))
     shifts = [entry for entry in unit.needed if len(entry.shape) < _CUBE]
     cubes = [entry for entry in unit.needed if len(entry.shape) == _CUBE]
     for entry in sorted(cubes, key=lambda entry: -len(_words(unit, entry))):
-        possible = [one for one in families if not _is_in(one, taken.settled, settled)]
+        possible = [one for one in families if id(one) not in now.settled]
         ways = [way for way in _ways(entry, possible) if _is_allowed(unit, way)]
-        free = [way for way in ways if not any(_is_in(f, taken.used, used) for f in way.families)]
+        free = [way for way in ways if now.used.keys().isdisjoint(map(id, way.families))]
         if not free:
             return []
         pairs, way = _choose(sides, (unit, entry), ways, free, is_join=is_join)
@@ -212,15 +211,11 @@ def _fill(
             pairs += [replace(other, confidence=doubt) for other in others]
         made += pairs
         chosen = {id(family): family for family in way.families}
-        used |= chosen
-        settled |= {} if any(pair.is_ambiguous for pair in pairs) else chosen
-    taken.used |= used
-    taken.settled |= settled
+        now.used |= chosen
+        if not any(pair.is_ambiguous for pair in pairs):
+            now.settled.update(chosen)
+    taken.used, taken.settled = now.used, now.settled
     return made
-
-
-def _is_in(family: _Family, *known: dict[int, _Family]) -> bool:
-    return any(id(family) in one for one in known)
 
 
 def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
@@ -237,7 +232,7 @@ def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
 
 def _words(unit: Unit, entry: Entry) -> frozenset[str]:
     """Give the words of a stack; one that is called weight is named by its module."""
-    name = unit.path.rpartition(".")[2] if entry.local == _WEIGHT else entry.local
+    name = unit.leaf if entry.local == _WEIGHT else entry.local
     return words_of(name) | {GATES.get(name.lower(), name.lower())}
 
 
