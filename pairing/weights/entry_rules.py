@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -54,12 +55,13 @@ def possible_rules(
         is_foreign: Whether they are of two frameworks.
     """
     given = shapes, entry, pair
-    for rules in (
-        lambda: square_rules(*given, is_foreign=is_foreign),
-        lambda: _usual(whole, *given),
-        lambda: _reshaped(rule, *given),
-        lambda: _as_kept(*given),
-    ):
+    ways: tuple[Callable[[], Iterable[Rule]], ...] = (
+        partial(square_rules, *given, is_foreign=is_foreign),
+        partial(_usual, whole, *given),
+        partial(_reshaped, rule, *given),
+        partial(_as_kept, *given),
+    )
+    for rules in ways:
         fitting = [one for one in rules() if one.fits(shapes, entry.shape)]
         if fitting:
             return fitting

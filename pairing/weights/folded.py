@@ -325,12 +325,10 @@ def _take(
     for call in views[1 - side].executed[keeper]:
         mine = partners.get(call)
         if mine is not None and view.calls[mine].module != apart and not view.inner[mine]:
-            made = view.main(mine, Role.OUTPUT)
-            takers = () if made is None or made.value is None else view.executed[apart]
+            value = view.made[mine]
             ends = (
-                other for other in takers
-                if not view.inner[other] and (given := view.main(other, Role.INPUT)) is not None
-                if given.value == made.value
+                other for other in view.executed[apart]
+                if value is not None and view.given[other] == value and not view.inner[other]
             )  # fmt: skip
             keeps = views[1 - side].modules[keeper].path
             _note(view, found, mine, next(ends, None), f"before what {keeps!r}")

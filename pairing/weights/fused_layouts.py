@@ -16,11 +16,11 @@ from .entry_pairs import holds
 from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from .inventory import Entry, Inventory, Unit
 
-    Numbers = dict[str, int | str]
+    Numbers = Mapping[str, int | str]
 
 __all__ = [
     "GATED",
@@ -228,12 +228,16 @@ def pairs_under(
         return None
     if is_join:
         return [_pair(tuple(part.record.id for part in ordered), entry, whole)]
-    rules = whole.inverses(shapes, entry.shape) if taken is None else [
-        taken(place).then(part.rule) for place, part in enumerate(ordered)
-    ]  # fmt: skip
-    return rules and [
+    rules: Sequence[Rule] | None
+    if taken is None:
+        rules = whole.inverses(shapes, entry.shape)
+    else:
+        rules = [taken(place).then(part.rule) for place, part in enumerate(ordered)]
+    if rules is None:
+        return None
+    return [
         _pair((entry.record.id,), part, rule) for part, rule in zip(ordered, rules, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _pair(reference: tuple[int, ...], entry: Entry, rule: Rule) -> WeightPair:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .inventory import Entry, Inventory, Unit
 
     Sized = tuple[Unit, int]
+    Size = tuple[int, tuple[int, ...]]
     Side = tuple[Inventory, Sequence[Unit], Mapping[int, int]]
 
 __all__ = ["NOT_EMPTY", "Lacking", "filled", "is_empty", "zeros_note"]
@@ -61,7 +62,7 @@ def filled(wholes: Side, others: Side) -> list[tuple[Unit, Parts]]:
     def free(possible: Iterable[Parts]) -> list[Parts]:
         return [one for one in possible if taken.isdisjoint(map(id, one.units))]
 
-    peers: dict[Hashable, list[Unit]] = defaultdict(list)
+    peers: dict[tuple[int | None, Size, str], list[Unit]] = defaultdict(list)
     for unit in wholes[1]:
         size, extremes = rows_of(unit), _extremes(wholes[0], [unit])
         if size is None:

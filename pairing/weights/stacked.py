@@ -92,7 +92,7 @@ class _Way:
         row = ROWS["stack" if len(self.families) == 1 else name]
         (each, columns), is_weight = self.families[0].matrix, atom == _WEIGHT
         is_turned = self.is_turned and is_weight
-        numbers = {
+        numbers: dict[str, int | str] = {
             "count": entry.shape[0],
             "each": each,
             "rows": 2 * each,
