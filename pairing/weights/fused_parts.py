@@ -19,7 +19,7 @@ from padiff.pairing.names import words_of
 
 from .fused_layouts import GATED, MANY_PARTS, Parts, rows_of
 from .standing import unnumbered
-from .unit_keys import nearest
+from .unit_keys import extremes_of, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def filled(wholes: Side, others: Side) -> list[tuple[Unit, Parts]]:
 
     peers: dict[tuple[int | None, Size, str], list[Unit]] = defaultdict(list)
     for unit in wholes[1]:
-        size, extremes = rows_of(unit), _extremes(wholes[0], [unit])
+        size, extremes = rows_of(unit), extremes_of(wholes[0], [unit.main])
         if size is None:
             continue
         told = free(groups.get((size, extremes), ()) if extremes else ())
@@ -99,7 +99,7 @@ def _groups(
     found: dict[Hashable, list[Parts]] = defaultdict(list)
     for (_, columns), members in families.items():
         for parts, rows in _possible(members):
-            size, extremes = (rows, columns), _extremes(side, parts.units)
+            size, extremes = (rows, columns), extremes_of(side, [one.main for one in parts.units])
             found[nearest(side, parts.units[0], table), size].append(parts)
             if extremes is not None:
                 found[size, extremes].append(parts)
@@ -109,28 +109,17 @@ def _groups(
 def _possible(members: Sequence[Sized]) -> Iterator[tuple[Parts, int]]:
     """Give the siblings of some roles, and all that there are, with their rows."""
     words = [words_of(unit.leaf) | {unit.leaf.lower()} for unit, _ in members]
-    is_all = not 1 < len(members) <= MANY_PARTS
+    is_told = not 1 < len(members) <= MANY_PARTS
     for names, meaning in _ROLES:
         chosen = [[one for one, said in zip(members, words, strict=True) if name in said]
                   for name in names]  # fmt: skip
         if all(len(fitting) == 1 for fitting in chosen):
             units, rows = zip(*(fitting[0] for fitting in chosen), strict=True)
-            is_all = is_all or len(units) == len(members)
+            is_told = is_told or len(units) == len(members)
             yield Parts(units=units, roles=meaning), sum(rows)
-    if not is_all:
+    if not is_told:
         units, rows = zip(*members, strict=True)
         yield Parts(units=units), sum(rows)
-
-
-def _extremes(side: Inventory, units: Sequence[Unit]) -> tuple[float, float] | None:
-    """Return the extremes of the main entries, None where not known or all the same."""
-    values = [side.value(unit.main) for unit in units]
-    known = [value.statistics for value in values if value is not None]
-    lows = [one.minimum for one in known if one.minimum is not None]
-    highs = [one.maximum for one in known if one.maximum is not None]
-    if not len(lows) == len(highs) == len(units) or min(lows) == max(highs):
-        return None
-    return min(lows), max(highs)
 
 
 NOT_EMPTY = "its part for a layer that has none on the other side is not zero"

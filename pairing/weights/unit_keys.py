@@ -23,6 +23,7 @@ __all__ = [
     "by_scope",
     "by_stride",
     "by_value",
+    "extremes_of",
     "is_own_stack",
     "loose",
     "nearest",
@@ -145,21 +146,23 @@ def by_value(key: Key) -> Key:
             return None
         if unit.kind == "attention":
             # Packed on one side only: the extremes of all parts together are still the same.
-            return _extremes(inventory, unit, base)
+            extremes = extremes_of(inventory, unit.entries)
+            size = sum(prod(entry.shape) for entry in unit.entries)
+            return None if extremes is None else (base, size, extremes)
         values = value_key(inventory, unit.main)
         return None if values is None else (base, values)
 
     return remembered(with_value)
 
 
-def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | None:
-    values = [inventory.value(entry) for entry in unit.entries]
-    known = [value.statistics for value in values if value is not None]
-    low = [statistics.minimum for statistics in known if statistics.minimum is not None]
-    high = [statistics.maximum for statistics in known if statistics.maximum is not None]
-    if len(known) != len(unit.entries) or not low or not high or min(low) == max(high):
+def extremes_of(inventory: Inventory, entries: Sequence[Entry]) -> tuple[float, float] | None:
+    """Return the extremes of all of some entries, None where not known or all the same."""
+    known = [value.statistics for one in entries if (value := inventory.value(one)) is not None]
+    lows = [one.minimum for one in known if one.minimum is not None]
+    highs = [one.maximum for one in known if one.maximum is not None]
+    if not 0 < len(lows) == len(highs) == len(entries) or min(lows) == max(highs):
         return None
-    return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
+    return min(lows), max(highs)
 
 
 def by_content(key: Key, content: Key, sides: tuple[Inventory, Inventory]) -> Key:
