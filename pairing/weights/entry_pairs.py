@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import ConfigError, DumpError
 from padiff.pairing.result import PairedBy
-from padiff.pairing.rule import IDENTITY, Rule
+from padiff.pairing.rule import Rule
 from padiff.pairing.steps import Verb
 
-from .entry_rules import RESHAPE, pair_likest, possible_rules, square_rules
+from .entry_rules import is_magnitude, norm_doubt, pair_likest, possible_rules
 from .unit_keys import value_key
-from .weight_norm import is_magnitude, norm_doubt
 from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from padiff.pairing.steps import Shape
 
     from .inventory import Entry, Inventory, UnitPair
 
@@ -42,17 +39,6 @@ class _Way:
     """Makes of them what the candidate's entry holds."""
     whole: Rule
     """Makes the candidate's entry of them."""
-    is_straight: bool
-    """Whether entries of one shape are alike, element by element."""
-    fitting: dict[tuple[Shape, Shape], bool] = field(default_factory=dict)
-    """Whether the rule makes the one shape of the other, as far as it was asked."""
-
-    def fits(self, shape: Shape, target: Shape) -> bool:
-        """Tell whether one entry of a shape makes one of the target's."""
-        both = shape, target
-        if both not in self.fitting:
-            self.fitting[both] = self.whole.fits([shape], target)
-        return self.fitting[both]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +67,7 @@ class EntryPairs:
         found: list[WeightPair] = []
         late: list[Entry] = []
         for entry, way in zip(pair.candidate.entries, self._between(pair), strict=True):
-            made = None if way is None else _made(self._sides, pair, way, entry)
+            made = None if way is None else self._made(pair, way, entry)
             if made is None:
                 late.append(entry)
             else:
@@ -91,6 +77,11 @@ class EntryPairs:
             left = [one for one in pair.reference.entries if one.record.id not in used]
             found += self._by_shape(pair, left, late)
         return self._with_others(pair, found) if pair.alternatives else found
+
+    def _made(self, pair: UnitPair, way: _Way, entry: Entry) -> WeightPair | None:
+        chosen = tuple([pair.reference.entries[place] for place in way.sources])
+        source = _Source(entries=chosen, rule=way.rule)
+        return _make(self._sides, pair, source, entry, way.whole)
 
     def _by_shape(
         self, pair: UnitPair, left: Sequence[Entry], late: Sequence[Entry]
@@ -160,7 +151,6 @@ def _way(ours: Sequence[Entry], holders: Mapping[str, int], entry: Entry) -> _Wa
         sources=places[:1] if is_one else places,
         rule=rule,
         whole=whole,
-        is_straight=is_one and whole in {IDENTITY, RESHAPE} and not is_magnitude(entry),
     )
 
 
@@ -270,31 +260,6 @@ def _share(rule: Rule, place: int, count: int) -> Rule | None:
         axis = f" {join.axis}" if join.axis else ""
         return back.then(Rule.parse(f"groups {join.numbers[0]} {place}/{count}{axis}"))
     return back.then(Rule.parse(f"{('rows', 'columns')[join.axis]} {place}/{count}"))
-
-
-def _made(
-    sides: tuple[Inventory, Inventory], pair: UnitPair, way: _Way, entry: Entry
-) -> WeightPair | None:
-    """Settle the rule of an entry; None if its shape does not fit."""
-    chosen = tuple([pair.reference.entries[place] for place in way.sources])
-    known = pair.reference.is_laid_out, pair.candidate.is_laid_out
-    rule = None
-    shapes = [one.shape for one in chosen]
-    if square_rules(shapes, entry, pair, is_foreign=_is_foreign(sides)):
-        pass
-    elif way.is_straight and known[0] == known[1] and chosen[0].record.shape == entry.record.shape:
-        rule = IDENTITY
-    elif all(known) and len(chosen) == 1 and not is_magnitude(entry):
-        rule = way.whole if way.fits(chosen[0].shape, entry.shape) else None
-    if rule is None:
-        return _make(sides, pair, _Source(entries=chosen, rule=way.rule), entry, way.whole)
-    return WeightPair(
-        reference=(chosen[0].record.id,),
-        candidate=entry.record.id,
-        rule=rule,
-        paired_by=pair.paired_by,
-        confidence=pair.confidence,
-    )
 
 
 def _make(

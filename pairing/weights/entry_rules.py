@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 from padiff.pairing.kinds import KINDS, public_name
-from padiff.pairing.names import likeness, numbers_in, words_of
+from padiff.pairing.names import numbers_in, words_of
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .weight_norm import is_magnitude
+from .resolve import told_by_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from padiff.pairing.steps import Shape
 
-    from .inventory import Entry, UnitPair
+    from .inventory import Entry, Unit, UnitPair
     from .weight_plan import WeightPair
 
     Make = Callable[[Entry, Entry], WeightPair | None]
-    _Group = tuple[frozenset[str], tuple[int, ...], Rule, bool]
 
-__all__ = ["RESHAPE", "TURNS", "pair_likest", "possible_rules", "square_rules"]
+__all__ = ["TURNS", "is_magnitude", "norm_doubt", "pair_likest", "possible_rules", "square_rules"]
 
-RESHAPE = Rule.parse("reshape")
+_RESHAPE = Rule.parse("reshape")
 _TRANSPOSE = Rule.parse("transpose")
 _TURN = Rule.parse("permute 0 2 1")
 _MATRIX, _CUBE = 2, 3
@@ -57,35 +54,32 @@ def possible_rules(
         pair: The two layers.
         is_foreign: Whether they are of two frameworks.
     """
-    square = square_rules(shapes, entry, pair, is_foreign=is_foreign)
-    if square:
-        return square
-    options = _usual(whole, shapes, entry, pair)
-    if not any(option.fits(shapes, entry.shape) for option in options):
-        options = _reshaped(rule, shapes, entry, pair)
-    options = [option for option in options if option.fits(shapes, entry.shape)]
-    return options or list(_as_kept(shapes, entry, pair))
+    given = shapes, entry, pair
+    ways: tuple[Callable[[], Iterable[Rule]], ...] = (
+        partial(square_rules, *given, is_foreign=is_foreign),
+        partial(_usual, whole, *given),
+        partial(_reshaped, rule, *given),
+        partial(_as_kept, *given),
+    )
+    for rules in ways:
+        fitting = [one for one in rules() if one.fits(shapes, entry.shape)]
+        if fitting:
+            return fitting
+    return []
 
 
 def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:
     """Give the rules that could hold, the likeliest first."""
     has_same_shape = len(shapes) == 1 and shapes[0] == entry.shape
-    if rule == RESHAPE and has_same_shape:
+    known = [pair.reference.is_laid_out, pair.candidate.is_laid_out]
+    if has_same_shape and (rule == _RESHAPE or not any(known)):
         return [IDENTITY]
-    is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
-    if is_known and rule.fits(shapes, entry.shape):
+    is_table = "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape
+    turn = TURNS.get(len(entry.shape))
+    is_stack = len(entry.shape) == _CUBE
+    if turn is None or rule.joins or all(known) or is_table or (is_stack and has_same_shape):
         return [rule]
-    is_unknown = not (pair.reference.is_laid_out or pair.candidate.is_laid_out)
-    if is_unknown and has_same_shape:
-        return [IDENTITY]
-    options = [rule]
-    if len(entry.shape) == _MATRIX and not rule.joins and not is_known:
-        options.append(rule.then(_TRANSPOSE))
-        if "embedding" in {pair.reference.kind, pair.candidate.kind} and has_same_shape:
-            options = [rule]
-    if len(entry.shape) == _CUBE and not rule.joins and not is_known and not has_same_shape:
-        options.append(rule.then(_TURN))  # stacked matrices, each the other way round
-    return options
+    return [rule, rule.then(turn)]  # of stacked matrices, each the other way round
 
 
 def square_rules(
@@ -138,13 +132,13 @@ def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair)
         if _squeezed(held) == _squeezed(wanted):
             between = Rule.parse(" ".join(("reshape", *map(str, wanted))))
             is_last = entry.rule.is_identity
-            options.append(rule.then(RESHAPE) if is_last else rule.then(between).then(entry.rule))
+            options.append(rule.then(_RESHAPE) if is_last else rule.then(between).then(entry.rule))
     except ConfigError:  # one of the two is flattened or packed
         pass
     is_known = pair.reference.is_laid_out and pair.candidate.is_laid_out
     is_turned = is_known and bool(options)
     if not is_turned and _squeezed(shapes[0]) == _squeezed(entry.shape):
-        options += [RESHAPE] if RESHAPE not in options else []
+        options += [_RESHAPE] if _RESHAPE not in options else []
     return options
 
 
@@ -164,15 +158,13 @@ def _as_kept(shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> Iterable[
         long, short = sorted((shapes[0], entry.shape), key=len, reverse=True)
         if any(prod(long[:cut]) == short[0] and prod(long[cut:]) == short[-1]
                for cut in range(1, len(long))):  # fmt: skip
-            yield RESHAPE
+            yield _RESHAPE
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(length for length in shape if length != 1)
 
 
-_NUMBERED = 0.05
-"""What equal numbers in names add: ``gamma1`` is rather ``ls_1`` than ``ls_2``."""
 _LEAF_WORDS = {
     "gamma": "weight", "scale": "weight", "kernel": "weight", "w": "weight", "_weight": "weight",
     "embedding_table": "weight", "g": "weight", "gain": "weight", "a": "weight", "a_2": "weight",
@@ -182,50 +174,14 @@ _LEAF_WORDS = {
 }  # fmt: skip
 _LEAST_STEM = 4
 """Letters of a word that another one may begin with and mean the same: ``scale``, ``scaler``."""
-_MAX_MEETINGS = 250_000
-"""So many pairs of different words, of parameters of one size in two units, are weighed; of more
-only those of one name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lone:
-    """A parameter that no name pairs, and what its name says."""
-
-    entry: Entry
-    leaf: str
-    words: frozenset[str]
-    numbers: tuple[int, ...]
-    said: frozenset[str]
-    """Words of its own name as the author wrote them, and of the module that holds it."""
-
-    @property
-    def number(self) -> int:
-        """Give the record's id."""
-        return self.entry.record.id
-
-    @property
-    def size(self) -> int:
-        """Count the elements: no rule between two parameters changes that."""
-        return prod(self.entry.shape)
-
-    @property
-    def group(self) -> _Group:
-        """Give what those have in common that differ in numbers only."""
-        return self.words, self.entry.shape, self.entry.rule, self.entry.is_buffer
-
-    def likeness(self, other: _Lone) -> float:
-        """Say how alike two names are, in [0, 1]: 1 where both mean the same."""
-        if self.leaf == other.leaf:
-            return 1.0
-        is_numbered = self.numbers == other.numbers != ()
-        alike = max(likeness(self.words, other.words), _as_written(self.said, other.said))
-        return 0.9 * alike + _NUMBERED * is_numbered
 
 
 def pair_likest(
     left: Sequence[Entry], late: Sequence[Entry], make: Make, *, is_alone: bool
 ) -> Iterator[WeightPair]:
-    """Pair each parameter with the one that clearly fits best, until nothing more is clear.
+    """Pair each parameter with the one whose name clearly fits best, until nothing more is clear.
+
+    Equal names come first, then words and numbers among what has one size, then what is left over.
 
     Args:
         left: The reference's.
@@ -233,124 +189,132 @@ def pair_likest(
         make: Pairs two of them; None if their shapes do not fit.
         is_alone: Whether the candidate's unit has no other.
     """
-    theirs = {one.number: one for one in _lone(late) if not one.entry.is_alias}
-    ours = _Ours(_lone(left), theirs.values())
+    ours = {one.record.id: one for one in left if len(one.atoms) == 1}
+    theirs = {one.record.id: one for one in late if len(one.atoms) == 1 and not one.is_alias}
     is_alone = is_alone and len(ours) == 1
-    fits = _Fits(make)
+    refused: set[tuple[int, int]] = set()
     is_growing = True
     while is_growing:
         is_growing = False
-        for number, one in list(theirs.items()):
-            best = _best(ours.near(one), one, fits, is_alone=is_alone)
-            made = None if best is None else make(best.entry, one.entry)
-            if best is not None and made is not None:
-                ours.take(best)
-                del theirs[number]
-                is_growing = True
+        for one, two in _possible(
+            list(ours.values()), list(theirs.values()), refused, is_alone=is_alone
+        ):
+            made, both = make(one, two), (one.record.id, two.record.id)
+            if made is not None:
+                del ours[both[0]], theirs[both[1]]
                 yield made
+            is_growing = is_growing or made is not None or both not in refused
+            refused.add(both)
 
 
-def _lone(entries: Iterable[Entry]) -> Iterator[_Lone]:
-    for entry in entries:
-        if len(entry.atoms) == 1:
-            head, dot, leaf = entry.local.rpartition(".")
-            leaf = head + dot + _LEAF_WORDS.get(leaf, leaf)
-            holder = entry.name.removesuffix(entry.local).rstrip(".").rpartition(".")[2]
-            yield _Lone(
-                entry=entry,
-                leaf=leaf,
-                words=words_of(leaf),
-                numbers=numbers_in(leaf),
-                said=words_of(entry.local) | words_of(holder),
-            )
+def _possible(
+    ours: Sequence[Entry],
+    theirs: Sequence[Entry],
+    refused: Container[tuple[int, int]],
+    *,
+    is_alone: bool,
+) -> Iterator[tuple[Entry, Entry]]:
+    """Give the likest of each size, each other once."""
+    done: set[int] = set()
+    named = {_leaf(one): one for one in ours}
+    for two in theirs:
+        one = named.get(_leaf(two))
+        if one is not None and (one.record.id, two.record.id) not in refused:
+            del named[_leaf(two)]
+            done |= {id(one), id(two)}
+            yield one, two
+    groups: dict[tuple[int, bool], tuple[list[Entry], list[Entry]]] = {}
+    for at, side in enumerate((ours, theirs)):
+        for one in side:
+            if id(one) not in done:
+                key = prod(one.shape), one.is_buffer and not is_alone
+                groups.setdefault(key, ([], []))[at].append(one)
+    for group in groups.values():
+        if len(group[0]) == len(group[1]) == 1:
+            yield group[0][0], group[1][0]
+        elif all(group):
+            words = [[_words(one) for one in side] for side in group]
+            stems = frozenset().union(*words[0], *words[1])
+            said = [
+                [frozenset(_stem(word, stems) for word in one) for one in side] for side in words
+            ]
+            for at, other in told_by_words(said[0], said[1]):
+                yield group[0][at], group[1][other]
 
 
-def _as_written(reference: frozenset[str], candidate: frozenset[str]) -> float:
-    """Give the share of common words where two or more are: ``spline_scaler``, ``spline.scale``."""
-    met = [(one, two) for one in reference for two in candidate if _is_stem(one, two)]
-    common = min(len({one for one, _ in met}), len({two for _, two in met}))
-    return common / (len(reference) + len(candidate) - common) if common > 1 else 0.0
+def _leaf(entry: Entry) -> str:
+    head, dot, leaf = entry.local.rpartition(".")
+    return head + dot + _LEAF_WORDS.get(leaf, leaf)
 
 
-def _is_stem(one: str, two: str) -> bool:
-    """Tell whether two words are one, or one begins with the other."""
-    short, long = sorted((one, two), key=len)
-    return one == two or (len(short) >= _LEAST_STEM and long.startswith(short))
+def _words(entry: Entry) -> frozenset[str]:
+    """Return the words and numbers of a name, and the words of the module that holds it."""
+    holder = entry.name.removesuffix(entry.local).rstrip(".").rpartition(".")[2]
+    leaf = _leaf(entry)
+    numbers = frozenset(map(str, numbers_in(leaf)))
+    return words_of(leaf) | words_of(entry.local) | words_of(holder) | numbers
 
 
-class _Ours:
-    """The reference's parameters by size; in each, those of the same words and layout together."""
-
-    def __init__(self, all_: Iterable[_Lone], theirs: Iterable[_Lone]) -> None:
-        self._count = 0
-        self._by_leaf: dict[str, dict[int, _Lone]] = {}
-        self._groups: dict[int, dict[_Group, dict[tuple[int, ...], dict[int, _Lone]]]] = {}
-        for one in all_:
-            self._count += 1
-            self._by_leaf.setdefault(one.leaf, {})[one.number] = one
-            groups = self._groups.setdefault(one.size, {})
-            groups.setdefault(one.group, {}).setdefault(one.numbers, {})[one.number] = one
-        asked = Counter(one.size for one in theirs)
-        self._is_named = {
-            size: len(groups) * asked[size] > _MAX_MEETINGS for size, groups in self._groups.items()
-        }
-
-    def __len__(self) -> int:
-        """Count those that are left."""
-        return self._count
-
-    def near(self, one: _Lone) -> Iterable[_Lone]:
-        """Give those that one may be likest: of such as are as alike, two tell that it is a tie."""
-        found = dict(self._by_leaf.get(one.leaf, {}))
-        if self._is_named.get(one.size, True):
-            return found.values()
-        for group in self._groups[one.size].values():
-            if is_magnitude(one.entry):
-                for members in group.values():
-                    found |= members
-                continue
-            found.update(islice(group.get(one.numbers, {}).items(), 2))
-            others = (members for numbers, members in group.items() if numbers != one.numbers)
-            found.update(islice(chain.from_iterable(map(dict.items, others)), 2))
-        return found.values()
-
-    def take(self, one: _Lone) -> None:
-        """Take one out that was paired."""
-        self._count -= 1
-        del self._by_leaf[one.leaf][one.number]
-        group = self._groups[one.size][one.group]
-        del group[one.numbers][one.number]
-        if not group[one.numbers]:
-            del group[one.numbers]
+def _stem(word: str, words: Container[str]) -> str:
+    """Return the shortest of some words that a word begins with."""
+    starts = (word[:length] for length in range(_LEAST_STEM, len(word)))
+    return next((start for start in starts if start in words), word)
 
 
-class _Fits:
-    """Which shapes fit under any rule; each two layouts are tried once."""
-
-    def __init__(self, make: Make) -> None:
-        self._make = make
-        self._known: dict[tuple[object, ...], bool] = {}
-
-    def are(self, other: Entry, entry: Entry) -> bool:
-        """Tell whether an entry can be made of another."""
-        if is_magnitude(entry):  # where other entries of the units have a say
-            return self._make(other, entry) is not None
-        key = other.shape, other.rule, entry.shape, entry.rule
-        if key not in self._known:
-            self._known[key] = self._make(other, entry) is not None
-        return self._known[key]
+_AXIS_ATTRIBUTE = "weight_norm_dim"
+"""What the dumper calls the axis that a hook of weight_norm keeps. Along another axis it is another
+function. torch keeps ``weight_g`` with axes of length 1, Paddle flat; and Paddle's Linear lies
+transposed: torch's ``dim=0`` is Paddle's ``dim=1``. On a square matrix shapes do not tell."""
+_WHOLE = -1
+_MAGNITUDE, _DIRECTION = ":g", ":direction"
 
 
-def _best(possible: Iterable[_Lone], one: _Lone, fits: _Fits, *, is_alone: bool) -> _Lone | None:
-    """Give the one that clearly fits best; None if several fit as well."""
-    best, top, second = None, -1.0, -1.0
-    for other in possible:
-        score = other.likeness(one)
-        is_possible = other.entry.is_buffer == one.entry.is_buffer or score == 1.0 or is_alone
-        if score <= second or not is_possible or not fits.are(other.entry, one.entry):
-            continue
-        if score > top:
-            best, top, second = other, score, top
-        else:
-            second = score
-    return best if top > second else None
+def is_magnitude(entry: Entry) -> bool:
+    """Tell whether an entry is the ``g`` of a weight_norm."""
+    return len(entry.atoms) == 1 and entry.atoms[0].endswith(_MAGNITUDE)
+
+
+def norm_doubt(
+    reference: tuple[Unit, Entry], candidate: tuple[Unit, Entry], unsure: float
+) -> float:
+    """Say how far two magnitudes can be partners.
+
+    Returns:
+        1 if they run along the same axis, 0 if they do not, ``unsure`` if that is not known.
+    """
+    axes = [_neutral_axis(unit, entry) for unit, entry in (reference, candidate)]
+    if None not in axes:
+        return float(axes[0] == axes[1])
+    rules = {
+        getattr(_direction(unit, entry), "rule", None) for unit, entry in (reference, candidate)
+    }
+    return 1.0 if len(rules) == 1 else unsure
+
+
+def _direction(unit: Unit, entry: Entry) -> Entry | None:
+    wanted = entry.atoms[0].removesuffix(_MAGNITUDE) + _DIRECTION
+    return next((other for other in unit.entries if other.atoms == (wanted,)), None)
+
+
+def _neutral_axis(unit: Unit, entry: Entry) -> int | None:
+    """Give the axis in the neutral layout, -1 for one norm of all, None if nothing tells."""
+    direction = _direction(unit, entry)
+    if direction is None:
+        return None
+    if not entry.shape:
+        return _WHOLE
+    axis = _own_axis(unit, entry, direction)
+    if axis is None or axis == _WHOLE or direction.rule == IDENTITY:
+        return axis
+    return 1 - axis if direction.rule == _TRANSPOSE and axis >= 0 else None
+
+
+def _own_axis(unit: Unit, entry: Entry, direction: Entry) -> int | None:
+    stated = unit.module.attributes.get(_AXIS_ATTRIBUTE)
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        return stated
+    if len(entry.shape) == len(direction.shape):
+        fitting = [axis for axis, length in enumerate(entry.shape) if length != 1]
+    else:
+        fitting = [axis for axis, length in enumerate(direction.shape) if (length,) == entry.shape]
+    return fitting[0] if len(fitting) == 1 else None

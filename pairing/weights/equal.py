@@ -13,7 +13,7 @@ from padiff.dumpfile import Index, ModuleInfo, Phase, RecordInfo, Role
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.rule import IDENTITY, Rule
 
-from .crossing import stride_of
+from .unit_keys import stride_of
 from .weight_plan import SURE, WeightPair
 from .weight_rules import Form, Held, form_of
 

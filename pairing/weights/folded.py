@@ -46,6 +46,8 @@ Floats = npt.NDArray[np.float64]
 Views = tuple["View", "View"]
 _Holder = tuple[str, int | None]
 """The module that owns a weight, or its value."""
+_Products = dict[tuple[_Holder, ...], tuple[int, "RecordPair"]]
+_Vectors = dict[tuple[int, int], dict[str, RecordInfo]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,8 @@ def find_folds(views: Views, calls: CallPairs, owned: Owned) -> list[Fold]:
     ]
     if not possible:
         return []
-    states, products = _States(views, possible), _Products(views, owned.pairs)
-    checked = (_checked(views, fold, products, states) for fold in possible)
+    products, vectors = _products(views, owned.pairs), _vectors(views, possible)
+    checked = (_checked(views, fold, products, vectors) for fold in possible)
     return [fold for fold in checked if fold is not None]
 
 
@@ -117,41 +119,34 @@ def _possible(views: Views, side: int, partners: Mapping[int, int]) -> Iterator[
 
 
 def without_folded(views: Views, owned: Owned, folds: Sequence[Fold]) -> Owned:
-    """Give the pairs of weights without those of verified folds, which are skipped."""
+    """Return the pairs of weights without those of verified folds, which are skipped."""
     reasons: dict[tuple[int, int], str] = {}
     for fold in folds:
         if fold.is_verified:
             reasons |= _reasons(views, fold)
     if not reasons:
         return owned
-    skipped: dict[tuple[SideName, int], UnmatchedRecord] = {}
+
+    def skipped(side: int, record: int) -> UnmatchedRecord | None:
+        found = reasons.get((side, views[side].records[record].module))
+        return None if found is None else _skip(views[side], record, found)
+
+    gone: dict[tuple[int, int], UnmatchedRecord] = {}
     kept = []
     for pair in owned.pairs:
-        ends = (*((0, record) for record in pair.reference), (1, pair.candidate))
-        if any((side, views[side].records[record].module) in reasons for side, record in ends):
-            for side, record in ends:
-                one = _skip(views, side, record, reasons)
-                skipped[one.side, record] = one
-        else:
+        ends = [*((0, record) for record in pair.reference), (1, pair.candidate)]
+        found = [skipped(*end) for end in ends]
+        if not any(found):
             kept.append(pair)
-    alone = []
-    for one in owned.alone:
-        side = int(one.side is SideName.CANDIDATE)
-        is_folded = (side, views[side].records[one.record].module) in reasons
-        alone.append(_skip(views, side, one.record, reasons) if is_folded else one)
-    return replace(owned, pairs=tuple(kept), alone=(*alone, *skipped.values()))
+            continue
+        for (side, record), one in zip(ends, found, strict=True):
+            gone[side, record] = one or _skip(views[side], record, "folded on the other side")
+    alone = [skipped(int(one.side is SideName.CANDIDATE), one.record) or one for one in owned.alone]
+    return replace(owned, pairs=tuple(kept), alone=(*alone, *gone.values()))
 
 
-def _skip(
-    views: Views, side: int, record: int, reasons: dict[tuple[int, int], str]
-) -> UnmatchedRecord:
-    view = views[side]
-    return UnmatchedRecord(
-        side=view.name,
-        record=record,
-        absence=Absence.SKIPPED,
-        reason=reasons.get((side, view.records[record].module), "folded on the other side"),
-    )
+def _skip(view: View, record: int, reason: str) -> UnmatchedRecord:
+    return UnmatchedRecord(side=view.name, record=record, absence=Absence.SKIPPED, reason=reason)
 
 
 def _reasons(views: Views, fold: Fold) -> dict[tuple[int, int], str]:
@@ -175,12 +170,15 @@ def _makers(view: View) -> dict[int | None, int]:
     return found
 
 
-def _checked(views: Views, fold: Fold, products: _Products, states: _States) -> Fold | None:
+def _checked(views: Views, fold: Fold, products: _Products, vectors: _Vectors) -> Fold | None:
     """Do the arithmetic; None if the layers' weights are not one number for each channel apart."""
+    here, there = fold.side, 1 - fold.side
     try:
-        weights = products.of(fold)
-        norm = states.of(fold.side, fold.norm)
-        layer, partner = states.of(fold.side, fold.layer), states.of(1 - fold.side, fold.partner)
+        weights = _weights_of(views, fold, products)
+        norm, layer, partner = (
+            {name: _array(views[side], record) for name, record in vectors[side, module].items()}
+            for side, module in ((here, fold.norm), (here, fold.layer), (there, fold.partner))
+        )
     except (ConfigError, DumpError):
         return None
     if weights is None or "mean" not in norm or "variance" not in norm:
@@ -188,7 +186,7 @@ def _checked(views: Views, fold: Fold, products: _Products, states: _States) -> 
     times = _times(*weights, len(norm["mean"]))
     if times is None:
         return None
-    epsilon = _epsilon(views[fold.side], fold.norm)
+    epsilon = _epsilon(views[here], fold.norm)
     scale = norm.get("weight", 1.0) / np.sqrt(norm["variance"] + epsilon)
     bias = norm.get("bias", 0.0) + (layer.get("bias", 0.0) - norm["mean"]) * scale
     added = partner.get("bias", np.zeros_like(bias))
@@ -215,65 +213,51 @@ def _is_near(one: Floats, two: Floats) -> bool:
     )
 
 
-class _Products:
-    """The paired weights of products, by the modules that have them or equal copies."""
-
-    def __init__(self, views: Views, pairs: Iterable[RecordPair]) -> None:
-        self._views = views
-        self._first: dict[tuple[_Holder, _Holder], tuple[int, RecordPair]] = {}
-        for place, pair in enumerate(pairs):
-            ends = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
-            is_weight = all(end.role is Role.WEIGHT and end.phase is Phase.FORWARD for end in ends)
-            if len(pair.reference) == 1 and is_weight and len(ends[1].shape) > 1:
-                known = [(("of", end.module), ("is", end.value)) for end in ends]
-                for key in product(known[0], known[1]):
-                    self._first.setdefault(key, (place, pair))
-
-    def of(self, fold: Fold) -> tuple[Floats, Floats] | None:
-        """Give the weight of the layer and of its partner, as the candidate lays them out."""
-        wanted = (fold.layer, fold.partner) if fold.side == 0 else (fold.partner, fold.layer)
-        held = [_held(view, module) for view, module in zip(self._views, wanted, strict=True)]
-        known = [self._first[key] for key in product(held[0], held[1]) if key in self._first]
-        if not known:
-            return None
-        _, pair = min(known, key=lambda found: found[0])
-        ends = self._views[0].records[pair.reference[0]], self._views[1].records[pair.candidate]
-        made = pair.rule.apply([_array(self._views[0], ends[0])], ends[1].shape)
-        both = np.asarray(made, np.float64), _array(self._views[1], ends[1])
-        return both if fold.side == 0 else both[::-1]
+def _products(views: Views, pairs: Iterable[RecordPair]) -> _Products:
+    """Return the first pair of weights of products by their modules, or by equal copies of them."""
+    found: _Products = {}
+    for place, pair in enumerate(pairs):
+        ends = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
+        is_weight = all(end.role is Role.WEIGHT and end.phase is Phase.FORWARD for end in ends)
+        if len(pair.reference) == 1 and is_weight and len(ends[1].shape) > 1:
+            known = [(("of", end.module), ("is", end.value)) for end in ends]
+            for key in product(*known):
+                found.setdefault(key, (place, pair))
+    return found
 
 
-def _held(view: View, module: int) -> list[_Holder]:
-    """Give what a weight of a module, or an equal copy of it, is known by."""
-    own = {view.records[record].value for record in view.weights[module]}
-    return [("of", module), *(("is", value) for value in own)]
+def _weights_of(views: Views, fold: Fold, products: _Products) -> tuple[Floats, Floats] | None:
+    """Return the weight of the layer and of its partner, as the candidate lays them out."""
+    wanted = (fold.layer, fold.partner) if fold.side == 0 else (fold.partner, fold.layer)
+    held = [
+        [("of", module), *{("is", view.records[one].value) for one in view.weights[module]}]
+        for view, module in zip(views, wanted, strict=True)
+    ]
+    known = [products[key] for key in product(*held) if key in products]
+    if not known:
+        return None
+    _, pair = min(known, key=lambda found: found[0])
+    one, two = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
+    made = pair.rule.apply([_array(views[0], one)], two.shape)
+    both = np.asarray(made, np.float64), _array(views[1], two)
+    return both if fold.side == 0 else both[::-1]
 
 
-class _States:
-    """The vectors that the modules of possible folds keep, by neutral name."""
-
-    def __init__(self, views: Views, folds: Iterable[Fold]) -> None:
-        self._views = views
-        self._records: dict[tuple[int, int], list[RecordInfo]] = {}
-        for fold in folds:
-            for key in ((fold.side, fold.norm), (fold.side, fold.layer)):
-                self._records[key] = []
-            self._records[1 - fold.side, fold.partner] = []
-        for side, view in enumerate(views):
-            for record in view.records:
-                is_kept = record.role in {Role.WEIGHT, Role.BUFFER}
-                is_before = is_kept and record.phase is Phase.FORWARD and len(record.shape) == 1
-                if is_before and (side, record.module) in self._records:
-                    self._records[side, record.module].append(record)
-
-    def of(self, side: int, module: int) -> dict[str, Floats]:
-        form = form_of(self._views[side].modules[module])
-        found = {}
-        for record in self._records[side, module]:
-            name = record.slot.removeprefix(".")
-            held = None if form is None else form.find(name, ())
-            found[name if held is None else held.atoms[0]] = _array(self._views[side], record)
-        return found
+def _vectors(views: Views, folds: Iterable[Fold]) -> _Vectors:
+    """Return the vectors that the modules of possible folds keep, by side, module and name."""
+    found: _Vectors = {}
+    for fold in folds:
+        found |= {(fold.side, fold.norm): {}, (fold.side, fold.layer): {}}
+        found[1 - fold.side, fold.partner] = {}
+    for side, view in enumerate(views):
+        for record in view.records:
+            is_kept = record.role in {Role.WEIGHT, Role.BUFFER} and record.phase is Phase.FORWARD
+            if is_kept and len(record.shape) == 1 and (side, record.module) in found:
+                form, name = form_of(view.modules[record.module]), record.slot.removeprefix(".")
+                held = None if form is None else form.find(name, ())
+                atom = name if held is None else held.atoms[0]
+                found[side, record.module][atom] = record
+    return found
 
 
 def _epsilon(view: View, module: int) -> float:
@@ -300,7 +284,7 @@ class Absorbed:
 
 
 def absorbed(
-    views: tuple[View, View],
+    views: Views,
     calls: CallPairs,
     folds: Iterable[Fold],
     weights: Iterable[RecordPair],
@@ -330,7 +314,7 @@ def absorbed(
 
 
 def _take(
-    views: tuple[View, View],
+    views: Views,
     side: int,
     modules: tuple[int, int],
     partners: Mapping[int, int],
@@ -341,21 +325,13 @@ def _take(
     for call in views[1 - side].executed[keeper]:
         mine = partners.get(call)
         if mine is not None and view.calls[mine].module != apart and not view.inner[mine]:
+            value = view.made[mine]
+            ends = (
+                other for other in view.executed[apart]
+                if value is not None and view.given[other] == value and not view.inner[other]
+            )  # fmt: skip
             keeps = views[1 - side].modules[keeper].path
-            end = _fed(view, mine, view.executed[apart])
-            _note(view, found, mine, end, f"before what {keeps!r}")
-
-
-def _fed(view: View, call: int, others: Sequence[int]) -> int | None:
-    """Give the one of some calls without inner ones that takes the output of a call as it is."""
-    made = view.main(call, Role.OUTPUT)
-    if made is None or made.value is None:
-        return None
-    for other in others:
-        given = view.main(other, Role.INPUT)
-        if given is not None and given.value == made.value and not view.inner[other]:
-            return other
-    return None
+            _note(view, found, mine, next(ends, None), f"before what {keeps!r}")
 
 
 def _note(view: View, found: Absorbed, call: int, end: int | None, before: str) -> None:

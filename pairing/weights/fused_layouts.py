@@ -1,4 +1,4 @@
-"""How the parts of a fused projection can lie in it: their order, and blocks or groups."""
+"""How parts lie in a weight that holds several: the table of layouts, and the pairs of one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import Rule
 from padiff.pairing.steps import Step, Verb
 
+from .entry_pairs import holds
 from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from .inventory import Entry, Inventory, Unit
 
+    Numbers = Mapping[str, int | str]
+
 __all__ = [
+    "GATED",
     "MANY_PARTS",
+    "ROWS",
     "Layout",
     "Parts",
+    "Row",
+    "are_held",
     "doubted",
     "heads_around",
     "layouts_of",
@@ -32,8 +39,6 @@ __all__ = [
 
 MANY_PARTS = 4
 """So many parts or more are not tried in every order."""
-UNTOLD = "fused; only equal values, a run or a map can tell the layout"
-"""Note of such a pair."""
 _MATRIX = 2
 _MAX_GROUPS = 256
 _LEVELS = 3
@@ -42,6 +47,44 @@ _HEADS = re.compile(r"(?=.*head)(?!.*(dim|size|mask|channels|width)).*", re.IGNO
 """Names of attributes that hold a number of heads: ``num_heads``, ``n_head``, ``num_kv_heads``."""
 _LETTERS = re.compile(r"(?<![a-z])w?([qkv]{2,3}|gu|ug)(?![a-z])", re.IGNORECASE)
 """A word of a name that spells parts by their first letters."""
+GATED = ("gate", "up")
+_NAMES = {"q": ("query",), "k": ("key",), "v": ("value",)}
+"""What a name calls a part, if not by its role."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A layout: its rule in either direction, with places for numbers and for turned matrices."""
+
+    join: str
+    """Makes the whole of the parts, given one after the other."""
+    part: str = ""
+    """Takes a part out of the whole; empty for what undoes the join."""
+
+    def joined(self, numbers: Numbers) -> Rule:
+        """Return the rule that makes the whole."""
+        return Rule.parse(self.join.format(**numbers))
+
+    def taken(self, numbers: Numbers) -> Rule:
+        """Return the rule that takes a part out."""
+        return Rule.parse(self.part.format(**numbers))
+
+
+ROWS = {
+    "blocks": Row(join="concat 0"),
+    "groups": Row(join="interleave {groups}"),
+    "stack": Row(join="{turn}stack", part="take {index}{flip}"),
+    "stacked blocks": Row(
+        join="concat 0 | reshape {count} {rows}{columns}{turned}",
+        part="take {index}{flip} | rows {share}/2",
+    ),
+    "stacked groups": Row(
+        join="interleave {each} | reshape {each} {count} 2{columns} | permute {axes} | "
+        "reshape {count} {rows}{columns}{turned}",
+        part="take {index}{flip} | groups {each} {share}/2",
+    ),
+}
+"""Fused rows in blocks or group by group; experts in a stack, and two of each fused in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,40 +95,31 @@ class Parts:
     roles: tuple[str, ...] = ()
     """What each is, in the usual order (``q``, ``k``, ``v``); empty if their names do not say."""
 
-    def is_of(self, other: Parts) -> bool:
-        """Tell whether they are the same units, in whichever order."""
-        return {id(unit) for unit in self.units} == {id(unit) for unit in other.units}
-
     def spelled(self, leaf: str) -> tuple[int, ...] | None:
-        """Give the order in which the name of the fused unit spells the parts, None if not."""
+        """Return the order in which the name of the fused unit spells the parts, None if not."""
         if not self.roles:
             return None
         text = leaf.lower()
-        for word in _LETTERS.findall(text):
-            letters = [word.find(role[0]) for role in self.roles]
-            if min(letters) >= 0 and len(word) == len(letters):
-                return tuple(sorted(range(len(letters)), key=letters.__getitem__))
+        words = [[word.find(role[0]) for role in self.roles]
+                 for word in _LETTERS.findall(text) if len(word) == len(self.roles)]  # fmt: skip
         names = [min((text.find(name) for name in _NAMES.get(role, (role,)) if name in text),
                      default=-1) for role in self.roles]  # fmt: skip
-        if min(names) < 0 or len(set(names)) < len(names):
-            return None
-        return tuple(sorted(range(len(names)), key=names.__getitem__))
+        for found in (*words, names):
+            if min(found) >= 0 and len(set(found)) == len(found):
+                return tuple(sorted(range(len(found)), key=found.__getitem__))
+        return None
 
     def is_usual(self, order: tuple[int, ...], leaf: str) -> bool:
-        """Tell whether authors fuse the parts in this order; any, where nothing names them.
+        """Return whether authors fuse the parts in this order; any, where nothing names them.
 
         ``up_gate_proj`` of PaddleFormers has the gate first: gate before up is usual whatever a
         name says, up before gate where it does not say the contrary.
         """
         spelled, natural = self.spelled(leaf), tuple(range(len(order)))
-        if self.roles == ("gate", "up") and order == natural:
-            return True
-        if spelled is not None:
-            return order == spelled
-        return not self.roles or order == natural or self.roles == ("gate", "up")
-
-
-_NAMES = {"q": ("query",), "k": ("key",), "v": ("value",), "gate": ("gate",), "up": ("up",)}
+        is_gated = self.roles == GATED
+        if spelled is None:
+            return not self.roles or is_gated or order == natural
+        return order == spelled or (is_gated and order == natural)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,17 +135,17 @@ class Layout:
 
     @property
     def join(self) -> Rule:
-        """Give the rule that fuses parts given in order."""
-        return Rule.parse("concat 0" if self.groups == 1 else f"interleave {self.groups}")
+        """Return the rule that fuses parts given in order."""
+        return ROWS["blocks" if self.groups == 1 else "groups"].joined({"groups": self.groups})
 
     def label(self, parts: Parts) -> str:
         """Say what it is, alike for layers of another size."""
-        leaves = ", ".join(parts.units[place].path.rpartition(".")[2] for place in self.order)
+        leaves = ", ".join(parts.units[place].leaf for place in self.order)
         return f"{leaves} in blocks" if self.groups == 1 else f"{leaves} {self.per}"
 
 
 def rows_of(unit: Unit) -> tuple[int, tuple[int, ...]] | None:
-    """Give rows and other lengths of the main entry in the neutral layout."""
+    """Return rows and other lengths of the main entry in the neutral layout."""
     entry = unit.main
     inverse = entry.rule.inverse
     if inverse is None or len(entry.shape) < _MATRIX:
@@ -121,7 +155,7 @@ def rows_of(unit: Unit) -> tuple[int, tuple[int, ...]] | None:
 
 
 def layouts_of(parts: Parts, leaf: str, heads: Collection[int] = ()) -> list[Layout]:
-    """Give the layouts in which the parts can lie, the usual ones first.
+    """Return the layouts in which the parts can lie, the usual ones first.
 
     Args:
         parts: The parts.
@@ -150,7 +184,7 @@ def _words_for(groups: int, heads: Sequence[int]) -> str:
 
 
 def heads_around(side: Inventory, unit: Unit) -> set[int]:
-    """Give the numbers of heads that the modules around a unit state."""
+    """Return the numbers of heads that the modules around a unit state."""
     modules = [unit.module]
     while len(modules) <= _LEVELS and modules[-1].parent is not None:
         modules.append(side.side.index.modules[modules[-1].parent])
@@ -163,34 +197,42 @@ def heads_around(side: Inventory, unit: Unit) -> set[int]:
 
 
 def pairs_under(
-    layout: Layout, entry: Entry, parts: Sequence[Entry | int], *, is_join: bool
+    join: Rule,
+    entry: Entry,
+    parts: Sequence[Entry | int],
+    *,
+    is_join: bool,
+    taken: Callable[[int], Rule] | None = None,
 ) -> list[WeightPair] | None:
     """Write a layout down as pairs; None if it does not fit the shapes.
 
     Args:
-        layout: The layout.
-        entry: The fused parameter.
-        parts: Those of its parts, in the order that the layout's numbers mean; for a part that has
-            none, how many rows of zeros stand for it.
-        is_join: Whether the fused one is the candidate's.
+        join: Makes the whole of the parts.
+        entry: The whole.
+        parts: What it holds, one after the other; for a part that lacks it, how many rows of zeros
+            stand for it.
+        is_join: Whether the whole is the candidate's.
+        taken: The rule that takes the part of a number out; None for what undoes the join.
     """
-    placed = [parts[place] for place in layout.order]
-    ordered = [part for part in placed if not isinstance(part, int)]
+    ordered = [part for part in parts if not isinstance(part, int)]
     inner = {part.rule.inverse for part in ordered}
     before = inner.pop()
     if inner or before is None:
         return None
-    for place, part in enumerate(placed):
+    for place, part in enumerate(parts):
         if isinstance(part, int):
             before = before.then(Rule((Step(Verb.ZEROS, (place, part)),)))
-    whole = before.then(layout.join).then(entry.rule)
+    whole = before.then(join).then(entry.rule)
     shapes = [part.shape for part in ordered]
     if not whole.fits(shapes, entry.shape):
         return None
-    ids = tuple(part.record.id for part in ordered)
     if is_join:
-        return [_pair(ids, entry, whole)]
-    rules = whole.inverses(shapes, entry.shape)
+        return [_pair(tuple(part.record.id for part in ordered), entry, whole)]
+    rules: Sequence[Rule] | None
+    if taken is None:
+        rules = whole.inverses(shapes, entry.shape)
+    else:
+        rules = [taken(place).then(part.rule) for place, part in enumerate(ordered)]
     if rules is None:
         return None
     return [
@@ -204,28 +246,55 @@ def _pair(reference: tuple[int, ...], entry: Entry, rule: Rule) -> WeightPair:
     )
 
 
+def are_held(
+    sides: tuple[Inventory, Inventory],
+    ends: tuple[Iterable[Entry], Iterable[Entry]],
+    pairs: Iterable[WeightPair],
+) -> bool:
+    """Return whether both sides hold the same values already, as some pairs say.
+
+    Args:
+        sides: Reference and candidate.
+        ends: Parameters of each; pairs of these count.
+        pairs: What is supposed.
+    """
+    ours, theirs = ({one.record.id: one for one in side} for side in ends)
+    own = [pair for pair in pairs if pair.candidate in theirs]
+    return all(
+        holds(sides, [ours[one] for one in pair.reference], pair.rule, theirs[pair.candidate])
+        for pair in own
+    )
+
+
 def doubted(
-    made: Sequence[WeightPair], others: Sequence[Sequence[WeightPair]], trust: float
+    made: Sequence[WeightPair],
+    others: Sequence[Sequence[WeightPair]],
+    confidence: float,
+    note: str,
 ) -> list[WeightPair]:
-    """Give pairs with what else they could be, the usual order of the parts first."""
-    found = []
-    for pair in made:
-        options = {
-            (option.reference, option.rule)
-            for other in others
-            for option in other
-            if option.candidate == pair.candidate
-        }
-        shown = sorted(
-            options - {(pair.reference, pair.rule)},
-            key=lambda option: (option[0] != pair.reference, len(str(option[1])), str(option)),
+    """Return pairs with what else they could be.
+
+    Args:
+        made: The pairs.
+        others: Those of other layouts, the likeliest first.
+        confidence: How sure the pairs are.
+        note: Why they are in doubt.
+    """
+    return [
+        replace(
+            pair,
+            confidence=confidence,
+            alternatives=tuple(
+                Alternative(reference=reference, rule=rule)
+                for reference, rule in dict.fromkeys(
+                    (option.reference, option.rule)
+                    for other in others
+                    for option in other
+                    if option.candidate == pair.candidate
+                )
+                if (reference, rule) != (pair.reference, pair.rule)
+            ),
+            note=note,
         )
-        found.append(
-            replace(
-                pair,
-                confidence=trust,
-                alternatives=tuple(Alternative(reference=r, rule=rule) for r, rule in shown[:8]),
-                note=UNTOLD,
-            )
-        )
-    return found
+        for pair in made
+    ]

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ModuleInfo, RecordInfo, Role, ValueInfo
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.kinds import kind_of
-from padiff.pairing.names import words_of
-from padiff.pairing.rule import IDENTITY, Rule
+from padiff.pairing.rule import Rule
 
 from .standing import Standing, by_host, owned_by, with_gates
 from .weight_rules import ClassRule, Form, Held, form_of, rule_for
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from padiff.pairing.result import PairedBy, SideName
     from padiff.pairing.side import Side
 
-__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "exploded", "freed", "inventory_of"]
+__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "inventory_of"]
 
 _PLAIN = Form(class_name="", exact={})
 _MAX_LEVELS = 64
@@ -95,8 +94,6 @@ class Entry:
 class Unit:
     """A module and the entries that are paired together."""
 
-    id: int
-    """Position in ``Inventory.units``."""
     module: ModuleInfo
     path: str
     """Path of the module; of a part of it for an exploded unit."""
@@ -113,6 +110,11 @@ class Unit:
     """Whether the class says how its parameters lie, by the table or by a user's rule."""
     is_part: bool = False
     """Whether other units hold the rest of what the module lays out."""
+
+    @property
+    def leaf(self) -> str:
+        """Give the last name of its path."""
+        return self.path.rpartition(".")[2]
 
     @property
     def main(self) -> Entry:
@@ -216,7 +218,6 @@ def inventory_of(side: Side, name: SideName, rules: Sequence[ClassRule] = ()) ->
         Unit,
         len(owners),
         same={"standing": Standing(index.modules, owners.keys())},
-        id=range(len(owners)),
         module=modules,
         path=[module.path for module in modules],
         kind=kinds,
@@ -226,79 +227,11 @@ def inventory_of(side: Side, name: SideName, rules: Sequence[ClassRule] = ()) ->
     return Inventory(name=name, side=side, units=with_gates(tuple(units)), values=index.values)
 
 
-def exploded(unit: Unit, first: int) -> tuple[Unit, ...]:
-    """Take a unit apart into one for each of its projections.
-
-    A framework's attention against a user's own: ``in_proj_weight`` and ``in_proj_bias`` become
-    a Linear ``in_proj``, ``out_proj.weight`` and ``out_proj.bias`` another.
-    """
-    groups: dict[str, list[Entry]] = {}
-    for entry in unit.entries:
-        whole = entry.atoms[0].partition(":")[0] if _is_part(entry) else entry.local
-        stem = whole.removesuffix("weight").removesuffix("bias").rstrip("._")
-        groups.setdefault(stem, []).append(entry)
-    if len(groups) < 2:  # noqa: PLR2004
-        return (unit,)
-    return tuple(
-        replace(
-            unit,
-            id=first + place,
-            path=f"{unit.path}.{stem}".strip("."),
-            is_part=True,
-            kind="linear" if unit.kind == "attention" else unit.kind,
-            entries=tuple(_alone(entry, stem) for entry in entries),
-            own_words=unit.own_words | words_of(stem),
-        )
-        for place, (stem, entries) in enumerate(groups.items())
-    )
-
-
-def freed(unit: Unit, surplus: Sequence[Entry], first: int) -> list[Unit]:
-    """Take single entries out of a unit, each a unit of its own; what is left comes first.
-
-    A user's own class that holds matrices and multiplies by them: each may be a layer elsewhere.
-
-    Args:
-        unit: What holds them.
-        surplus: Some of its entries, not all.
-        first: Ids from here on are free.
-    """
-    gone = {entry.record.id for entry in surplus}
-    rest = tuple(entry for entry in unit.entries if entry.record.id not in gone)
-    return [
-        replace(unit, entries=rest),
-        *(
-            replace(
-                unit,
-                id=first + entry.record.id,
-                path=f"{unit.path}.{entry.local}".strip("."),
-                is_part=True,
-                entries=(entry,),
-                own_words=unit.own_words | words_of(entry.local),
-            )
-            for entry in surplus
-        ),
-    ]
-
-
 @lru_cache(maxsize=65536)
 def _neutral(rule: Rule, stored: tuple[int, ...], *, is_join: bool) -> tuple[int, ...]:
     inverse = Rule(rule.steps[1:]).inverse if is_join else rule.inverse
     shape = stored if inverse is None else inverse.shape_of([stored], stored)
     return tuple(length for length in shape if length != 1)
-
-
-def _is_part(entry: Entry) -> bool:
-    """Tell whether an entry is one of several that a reparametrised weight is made of."""
-    is_moved = entry.local.startswith("parametrizations.")
-    return len(entry.atoms) == 1 and (is_moved or ":" in entry.atoms[0])
-
-
-def _alone(entry: Entry, stem: str) -> Entry:
-    if _is_part(entry):
-        return entry
-    atom = entry.local.removeprefix(stem).strip("._") or entry.local
-    return entry.holding(atom, rule=IDENTITY if len(entry.atoms) > 1 else None)
 
 
 def _entries(

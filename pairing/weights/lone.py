@@ -11,15 +11,16 @@ adds, or a layer of its own that only adds an offset, against a Linear with bias
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 from typing import TYPE_CHECKING
 
 from padiff.pairing.names import words_of
 from padiff.pairing.result import PairedBy
 from padiff.pairing.rule import IDENTITY, Rule
 
+from .standing import unnumbered
 from .unit_keys import nearest
 from .weight_plan import Alternative, WeightChoice, WeightPair, WeightWay
 
@@ -37,16 +38,16 @@ _MOST_NAMED = 16
 _MATRIX = 2
 _RESHAPE, _TRANSPOSE = Rule.parse("reshape"), Rule.parse("transpose")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_NUMBER = re.compile(r"\d+")
-_Places = dict[tuple[int, tuple[int, ...]], list["Entry"]]
+_Lone = list[tuple["Unit", "Entry"]]
+"""Parameters without partner, with their units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lone:
     """Pairs of what was left, and what a run can decide of them."""
 
-    pairs: tuple[WeightPair, ...]
-    choices: tuple[WeightChoice, ...]
+    pairs: tuple[WeightPair, ...] = ()
+    choices: tuple[WeightChoice, ...] = ()
 
 
 def pair_lone(
@@ -63,32 +64,21 @@ def pair_lone(
         scopes: Gives a common number of each two modules that are partners around something paired.
         pairs: The parameters that are paired already.
     """
-    known = list(pairs)
-    if not all(_any_left(*both) for both in zip(sides, _taken(known), strict=True)):
-        return Lone(pairs=(), choices=())
-    found: list[WeightPair] = []
-    choices: list[WeightChoice] = []
+    known, found = list(pairs), Lone()
+    whole = [pair for pair in units if not (pair.reference.is_part or pair.candidate.is_part)]
     classes = (
-        {pair.reference.id: at for at, pair in enumerate(units)},
-        {pair.candidate.id: at for at, pair in enumerate(units)},
+        {pair.reference.module.id: at for at, pair in enumerate(whole)},
+        {pair.candidate.module.id: at for at, pair in enumerate(whole)},
     )
-    around = [
-        {
-            unit.id: scope
-            for unit in side.units
-            if not unit.is_laid_out
-            if (scope := table.get(unit.module.id, nearest(side, unit, table))) is not None
-        }
-        for side, table in zip(sides, scopes(), strict=True)
-    ]
-    for tables in (classes, around):
-        taken = _taken([*known, *found])
-        ours, theirs = (_left(*both) for both in zip(sides, tables, taken, strict=True))
+    for tables in (lambda: classes, scopes):
+        left = [_left(*both) for both in zip(sides, _taken([*known, *found.pairs]), strict=True)]
+        if not all(left):
+            break
+        ours, theirs = (_by_place(*both) for both in zip(sides, left, tables(), strict=True))
         for place in sorted(ours.keys() & theirs.keys()):
             made, choice = _between(ours[place], theirs[place])
-            found += made
-            choices += choice
-    return Lone(pairs=tuple(found), choices=tuple(choices))
+            found = Lone(pairs=(*found.pairs, *made), choices=(*found.choices, *choice))
+    return found
 
 
 def _taken(pairs: Sequence[WeightPair]) -> tuple[set[int], set[int]]:
@@ -97,34 +87,33 @@ def _taken(pairs: Sequence[WeightPair]) -> tuple[set[int], set[int]]:
     }
 
 
-def _any_left(side: Inventory, taken: Container[int]) -> bool:
-    """Tell whether anything of users' own classes has no partner."""
-    return any(
-        entry.record.id not in taken and not entry.is_buffer
+def _left(side: Inventory, taken: Container[int]) -> _Lone:
+    """List what trains in users' own classes and has no partner."""
+    return [
+        (unit, entry)
         for unit in side.units
         if not unit.is_laid_out
-        for entry in unit.entries
-    )
+        for entry in unit.needed
+        if len(entry.atoms) == 1 and not entry.is_buffer and entry.record.id not in taken
+    ]
 
 
-def _left(side: Inventory, table: Mapping[int, int], taken: Container[int]) -> _Places:
-    """List what trains, has no partner and is no layer's, by place and size.
+def _by_place(
+    side: Inventory, left: _Lone, table: Mapping[int, int]
+) -> dict[tuple[int, tuple[int, ...]], list[Entry]]:
+    """Group vectors and matrices that lie in one way only by place and size.
 
     Args:
         side: One side.
-        table: A number of the place of each unit.
-        taken: Records that have partners.
+        left: What has no partner.
+        table: A number of modules that have partners.
     """
-    found: _Places = defaultdict(list)
-    for unit in side.units:
-        if unit.is_laid_out or unit.id not in table:
-            continue
-        for entry in unit.needed:
-            is_plain = len(entry.atoms) == 1 and not (entry.is_buffer or entry.is_alias)
-            size = entry.neutral_shape
-            is_open = 0 < len(size) <= _MATRIX and len(set(size)) == len(size)
-            if is_plain and is_open and entry.record.id not in taken:
-                found[table[unit.id], tuple(sorted(size))].append(entry)
+    found: dict[tuple[int, tuple[int, ...]], list[Entry]] = defaultdict(list)
+    for unit, entry in left:
+        size = entry.neutral_shape
+        place = table.get(unit.module.id, nearest(side, unit, table))
+        if place is not None and 0 < len(size) <= _MATRIX and len(set(size)) == len(size):
+            found[place, tuple(sorted(size))].append(entry)
     return found
 
 
@@ -182,7 +171,7 @@ def _choice(ours: Sequence[Entry], theirs: Sequence[Entry]) -> WeightChoice:
             for one, two in both
         )
         ways.append(WeightWay(label=label, pairs=pairs, is_usual=True))
-    name = ", ".join(_NUMBER.sub("#", entry.name) for entry in theirs)
+    name = ", ".join(unnumbered(entry.name) for entry in theirs)
     return WeightChoice(ways=tuple(ways), name=name, is_exchange=True)
 
 
@@ -214,14 +203,6 @@ MOVED = "kept beside the layer that it belongs to"
 
 _MOST_BESIDE = 8
 """Of more vectors of a size in one place, none is told by its words."""
-_Lone = dict[tuple[int | None, tuple[int, ...]], list[tuple["Unit", "Entry"]]]
-"""Vectors by the module that holds them, or that holds their module, and by shape."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    reference: Entry
-    candidate: Entry
 
 
 def pair_moved(
@@ -238,88 +219,57 @@ def pair_moved(
         Further pairs; nothing where more than one vector comes into question, and no name tells
         which (``q_bias`` beside a fused projection is that of ``q_proj``).
     """
-    known = list(pairs)
-    taken = (
-        {record for pair in known for record in pair.reference},
-        {pair.candidate for pair in known},
-    )
-    lone = [_lone(side, used) for side, used in zip(sides, taken, strict=True)]
-    found: list[_Found] = []
+    taken = _taken(list(pairs))
+    beside: list[dict[tuple[int | None, tuple[int, ...]], _Lone]] = []
+    for side, used in zip(sides, taken, strict=True):
+        found = defaultdict(list)
+        for unit, entry in _left(side, used):
+            for holder in {unit.module.id, unit.module.parent}:
+                found[holder, entry.neutral_shape].append((unit, entry))
+        beside.append(found)
+    met: dict[tuple[int, int], tuple[Entry, Entry]] = {}
     for pair in units:
-        for entry in _of(pair.reference, taken[0]):
-            found += [
-                _Found(reference=entry, candidate=o)
-                for o in _beside(pair.reference, entry, pair.candidate, lone[1])
-            ]
-        for entry in _of(pair.candidate, taken[1]):
-            found += [
-                _Found(reference=o, candidate=entry)
-                for o in _beside(pair.candidate, entry, pair.reference, lone[0])
-            ]
-    return list(_single(found))
+        both = pair.reference, pair.candidate
+        for at, (owner, partner) in enumerate((both, both[::-1])):
+            for entry in owner.needed:
+                is_vector = len(entry.neutral_shape) == 1 == len(entry.atoms)
+                if not is_vector or entry.is_buffer or entry.record.id in taken[at]:
+                    continue
+                possible = beside[1 - at].get((partner.holder, entry.neutral_shape), ())
+                for other in _beside(owner, partner, possible):
+                    one, two = (other, entry) if at else (entry, other)
+                    met[one.record.id, two.record.id] = one, two
+    uses = Counter(one for one, _ in met), Counter(two for _, two in met)
+    return [
+        WeightPair(
+            reference=(ids[0],),
+            candidate=ids[1],
+            rule=IDENTITY if one.shape == two.shape else _RESHAPE,
+            paired_by=PairedBy.STRUCTURE,
+            confidence=_LIKELY,
+            note=MOVED,
+        )
+        for ids, (one, two) in met.items()
+        if uses[0][ids[0]] == uses[1][ids[1]] == 1
+    ]
 
 
-def _of(unit: Unit, taken: set[int]) -> list[Entry]:
-    return [entry for entry in unit.needed if entry.record.id not in taken and _is_vector(entry)]
-
-
-def _is_vector(entry: Entry) -> bool:
-    return len(entry.neutral_shape) == 1 and len(entry.atoms) == 1 and not entry.is_buffer
-
-
-def _lone(side: Inventory, taken: set[int]) -> _Lone:
-    """List the vectors of users' own classes that have no partner, by holder and shape."""
-    found: _Lone = defaultdict(list)
-    for unit in side.units:
-        if not unit.is_laid_out:
-            for entry in _of(unit, taken):
-                for holder in dict.fromkeys((unit.module.id, unit.module.parent)):
-                    found[holder, entry.neutral_shape].append((unit, entry))
-    return found
-
-
-def _beside(owner: Unit, entry: Entry, partner: Unit, lone: _Lone) -> list[Entry]:
-    """Give the lone vector that a layer's vector can be, kept right beside its partner.
+def _beside(owner: Unit, partner: Unit, possible: Iterable[tuple[Unit, Entry]]) -> list[Entry]:
+    """Return the lone vector that a layer's vector can be, kept right beside its partner.
 
     Nothing where there are several, unless the words of one alone are the layer's.
 
     Args:
         owner: The layer.
-        entry: Its vector.
         partner: The other side's layer.
-        lone: Vectors of the other side.
+        possible: Vectors of the other side, of its size and in its place, with their units.
     """
-    found: list[Entry] = []
-    for other, vector in lone.get((partner.holder, entry.neutral_shape), ()):
-        if partner.is_part or other.module.id != partner.module.id:
-            found.append(vector)
-            if len(found) > _MOST_BESIDE:
-                return []
-    if len(found) > 1:
-        said = words_of(owner.path.rpartition(".")[2])
+    apart = (
+        vector for unit, vector in possible
+        if partner.is_part or unit.module.id != partner.module.id
+    )  # fmt: skip
+    found = list(islice(apart, _MOST_BESIDE + 1))
+    if 1 < len(found) <= _MOST_BESIDE:
+        said = words_of(owner.leaf)
         found = [vector for vector in found if said & words_of(vector.local)]
     return found if len(found) == 1 else []
-
-
-def _single(found: Sequence[_Found]) -> Iterator[WeightPair]:
-    uses: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for one in found:
-        ids = one.reference.record.id, one.candidate.record.id
-        uses[0, ids[0]].add(ids[1])
-        uses[1, ids[1]].add(ids[0])
-    done: set[int] = set()
-    for one in found:
-        ids = one.reference.record.id, one.candidate.record.id
-        is_clear = len(uses[0, ids[0]]) == len(uses[1, ids[1]]) == 1
-        if not is_clear or ids[1] in done:
-            continue
-        done.add(ids[1])
-        is_same = one.reference.shape == one.candidate.shape
-        yield WeightPair(
-            reference=(ids[0],),
-            candidate=ids[1],
-            rule=IDENTITY if is_same else _RESHAPE,
-            paired_by=PairedBy.STRUCTURE,
-            confidence=_LIKELY,
-            note=MOVED,
-        )

@@ -35,16 +35,8 @@ _STATE, _GRADIENT, _UPDATE = Role.OPTIMIZER_STATE, Role.WEIGHT_GRAD, Phase.UPDAT
 """Looking up a member of an enumeration takes ten times as long as a name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followers:
-    """The followers of each weight and buffer of one side."""
-
-    of: Mapping[int, Mapping[Kind, int]]
-    """Record ids, by the id of the weight's record before the first call."""
-
-    def get(self, record: int) -> Mapping[Kind, int]:
-        """Give the followers of one record."""
-        return self.of.get(record, {})
+Followers = dict[int, dict[Kind, int]]
+"""Records of what follows each weight and buffer, by its record before the first call."""
 
 
 def followers_of(view: View) -> Followers:
@@ -59,7 +51,7 @@ def followers_of(view: View) -> Followers:
         owner = None if kind is None else owners.get((record.module, slot))
         if kind is not None and owner is not None:
             found.setdefault(owner, {})[kind] = record.id
-    return Followers(of=found)
+    return found
 
 
 def follow(
@@ -69,15 +61,17 @@ def follow(
     pair: RecordPair,
 ) -> Iterator[RecordPair]:
     """Pair the followers of a pair of weights or buffers, by its rule."""
-    sources = [sides[0].get(record) for record in pair.reference]
-    for kind, follower in sides[1].get(pair.candidate).items():
+    sources = [sides[0].get(record, {}) for record in pair.reference]
+    for kind, follower in sides[1].get(pair.candidate, {}).items():
         partners = [_partner(source, kind) for source in sources]
         known = tuple(partner for partner in partners if partner is not None)
         if len(known) != len(sources):
             continue
+        ends = [(reference, *both) for both in zip(known, pair.reference, strict=True)]
         rule = pair.rule
-        if not _has_layout(reference, candidate, pair, (known, follower)):
-            if len(known) != 1 or not _has_equal_size(reference, candidate, (known, follower)):
+        if not all(_is_laid_out(*end) for end in (*ends, (candidate, follower, pair.candidate))):
+            sizes = {prod(reference.records[one].shape) for one in known}
+            if len(known) != 1 or sizes != {prod(candidate.records[follower].shape)}:
                 continue
             rule = IDENTITY  # one number for the whole weight
         yield RecordPair(
@@ -92,7 +86,7 @@ def follow(
 
 def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[UnmatchedRecord]:
     """Explain the followers without partner of weights that have one."""
-    for owner, kinds in sides.of.items():
+    for owner, kinds in sides.items():
         for (role, _, name), record in kinds.items():
             reason = ""
             if record in paired:
@@ -140,24 +134,10 @@ def _partner(source: Mapping[Kind, int], kind: Kind) -> int | None:
     return None
 
 
-def _has_layout(
-    reference: View, candidate: View, pair: RecordPair, made: tuple[Sequence[int], int]
-) -> bool:
-    """Tell whether the followers that are tensors have the shapes of what they follow."""
-    return _is_laid_out(candidate, made[1], pair.candidate) and all(
-        _is_laid_out(reference, follower, owner)
-        for follower, owner in zip(made[0], pair.reference, strict=True)
-    )
-
-
 def _is_laid_out(view: View, follower: int, owner: int) -> bool:
+    """Return whether a follower that is a tensor has the shape of what it follows."""
     found = view.records[follower]
     return found.value is None or found.shape == view.records[owner].shape
-
-
-def _has_equal_size(reference: View, candidate: View, made: tuple[Sequence[int], int]) -> bool:
-    one, two = reference.records[made[0][0]], candidate.records[made[1]]
-    return prod(one.shape) == prod(two.shape)
 
 
 def _is_zero(view: View, record: int) -> bool:
@@ -187,7 +167,7 @@ def pair_owned(reference: View, candidate: View, plan: WeightPlan) -> Owned:
         pairs += follow(reference, candidate, sides, made)
     alone: list[UnmatchedRecord] = []
     for one in plan.alone:
-        followers = sides[one.side is SideName.CANDIDATE].get(one.record).values()
+        followers = sides[one.side is SideName.CANDIDATE].get(one.record, {}).values()
         absence = Absence.MISSING if one.is_missing else Absence.SKIPPED
         alone.extend(
             UnmatchedRecord(side=one.side, record=record, absence=absence, reason=one.reason)

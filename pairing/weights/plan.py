@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from heapq import nsmallest
 from math import prod
@@ -18,17 +17,19 @@ from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import ModulePair, PairedBy, SideName
 from padiff.pairing.side import folded_weights
 
+from .apart import with_vectors_apart
 from .entry_pairs import EntryPairs, bare_matrices
+from .entry_rules import is_magnitude
 from .equal import plan_equal
 from .fused import pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .lone import pair_lone, pair_moved
 from .stacked import pair_stacked
+from .standing import unnumbered
 from .turned import turn_choices, turned_alike
 from .unit_keys import value_key
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
-from .weight_norm import is_magnitude, with_vectors_apart
 from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
 from .weight_rules import is_passive, registered_classes, unused_rules
 from .weight_text import weight_name
@@ -36,6 +37,7 @@ from .weight_text import weight_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from padiff.dumpfile import RecordInfo
     from padiff.pairing.side import Side
 
 __all__ = ["plan_by_search", "plan_weights"]
@@ -44,56 +46,37 @@ _MAX_CLOSEST = 3
 _MAX_LOOKS = 200_000
 """So many parameters are looked at in all, about; of more, those at about the same place."""
 _LEAST = 8
+_NAMES = SideName.REFERENCE, SideName.CANDIDATE
 Shape = tuple[int, ...]
 
 
-class Nearest:
-    """The parameters of one side that are alone, those of a shape together."""
+def nearest_names(entries: Sequence[Entry], others: Sequence[Entry]) -> Iterator[tuple[int, ...]]:
+    """Give for each parameter up to three of the other side: of its lengths first, then by name.
 
-    def __init__(self, entries: Sequence[Entry], count: int) -> None:
-        """Take them.
+    Args:
+        entries: In definition order.
+        others: Those of the other side that are alone, in definition order.
+    """
+    width = max(_LEAST, _MAX_LOOKS // max(1, len(entries)))
+    words, forms = [words_of(one.name) for one in others], [_form(one) for one in others]
+    by_form: dict[Shape, list[int]] = defaultdict(list)
+    for place, form in enumerate(forms):
+        by_form[form].append(place)
+    for at, entry in enumerate(entries):
+        said, form, middle = words_of(entry.name), _form(entry), at * len(others) // len(entries)
+        looks = {
+            place
+            for places in (by_form.get(form, []), range(len(others)))
+            for place in _around(places, middle, width)
+        }
+        ranked = [(forms[place] != form, -likeness(said, words[place]), place) for place in looks]
+        yield tuple(others[place].record.id for *_, place in nsmallest(_MAX_CLOSEST, ranked))
 
-        Args:
-            entries: In definition order.
-            count: How many of the other side will be asked for.
-        """
-        self._width = max(_LEAST, _MAX_LOOKS // max(1, count))
-        self._asked = 0
-        self._share = len(entries) / max(1, count)
-        self._all = list(entries)
-        self._words = [words_of(entry.name) for entry in entries]
-        self._by_shape: dict[Shape, list[int]] = {}
-        for place, entry in enumerate(entries):
-            self._by_shape.setdefault(_form(entry), []).append(place)
 
-    def to(self, entry: Entry) -> tuple[int, ...]:
-        """Give up to three records of the same lengths, then of other lengths, by their names.
-
-        Args:
-            entry: Each of the other side in its turn, in definition order.
-        """
-        middle = int(self._asked * self._share)
-        self._asked += 1
-        words = words_of(entry.name)
-
-        def distance(place: int) -> tuple[float, int]:
-            return -likeness(words, self._words[place]), place
-
-        fitting = self._by_shape.get(_form(entry), [])
-        found = nsmallest(_MAX_CLOSEST, self._around(fitting, middle), key=distance)
-        if len(fitting) < _MAX_CLOSEST:
-            same = set(fitting)
-            rest = [p for p in self._around(range(len(self._all)), middle) if p not in same]
-            found += nsmallest(_MAX_CLOSEST - len(found), rest, key=distance)
-        return tuple(self._all[place].record.id for place in found)
-
-    def _around(self, places: Sequence[int], middle: int) -> Sequence[int]:
-        """Give the places, of too many those around the middle; they ascend."""
-        if len(places) <= self._width:
-            return places
-        at = bisect_left(places, middle)
-        start = min(max(0, at - self._width // 2), len(places) - self._width)
-        return places[start : start + self._width]
+def _around(places: Sequence[int], middle: int, width: int) -> Sequence[int]:
+    """Return the places, of too many those around the middle; they ascend."""
+    start = min(max(0, bisect_left(places, middle) - width // 2), max(0, len(places) - width))
+    return places[start : start + width]
 
 
 def _form(entry: Entry) -> Shape:
@@ -105,35 +88,25 @@ def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> 
 
     Outputs agree as long as the values do; gradients do not, and the next update parts them.
     """
-    tensors: dict[tuple[int, int], WeightPair] = {}
+    sides = reference, candidate
+    tensors: dict[tuple[int, int], tuple[RecordInfo, RecordInfo]] = {}
     for pair in pairs:
         mine = reference.index.records[pair.reference[0]]
         theirs = candidate.index.records[pair.candidate]
         is_whole = len(pair.reference) == 1 and prod(mine.shape) == prod(theirs.shape)
         is_whole = is_whole and mine.role is Role.WEIGHT
         if is_whole and mine.tensor is not None and theirs.tensor is not None:
-            tensors.setdefault((mine.tensor, theirs.tensor), pair)
-    counts = [Counter(tensor[side] for tensor in tensors) for side in (0, 1)]
-    ahead: dict[int, list[str]] = defaultdict(list)
-    back: dict[int, list[str]] = defaultdict(list)
-    for (one, two), pair in tensors.items():
-        if counts[0][one] > 1:
-            ahead[one].append(weight_name(candidate, candidate.index.records[pair.candidate]))
-        if counts[1][two] > 1:
-            back[two].append(weight_name(reference, reference.index.records[pair.reference[0]]))
-    sides = (
-        (SideName.REFERENCE, SideName.CANDIDATE, ahead),
-        (SideName.CANDIDATE, SideName.REFERENCE, back),
-    )
-    for tied, untied, found in sides:
-        for names in found.values():
-            yield (
-                f"{' and '.join(map(repr, names))} of the {untied} are one tensor on the {tied}: "
-                "gradients add up there, and only there"
-            )
-
-
-_NUMBER = re.compile(r"\d+")
+            tensors.setdefault((mine.tensor, theirs.tensor), (mine, theirs))
+    for tied, untied in ((0, 1), (1, 0)):
+        names: dict[int, list[str]] = defaultdict(list)
+        for tensor, records in tensors.items():
+            names[tensor[tied]].append(repr(weight_name(sides[untied], records[untied])))
+        for found in names.values():
+            if len(found) > 1:
+                yield (
+                    f"{' and '.join(found)} of the {_NAMES[untied]} are one tensor on the "
+                    f"{_NAMES[tied]}: gradients add up there, and only there"
+                )
 
 
 def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]) -> Iterator[str]:
@@ -162,7 +135,7 @@ def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]
             continue
         values = value_key(sides[0], one), value_key(sides[1], two)
         if None in values or values[0] != values[1]:
-            said[f"{_NUMBER.sub('#', two.name)} by {_NUMBER.sub('#', one.name)}"] = None
+            said[f"{unnumbered(two.name)} by {unnumbered(one.name)}"] = None
     if said:
         given = ", ".join(said)
         yield f"buffers are overwritten by others of their size, and no name says so: {given}"
@@ -236,7 +209,6 @@ def plan_by_search(
     stacked = pair_stacked(search)
     fused = pair_fused(search)
     search.find()
-    search.tell_apart()
     search.suppose([pair for pair in modules if pair.confidence < SURE])
     search.guess()
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
@@ -303,28 +275,31 @@ def _alone(
         {pair.candidate for pair in pairs},
     )
     lone = [
-        [
-            (entry, _buffering(unit))
-            for unit in side.units
-            for entry in unit.entries
-            if entry.record.id not in taken
-        ]
+        sorted(
+            (
+                (entry, _buffering(unit))
+                for unit in side.units
+                for entry in unit.entries
+                if entry.record.id not in taken
+            ),
+            key=lambda one: one[0].record.id,
+        )
         for side, taken in zip(sides, used, strict=True)
     ]
     for place, side in enumerate(sides):
-        if not lone[place]:
-            continue
         records = side.side.index.records
         folded = folded_weights(sides[1 - place].side)
-        tensors = {records[record].tensor for record in used[place]}
-        near = Nearest([entry for entry, _ in lone[1 - place]], len(lone[place]))
-        for entry, kind in sorted(lone[place], key=lambda one: one[0].record.id):
+        tensors = {records[record].tensor for record in used[place]} if lone[place] else set()
+        near = nearest_names(
+            [entry for entry, _ in lone[place]], [entry for entry, _ in lone[1 - place]]
+        )
+        for (entry, kind), closest in zip(lone[place], near, strict=True):
             is_tied = entry.record.tensor is not None and entry.record.tensor in tensors
             reason, is_missing = _reason(entry, kind, is_tied=is_tied)
             ignored = mapped.ignored[place].get(entry.record.module)
             if ignored is not None:
                 reason, is_missing = ignored, False
-            elif _full_name(side.side, entry) in folded:
+            elif weight_name(side.side, entry.record) in folded:
                 other = sides[1 - place].name
                 reason, is_missing = f"the exporter of the {other} folded it or left it out", False
             elif place == 0 and entry.record.id in refused:
@@ -334,13 +309,8 @@ def _alone(
                 record=entry.record.id,
                 is_missing=is_missing,
                 reason=reason,
-                closest=near.to(entry) if is_missing else (),
+                closest=closest if is_missing else (),
             )
-
-
-def _full_name(side: Side, entry: Entry) -> str:
-    record = entry.record
-    return f"{side.index.modules[record.module].path}{record.slot}".removeprefix(".")
 
 
 def _buffering(unit: Unit) -> str | None:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from padiff.pairing.names import kind_words, places_in, weight_of
 from padiff.pairing.result import PairedBy
 
+from .apart import cells_in
 from .inventory import UnitPair
-from .recurrent import cells_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,13 +7,13 @@ which of the reference's layers takes which place.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Role
 
+from .standing import unnumbered
 from .tried import first_input, kind_of_layer, layers_given, moved_to, partner_by_input
 from .weight_plan import WeightChoice, WeightWay
 
@@ -31,7 +31,6 @@ __all__ = ["Siblings", "changed_layers", "exchanges", "grounded", "met_siblings"
 
 _FEW, _MANY = 4, 12
 """Of more siblings there are more orders than are tried; of more yet, more places."""
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ def exchanges(
         label = ", ".join(leaves[module] for module in order)
         usual = all(is_allowed(pair) for pair in made)
         ways.append(WeightWay(label=label, pairs=made, is_usual=usual))
-    return WeightChoice(ways=tuple(ways), name=_NUMBER.sub("#", ", ".join(names)))
+    return WeightChoice(ways=tuple(ways), name=unnumbered(", ".join(names)))
 
 
 def _together(side: Side, kinds: Mapping[int, object]) -> list[list[int]]:

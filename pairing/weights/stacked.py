@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 
 from padiff.pairing.names import likeness, words_of
 from padiff.pairing.result import PairedBy
-from padiff.pairing.rule import Rule
 
-from .entry_pairs import holds
+from .fused_layouts import GATED, ROWS, Parts, are_held, doubted, pairs_under
 from .standing import GATES
 from .unit_keys import nearest
-from .weight_plan import Alternative, WeightPair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from padiff.pairing.rule import Rule
 
     from .inventory import Entry, Inventory, Unit
     from .unit_pairs import UnitSearch
+    from .weight_plan import WeightPair
 
 __all__ = ["pair_stacked"]
 
@@ -37,8 +38,9 @@ _MAX_FAMILIES = 6
 """More families of one size in a scope say that the scope is not known."""
 _MEMBER = re.compile(r"(.*?)\.?(\d{1,9})\.([^.]+)", re.DOTALL)
 _WEIGHT, _BIAS = "weight", "bias"
-_TRANSPOSE = Rule.parse("transpose")
 _TRANSPOSED, _CONCATENATED = "is_transposed", "is_concatenated"
+_UNTOLD = "stacked experts; only equal values or a map can tell"
+"""Note of a pair in doubt."""
 _ORDERED = 0.2
 """What the order of gate and up adds to a score."""
 
@@ -79,38 +81,34 @@ class _Way:
     is_alternating: bool = False
     """Whether rows of two families alternate, instead of one family after the other."""
 
-    def sources(self, atom: str = "weight") -> tuple[Entry, ...]:
+    def sources(self, atom: str = _WEIGHT) -> tuple[Entry, ...]:
         """Give the parts, expert by expert."""
         columns = zip(*(family.entries(atom) for family in self.families), strict=True)
         return tuple(entry for expert in columns for entry in expert)
 
-    def rule(self, count: int, atom: str = "weight") -> Rule:
-        """Give the rule that makes the stack of so many experts."""
-        back = self.sources(atom)[0].rule.inverse or Rule()
-        is_turned = self.is_turned and atom == _WEIGHT
-        if len(self.families) == 1:
-            turn = back.then(_TRANSPOSE) if is_turned else back
-            return turn.then(Rule.parse("stack"))
-        each, columns = self.families[0].matrix
-        rest = f" {columns}" if atom == _WEIGHT else ""
-        joined = f"concat 0 | reshape {count} {2 * each}{rest}"
-        if self.is_alternating:
-            axes = "1 0 2 3" if rest else "1 0 2"
-            joined = (
-                f"interleave {each} | reshape {each} {count} 2{rest} | permute {axes} | "
-                f"reshape {count} {2 * each}{rest}"
-            )
-        return back.then(Rule.parse(joined + (" | permute 0 2 1" if is_turned else "")))
+    def pairs(self, entry: Entry, atom: str = _WEIGHT, *, is_join: bool) -> list[WeightPair]:
+        """Pair the stack of the weights, or of the biases, with what it is made of."""
+        name = "stacked groups" if self.is_alternating else "stacked blocks"
+        row = ROWS["stack" if len(self.families) == 1 else name]
+        (each, columns), is_weight = self.families[0].matrix, atom == _WEIGHT
+        is_turned = self.is_turned and is_weight
+        numbers: dict[str, int | str] = {
+            "count": entry.shape[0],
+            "each": each,
+            "rows": 2 * each,
+            "columns": f" {columns}" if is_weight else "",
+            "axes": "1 0 2 3" if is_weight else "1 0 2",
+            "turn": "transpose | " if is_turned else "",
+            "flip": " | transpose" if is_turned else "",
+            "turned": " | permute 0 2 1" if is_turned else "",
+        }
 
-    def part_rule(self, place: int, part: Entry, atom: str = "weight") -> Rule:
-        """Give the rule that takes one part out of the stack."""
-        width = len(self.families)
-        expert, share = divmod(place, width)
-        turn = _TRANSPOSE if self.is_turned and atom == _WEIGHT else Rule()
-        rows = Rule.parse(f"rows {share}/{width}") if width > 1 else Rule()
-        if self.is_alternating:
-            rows = Rule.parse(f"groups {self.families[0].matrix[0]} {share}/{width}")
-        return Rule.parse(f"take {expert}").then(turn).then(rows).then(part.rule)
+        def taken(place: int) -> Rule:
+            index, share = divmod(place, len(self.families))
+            return row.taken({**numbers, "index": index, "share": share})
+
+        parts, join = self.sources(atom), row.joined(numbers)
+        return pairs_under(join, entry, parts, is_join=is_join, taken=taken) or []
 
 
 def pair_stacked(search: UnitSearch) -> list[WeightPair]:
@@ -150,8 +148,8 @@ class _Taken:
 
     used: dict[int, _Family] = field(default_factory=dict)
     """By the id of the object."""
-    settled: dict[int, _Family] = field(default_factory=dict)
-    """Those without doubt; the others still make other stacks doubtful."""
+    settled: set[int] = field(default_factory=set)
+    """Ids of those without doubt; the others still make other stacks doubtful."""
 
 
 def _put_back(search: UnitSearch, unit: Unit, made: Sequence[WeightPair], *, is_join: bool) -> None:
@@ -195,14 +193,13 @@ def _fill(
 ) -> list[WeightPair]:
     """Pair all stacks of a unit, or none of them; what they add to products follows them."""
     made: list[WeightPair] = []
-    used: dict[int, _Family] = {}
-    settled: dict[int, _Family] = {}
+    now = _Taken(used=dict(taken.used), settled=set(taken.settled))
     shifts = [entry for entry in unit.needed if len(entry.shape) < _CUBE]
     cubes = [entry for entry in unit.needed if len(entry.shape) == _CUBE]
     for entry in sorted(cubes, key=lambda entry: -len(_words(unit, entry))):
-        possible = [one for one in families if not _is_in(one, taken.settled, settled)]
+        possible = [one for one in families if id(one) not in now.settled]
         ways = [way for way in _ways(entry, possible) if _is_allowed(unit, way)]
-        free = [way for way in ways if not any(_is_in(f, taken.used, used) for f in way.families)]
+        free = [way for way in ways if now.used.keys().isdisjoint(map(id, way.families))]
         if not free:
             return []
         pairs, way = _choose(sides, (unit, entry), ways, free, is_join=is_join)
@@ -210,19 +207,15 @@ def _fill(
         if shift is not None:
             shifts.remove(shift)
             doubt = min(pair.confidence for pair in pairs)
-            others = _pairs(shift, way, _BIAS, is_join=is_join)
+            others = way.pairs(shift, _BIAS, is_join=is_join)
             pairs += [replace(other, confidence=doubt) for other in others]
         made += pairs
         chosen = {id(family): family for family in way.families}
-        used |= chosen
-        settled |= {} if any(pair.is_ambiguous for pair in pairs) else chosen
-    taken.used |= used
-    taken.settled |= settled
+        now.used |= chosen
+        if not any(pair.is_ambiguous for pair in pairs):
+            now.settled.update(chosen)
+    taken.used, taken.settled = now.used, now.settled
     return made
-
-
-def _is_in(family: _Family, *known: dict[int, _Family]) -> bool:
-    return any(id(family) in one for one in known)
 
 
 def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
@@ -239,7 +232,7 @@ def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
 
 def _words(unit: Unit, entry: Entry) -> frozenset[str]:
     """Give the words of a stack; one that is called weight is named by its module."""
-    name = unit.path.rpartition(".")[2] if entry.local == _WEIGHT else entry.local
+    name = unit.leaf if entry.local == _WEIGHT else entry.local
     return words_of(name) | {GATES.get(name.lower(), name.lower())}
 
 
@@ -285,8 +278,9 @@ def _choose(
     scores = {id(way): _score(unit, entry, way) for way in ways}
     ordered = sorted(ways, key=lambda way: -scores[id(way)])
     for way in (way for way in ordered if way in free):
-        pairs = _pairs(entry, way, is_join=is_join)
-        if _proven(sides, entry, way, pairs, is_join=is_join):
+        pairs, parts = way.pairs(entry, is_join=is_join), way.sources()
+        ends = (parts, [entry]) if is_join else ([entry], parts)
+        if sides[is_join].value(entry) is not None and are_held(sides, ends, pairs):
             return [replace(p, paired_by=PairedBy.VALUE, confidence=1.0) for p in pairs], way
     best = next(way for way in ordered if way in free)
     ordered.remove(best)
@@ -294,8 +288,9 @@ def _choose(
     sure = _GUESS if rivals else _LIKELY if ordered else _TOLD
     if len(best.families) > 1 and not _is_told(unit, entry, best):
         sure = _GUESS
-    others = [_pairs(entry, way, is_join=is_join) for way in ordered[:4]]
-    return [_doubted(pair, others, sure) for pair in _pairs(entry, best, is_join=is_join)], best
+    others = [way.pairs(entry, is_join=is_join) for way in ordered[:4]]
+    note = _UNTOLD if sure == _GUESS else ""
+    return doubted(best.pairs(entry, is_join=is_join), others, sure, note), best
 
 
 def _score(unit: Unit, entry: Entry, way: _Way) -> float:
@@ -313,8 +308,8 @@ def _name(unit: Unit, entry: Entry) -> str:
 
 def _is_ordered(name: str, way: _Way) -> bool:
     """Tell whether the stack's name says gate and up in this order."""
-    first, second = (family.words for family in way.families)
-    return "gate" in first and "up" in second and 0 <= name.find("gate") < name.find("up")
+    is_gated = all(role in own.words for role, own in zip(GATED, way.families, strict=True))
+    return is_gated and Parts(units=(), roles=GATED).spelled(name) == (0, 1)
 
 
 def _is_told(unit: Unit, entry: Entry, way: _Way) -> bool:
@@ -334,47 +329,4 @@ def _is_allowed(unit: Unit, way: _Way) -> bool:
     is_fused = len(way.families) > 1
     return fits_turn and not (
         is_fused and isinstance(is_blocks, bool) and way.is_alternating == is_blocks
-    )
-
-
-def _proven(
-    sides: tuple[Inventory, Inventory],
-    entry: Entry,
-    way: _Way,
-    pairs: Sequence[WeightPair],
-    *,
-    is_join: bool,
-) -> bool:
-    if sides[int(is_join)].value(entry) is None:
-        return False
-    if is_join:
-        return bool(holds(sides, way.sources(), pairs[0].rule, entry))
-    sources = zip(way.sources(), pairs, strict=True)
-    return all(holds(sides, [entry], pair.rule, part) for part, pair in sources)
-
-
-def _pairs(entry: Entry, way: _Way, atom: str = "weight", *, is_join: bool) -> list[WeightPair]:
-    if is_join:
-        ids = tuple(source.record.id for source in way.sources(atom))
-        return [_pair(ids, entry.record.id, way.rule(entry.shape[0], atom))]
-    return [
-        _pair((entry.record.id,), part.record.id, way.part_rule(place, part, atom))
-        for place, part in enumerate(way.sources(atom))
-    ]
-
-
-def _pair(reference: tuple[int, ...], candidate: int, rule: Rule) -> WeightPair:
-    return WeightPair(
-        reference=reference, candidate=candidate, rule=rule, paired_by=PairedBy.STRUCTURE
-    )
-
-
-def _doubted(pair: WeightPair, others: Iterable[Sequence[WeightPair]], sure: float) -> WeightPair:
-    options = [o for other in others for o in other if o.candidate == pair.candidate]
-    shown = dict.fromkeys((o.reference, o.rule) for o in options)
-    return replace(
-        pair,
-        confidence=sure,
-        alternatives=tuple(Alternative(reference=r, rule=rule) for r, rule in shown),
-        note="stacked experts; only equal values or a map can tell" if sure == _GUESS else "",
     )

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from .inventory import Unit
     from .weight_rules import Form
 
-__all__ = ["GATES", "Standing", "by_host", "owned_by", "ranks_of", "with_gates"]
+__all__ = ["GATES", "Standing", "by_host", "owned_by", "ranks_of", "unnumbered", "with_gates"]
 
+_DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
 
 
@@ -100,6 +101,11 @@ def _numbered(name: str) -> tuple[str, tuple[int, str]] | None:
 
 _MIXED = re.compile(r"(?<![a-z\d])[a-z]*+\d++[a-z][a-z0-9]*+")
 """Tried only where a word begins, so that a long name takes no square of its length."""
+
+
+def unnumbered(name: str) -> str:
+    """Return what the names of like layers in all blocks have in common."""
+    return _DIGITS.sub("#", name)
 
 
 class Standing:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .entry_pairs import SQUARE
 from .entry_rules import TURNS
+from .standing import unnumbered
 from .weight_plan import WeightChoice, WeightWay
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ Holder = tuple[str, str]
 """Class, and the name of a parameter in it."""
 _CUBE = 3
 _TOLD = 0.7
-_NUMBER = re.compile(r"\d+")
 
 
 def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[WeightChoice]:
@@ -34,36 +33,24 @@ def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[
         candidate: Whose parameters are in doubt.
         pairs: Of the plan.
     """
-    doubtful = [
-        pair for pair in pairs
-        if (pair.is_ambiguous or pair.note == SQUARE) and _only_turns(pair.rule)
-    ]  # fmt: skip
-    wanted = {pair.candidate for pair in doubtful}
-    names = {
-        entry.record.id: _question(unit, entry)
-        for unit in (candidate.units if wanted else ())
-        for entry in unit.entries
-        if entry.record.id in wanted and not entry.is_alias
-    }
-    for pair in doubtful:
-        others = [
-            one for one in pair.alternatives
-            if one.reference == pair.reference and _only_turns(one.rule)
-        ]  # fmt: skip
-        is_open = pair.candidate in names and others
-        if not is_open or len(others) < len(pair.alternatives):
+    entries: dict[int, tuple[Unit, Entry]] = {}
+    for pair in pairs:
+        rules = [pair.rule, *(one.rule for one in pair.alternatives)]
+        is_open = (pair.is_ambiguous or pair.note == SQUARE) and len(rules) > 1
+        if not is_open or not _is_own_doubt(pair) or not all(map(_only_turns, rules)):
             continue
-        ways = [pair, *(replace(pair, rule=other.rule) for other in others)]
-        yield WeightChoice(
-            name=names[pair.candidate],
-            ways=tuple(WeightWay(label=str(way.rule), pairs=(way,), is_usual=True) for way in ways),
+        if not entries:
+            entries = {e.record.id: (unit, e) for unit in candidate.units for e in unit.entries}
+        unit, entry = entries[pair.candidate]
+        if entry.is_alias:
+            continue
+        is_stack = len(entry.shape) == _CUBE  # all stacks of all blocks are decided together
+        name = unit.path or unit.module.class_name if is_stack else entry.name
+        ways = (
+            WeightWay(label=str(rule), pairs=(replace(pair, rule=rule),), is_usual=True)
+            for rule in rules
         )
-
-
-def _question(unit: Unit, entry: Entry) -> str:
-    """Name what is decided together: one parameter of all blocks, all stacks of all blocks."""
-    is_stack = len(entry.shape) == _CUBE
-    return _NUMBER.sub("#", unit.path or unit.module.class_name if is_stack else entry.name)
+        yield WeightChoice(name=unnumbered(name), ways=tuple(ways))
 
 
 def turned_alike(

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 from padiff.pairing.result import SideName
 
 from .inventory import Entry, Inventory, Unit
+from .standing import unnumbered
+
+if TYPE_CHECKING:
+    from padiff.dumpfile import ModuleInfo
 
 __all__ = [
-    "Contents",
     "Key",
-    "Paths",
     "bulk",
+    "by_content",
     "by_path",
     "by_scope",
+    "by_stride",
     "by_value",
+    "extremes_of",
     "is_own_stack",
     "loose",
     "nearest",
     "of_forms",
+    "paths_of",
     "remembered",
     "strict",
+    "stride_of",
+    "told_strides",
     "value_key",
 ]
 
-Key = Callable[[Inventory, Unit], Hashable | None]
-
-_NUMBER = re.compile(r"\d+")
+Key = Callable[[Inventory, Unit], Any]
+"""Returns something hashable; None for units that have no partner by it."""
 _MATRIX = 2
 _FLATTENED = frozenset({"layer_norm", "bilinear"})
 """Kinds whose parameters one framework keeps flat."""
@@ -139,89 +146,64 @@ def by_value(key: Key) -> Key:
             return None
         if unit.kind == "attention":
             # Packed on one side only: the extremes of all parts together are still the same.
-            return _extremes(inventory, unit, base)
+            extremes = extremes_of(inventory, unit.entries)
+            size = sum(prod(entry.shape) for entry in unit.entries)
+            return None if extremes is None else (base, size, extremes)
         values = value_key(inventory, unit.main)
         return None if values is None else (base, values)
 
     return remembered(with_value)
 
 
-def _extremes(inventory: Inventory, unit: Unit, base: Hashable) -> Hashable | None:
-    values = [inventory.value(entry) for entry in unit.entries]
-    known = [value.statistics for value in values if value is not None]
-    low = [statistics.minimum for statistics in known if statistics.minimum is not None]
-    high = [statistics.maximum for statistics in known if statistics.maximum is not None]
-    if len(known) != len(unit.entries) or not low or not high or min(low) == max(high):
+def extremes_of(inventory: Inventory, entries: Sequence[Entry]) -> tuple[float, float] | None:
+    """Return the extremes of all of some entries, None where not known or all the same."""
+    known = [value.statistics for one in entries if (value := inventory.value(one)) is not None]
+    lows = [one.minimum for one in known if one.minimum is not None]
+    highs = [one.maximum for one in known if one.maximum is not None]
+    if not 0 < len(lows) == len(highs) == len(entries) or min(lows) == max(highs):
         return None
-    return base, sum(prod(entry.shape) for entry in unit.entries), min(low), max(high)
+    return min(lows), max(highs)
 
 
-class Contents:
-    """What both sides hold: who holds it is a partner only of others that hold the same."""
+def by_content(key: Key, content: Key, sides: tuple[Inventory, Inventory]) -> Key:
+    """Ask for the same content too, where both sides hold it.
 
-    def __init__(self, key: Key, sides: tuple[Inventory, Inventory]) -> None:
-        """Take what tells contents apart, and both sides with all their units."""
-        self._shared = _Shared(key, sides)
-        self._made: dict[Key, Key] = {}
+    Who holds it is a partner only of others that hold the same.
 
-    def of(self, key: Key) -> Key:
-        """Ask for the same content too, where both sides hold it; one and the same for a key."""
-        if key not in self._made:
-            self._made[key] = _with_content(key, self._shared)
-        return self._made[key]
-
-
-class _Shared:
-    """The contents that both sides hold, once that is asked."""
-
-    def __init__(self, key: Key, sides: tuple[Inventory, Inventory]) -> None:
-        self.key = key
-        self._sides = sides
-
-    @cached_property
-    def all(self) -> frozenset[Hashable]:
-        held = [{self.key(side, one) for one in side.units} for side in self._sides]
-        return frozenset(held[0] & held[1])
-
-
-def _with_content(key: Key, shared: _Shared) -> Key:
-    """Ask for the same content too. No part of ``Contents``, which a cycle would keep alive."""
+    Args:
+        key: What else must be equal.
+        content: What tells contents apart.
+        sides: Both, with all their units.
+    """
+    shared: list[set[Hashable]] = []
 
     def with_content(inventory: Inventory, unit: Unit) -> Hashable | None:
         base = key(inventory, unit)
         if base is None:
             return None
-        content = shared.key(inventory, unit)
-        return base, content if content in shared.all else None
+        if not shared:
+            held = [{content(side, one) for one in side.units} for side in sides]
+            shared.append(held[0] & held[1])
+        own = content(inventory, unit)
+        return base, own if own in shared[0] else None
 
     return remembered(with_content)
 
 
-class Paths:
-    """The paths of units below the wrappers of each side; each is read once."""
+def paths_of(sides: tuple[Inventory, Inventory]) -> Key:
+    """Return what gives a unit's path below the wrappers of its side, and that without numbers."""
+    depths: dict[SideName, int] = {}
 
-    def __init__(self, sides: tuple[Inventory, Inventory]) -> None:
-        """Take both sides, with all their units."""
-        self._sides = sides
-        self._trims: dict[SideName, int] = {}
-        self._known: dict[int, tuple[Unit, str, int]] = {}
-        self._numbers: dict[str, int] = {}
+    def path_of(inventory: Inventory, unit: Unit) -> tuple[str, str]:
+        if not depths:
+            depths.update({side.name: trim([one.path for one in side.units]) for side in sides})
+        path = unit.path.split(".", depths[inventory.name])[-1]
+        return path, unnumbered(path)
 
-    def of(self, inventory: Inventory, unit: Unit) -> tuple[str, int]:
-        """Give the path, and a number that paths share which differ by their numbers only."""
-        found = self._known.get(id(unit))
-        if found is None:
-            if not self._trims:
-                self._trims = {
-                    side.name: trim([one.path for one in side.units]) for side in self._sides
-                }
-            path = unit.path.split(".", self._trims[inventory.name])[-1]
-            form = self._numbers.setdefault(_NUMBER.sub("#", path), len(self._numbers))
-            found = self._known[id(unit)] = unit, path, form
-        return found[1:]
+    return remembered(path_of)
 
 
-def by_path(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> Key:
+def by_path(key: Key, paths: Key, sides: tuple[Inventory, Inventory]) -> Key:
     """Ask for the same path too, below the wrappers of each side.
 
     Numbers count only where both sides have the same: ``net.2`` is not ``layers.2`` where the one
@@ -229,33 +211,64 @@ def by_path(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> Key:
 
     Args:
         key: What else must be equal.
-        paths: Of all units.
+        paths: As ``paths_of`` returns it.
         sides: Both, with all their units.
     """
-    counted: list[frozenset[Hashable]] = []
+    counted: list[set[Hashable]] = []
 
     def with_path(inventory: Inventory, unit: Unit) -> Hashable | None:
         if not counted:
             counted.append(_counted(key, paths, sides))
-        base = key(inventory, unit)
-        path, form = paths.of(inventory, unit)
+        base, (path, form) = key(inventory, unit), paths(inventory, unit)
         return None if base is None or (base, form) in counted[0] else (base, path)
 
     return with_path
 
 
-def _counted(key: Key, paths: Paths, sides: tuple[Inventory, Inventory]) -> frozenset[Hashable]:
-    """Give the keys of the units whose paths differ by numbers, not the same on both sides."""
+def _counted(key: Key, paths: Key, sides: tuple[Inventory, Inventory]) -> set[Hashable]:
+    """Return the keys of the units whose paths differ by numbers, not the same on both sides."""
     said: list[dict[Hashable, set[str]]] = [{}, {}]
     for known, inventory in zip(said, sides, strict=True):
         for unit in inventory.units:
-            path, form = paths.of(inventory, unit)
+            path, form = paths(inventory, unit)
             known.setdefault((key(inventory, unit), form), set()).add(path)
-    return frozenset(
+    return {
         place
         for place in said[0].keys() & said[1].keys()
         if said[0][place] != said[1][place] and len(said[0][place]) == len(said[1][place])
-    )
+    }
+
+
+def stride_of(module: ModuleInfo) -> str:
+    """Return the stride that a module states, ``None`` as text where it states none."""
+    return str(module.attributes.get("stride"))
+
+
+def told_strides(sides: tuple[Inventory, Inventory], key: Key) -> frozenset[Hashable]:
+    """Return the kinds that state strides, and of which both sides have as many of each."""
+    counts = [
+        Counter(
+            (key(side, unit), stride_of(unit.module))
+            for unit in side.units
+            if unit.module.attributes.get("stride") is not None
+        )
+        for side in sides
+    ]
+    unlike = {kind for kind, _ in (counts[0] - counts[1]) + (counts[1] - counts[0])}
+    return frozenset(kind for kind, _ in counts[0] if kind not in unlike)
+
+
+def by_stride(key: Key, kind: Key, told: Collection[Hashable]) -> Key:
+    """Ask for the same stride too, of kinds of which both sides have as many of each."""
+    if not told:
+        return key
+
+    def with_stride(inventory: Inventory, unit: Unit) -> Hashable | None:
+        base = key(inventory, unit)
+        is_told = base is not None and kind(inventory, unit) in told
+        return (base, stride_of(unit.module)) if is_told else base
+
+    return remembered(with_stride)
 
 
 def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> Key:

@@ -13,23 +13,25 @@ import numpy.typing as npt
 
 from padiff.pairing.result import ModulePair, PairedBy
 
-from .crossing import by_stride, is_strided, stride_of, told_strides, without_crossing
-from .inventory import UnitPair, exploded, freed
-from .recurrent import is_whole, recurrent_parts
+from .apart import exploded, freed, recurrent_parts
+from .inventory import UnitPair
 from .resolve import LIKELY, MAX_OTHERS, resolve
 from .unit_keys import (
-    Contents,
     Key,
-    Paths,
     bulk,
+    by_content,
     by_path,
     by_scope,
+    by_stride,
     by_value,
     is_own_stack,
     loose,
     of_forms,
+    paths_of,
     remembered,
     strict,
+    stride_of,
+    told_strides,
 )
 
 if TYPE_CHECKING:
@@ -60,27 +62,26 @@ class UnitSearch:
         """By what units were asked to have in common, the changes at which that gave nothing."""
         self._untold: dict[Hashable, tuple[list[Unit], list[Unit]]] = {}
         """Units among which nothing tells partners, by Python's ids: they are not asked again."""
-        self._same, self._loose = of_forms(strict), remembered(loose)
-        self._strides = told_strides(self.sides, self._same)
+        self._kind = kind = of_forms(strict)
+        self._strides = told = told_strides(self.sides, kind)
+        keys = kind, remembered(loose)
+        self._same, self._loose = same, far = [by_stride(key, kind, told) for key in keys]
         self._known: list[tuple[int, int]] = []
         self._scoped: tuple[int, tuple[Mapping[int, int], Mapping[int, int]]] | None = None
         """The scopes, and the count of pairs that they were made of."""
-        self._paths = paths = Paths(self.sides)
-        self._by_value = by_value(self._same), by_value(self._loose)
-        self._contents = Contents(self._by_value[0], self.sides)
-        self._by_path = (
-            by_path(self._same, paths, self.sides),
-            by_path(self._loose, paths, self.sides),
-        )
+        self._paths = paths = paths_of(self.sides)
+        self._by_value = by_value(same), by_value(far)
+        self._by_path = by_path(same, paths, self.sides), by_path(far, paths, self.sides)
+        self._told = [by_content(key, self._by_value[0], self.sides) for key in (same, far)]
 
     def know(self, modules: Sequence[ModulePair]) -> None:
         """Pair the units of modules that are known to be partners."""
         self._known = [(pair.reference, pair.candidate) for pair in modules]
-        found = _from_modules(self.left, self.right, modules)
-        self.pairs = found
+        every = _from_modules(self.left, self.right, modules)
+        self.pairs = found = [pair for pair in every if self._is_possible(pair)]
         scopes = self.scopes()
         self.pairs, self._scoped = [], None
-        self.take(without_crossing(self.sides, found, scopes, self._same, self._strides))
+        self.take(_without_crossing(self.sides, found, scopes, self._same))
 
     def free(self, surplus: Mapping[int, Sequence[Entry]]) -> None:
         """Let some entries of units that are paired be paired apart from them.
@@ -90,12 +91,10 @@ class UnitSearch:
         """
         if not surplus:
             return
-        first = 1 + max((unit.id for side in self.sides for unit in side.units), default=0)
         kept: list[UnitPair] = []
         for pair in self.pairs:
             parts = [
-                freed(unit, surplus.get(id(unit), ()), first)
-                for unit in (pair.reference, pair.candidate)
+                freed(unit, surplus.get(id(unit), ())) for unit in (pair.reference, pair.candidate)
             ]
             self.left += parts[0][1:]
             self.right += parts[1][1:]
@@ -113,31 +112,14 @@ class UnitSearch:
         A copy of what the other side holds, too, is no partner for what nothing is known of: it
         waits for ``guess``.
         """
-        same, loose = self._contents.of(self._same), self._contents.of(self._loose)
+        same, far = self._told
         self._meet(self._by_value[0], PairedBy.VALUE)
         self._meet(self._by_value[1], PairedBy.VALUE, is_strict=False)
         self._meet(self._by_path[0], PairedBy.NAME)
         self._meet(same, PairedBy.STRUCTURE)
         self._meet(self._by_path[1], PairedBy.NAME, is_strict=False)
-        for key, is_strict in ((same, True), (same, True), (loose, False)):
+        for key, is_strict in ((same, True), (same, True), (far, False)):
             self._meet(key, PairedBy.STRUCTURE, is_strict=is_strict, is_scoped=True)
-
-    def tell_apart(self) -> None:
-        """Pair what strides tell apart, where both sides have as many units of each stride."""
-        found: list[UnitPair] = []
-        if not any(is_strided(unit) for unit in self.left):
-            return
-        for ours, theirs in self._buckets(self._same):
-            groups = by_stride(ours), by_stride(theirs)
-            sizes = [{stride: len(units) for stride, units in side.items()} for side in groups]
-            if sizes[0] != sizes[1] or len(sizes[0]) == 1:
-                continue
-            for stride, units in groups[0].items():
-                other = groups[1][stride]
-                found += resolve(units, other, PairedBy.STRUCTURE, is_strict=True, is_last=False)
-        if found:
-            self.take(found)
-            self.find()
 
     def guess(self) -> None:
         """Pair what is left by sizes and order; what nothing tells apart gets low confidence."""
@@ -150,8 +132,9 @@ class UnitSearch:
         """Take lone attention units apart into their projections, and recurrent ones into cells."""
         sides = self.left, self.right
         parts = recurrent_parts(*sides), recurrent_parts(*sides[::-1])
-        first = max((unit.id for side in parts for unit in side), default=0) + 1
-        self.left, self.right = (_exploded(side, first) for side in parts)
+        self.left, self.right = (
+            [part for unit in side for part in exploded(unit)] for side in parts
+        )
         if [*map(id, self.left + self.right)] != [id(unit) for side in sides for unit in side]:
             self._changes += 1
 
@@ -205,7 +188,7 @@ class UnitSearch:
             if not pairs:
                 self._untold[bucket] = ours, theirs
         before = self._changes
-        self.take(self._settled(pair) for pair in found if self._is_possible(pair))
+        self.take(map(self._settled, found))
         if self._changes == before:
             self._barren[asked] = before
 
@@ -232,7 +215,8 @@ class UnitSearch:
         return [(ours, tables[1][found]) for found, ours in tables[0].items() if found in tables[1]]
 
     def _is_possible(self, pair: UnitPair) -> bool:
-        if not self._strides or self._same(self.sides[0], pair.reference) not in self._strides:
+        """Return whether no stride says that two units of modules are no partners."""
+        if not self._strides or self._kind(self.sides[0], pair.reference) not in self._strides:
             return True
         return stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
@@ -243,7 +227,7 @@ class UnitSearch:
         """
         return {
             id(unit)
-            for ours, theirs in self._buckets(self._contents.of(self._same))
+            for ours, theirs in self._buckets(self._told[0])
             if len(ours) == len(theirs)
             for unit in (*ours, *theirs)
         }
@@ -266,14 +250,6 @@ class UnitSearch:
         best = _best(pairs[:, 0], pairs[:, 1], counts), _best(pairs[:, 1], pairs[:, 0], counts)
         mutual = {one: two for one, two in best[0].items() if best[1].get(two) == one}
         return mutual, {two: two for two in mutual.values()}
-
-
-def _exploded(units: Iterable[Unit], first: int) -> list[Unit]:
-    return [
-        part
-        for unit in units
-        for part in ((unit,) if is_whole(unit) else exploded(unit, first + 100 * unit.id))
-    ]
 
 
 def _best(ours: Numbers, theirs: Numbers, votes: Numbers) -> dict[int, int]:
@@ -308,3 +284,56 @@ def _content(side: Inventory, unit: Unit) -> tuple[str, ...] | None:
     if len(values) < len(unit.entries) or None in values:
         return None
     return tuple(value.digest for value in values if value is not None)
+
+
+def _without_crossing(
+    sides: tuple[Inventory, Inventory],
+    pairs: Sequence[UnitPair],
+    scopes: tuple[Mapping[int, int], Mapping[int, int]],
+    key: Key,
+) -> list[UnitPair]:
+    """Drop the pairs that leave a container whose partner has as many units of their kind.
+
+    A norm of one block is not the norm of another, however two runs line up. With such pairs go
+    the others of this kind inside: where one left, the order has shifted.
+
+    Args:
+        sides: Reference and candidate.
+        pairs: Pairs to look at.
+        scopes: Number of each container that has a partner, on each side.
+        key: What two units must have in common to be partners.
+    """
+    known: tuple[dict[int | None, frozenset[int]], ...] = ({}, {})
+
+    def above(at: int, unit: Unit) -> frozenset[int]:
+        """Return the numbers of the containers with partners around a unit."""
+        if unit.holder not in known[at]:
+            outer = sides[at].around(unit)
+            known[at][unit.holder] = frozenset(
+                scopes[at][one] for one in outer if one in scopes[at]
+            )
+        return known[at][unit.holder]
+
+    around = [
+        (key(sides[0], pair.reference), above(0, pair.reference), above(1, pair.candidate))
+        for pair in pairs
+    ]
+    crossing = {(number, kind) for kind, ours, theirs in around for number in ours ^ theirs}
+    if not crossing:
+        return list(pairs)
+    wanted = {kind for _, kind in crossing}
+    held = [
+        Counter(
+            (number, kind)
+            for unit in side.units
+            if (kind := key(side, unit)) in wanted
+            for number in above(at, unit)
+        )
+        for at, side in enumerate(sides)
+    ]
+    left = {place for place in crossing if held[0][place] == held[1][place] > 0}
+    return [
+        pair
+        for pair, (kind, ours, theirs) in zip(pairs, around, strict=True)
+        if not any((number, kind) in left for number in ours | theirs)
+    ]

@@ -17,7 +17,7 @@ the parameter of the same name. ``~`` before the name: it may stay without partn
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
@@ -109,12 +109,7 @@ class Form:
             match = pattern.fullmatch(local)
             if match:
                 atoms = tuple(atom.format_map(match.groupdict()) for atom in held.atoms)
-                return Held(
-                    atoms=atoms,
-                    rule=held.rule,
-                    may_stay_alone=held.may_stay_alone,
-                    is_alias=held.is_alias,
-                )
+                return replace(held, atoms=atoms)
         return None if "." in local else Held(atoms=(local,))
 
     def _find_part(self, base: str, part: str) -> Held | None:
@@ -211,14 +206,7 @@ def _placeholder(found: re.Match[str]) -> str:
 def _read(line: str) -> tuple[str, str, Held]:
     left, _, right = line.partition(" = ")
     class_name, local = left.split()
-    atoms, _, rule = right.partition(" | ")
-    held = Held(
-        atoms=() if atoms.strip() == "!" else tuple(atoms.replace(",", " ").split()),
-        rule=Rule.parse(rule),
-        may_stay_alone=local.startswith("~"),
-        is_alias=atoms.strip() == "!",
-    )
-    return class_name, local.removeprefix("~"), held
+    return class_name, local.removeprefix("~"), _held(local, right)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +248,8 @@ class ClassRule:
         if not weights:
             raise ConfigError(f"the rule of {class_name!r} names no parameter")
         exact = {local.removeprefix("~"): _held(local, text) for local, text in weights.items()}
+        for local, held in exact.items():
+            _check(local, held.atoms, held.rule)
         return cls(
             class_name=class_name,
             kind=kind,
@@ -334,16 +324,18 @@ def unused_rules(rules: Sequence[ClassRule], modules: Iterable[ModuleInfo]) -> I
 
 
 def _held(local: str, text: str) -> Held:
-    head, bar, tail = text.partition("|")
+    head, _, tail = text.partition("|")
     words = head.replace(",", " ").split()
     if not words:
         raise ConfigError(f"{local!r}: expected a name or a layout rule, found {text!r}")
-    own = local.removeprefix("~")
+    if words == ["!"]:
+        return Held(atoms=(), may_stay_alone=local.startswith("~"), is_alias=True)
     is_rule_alone = words[0] in {*Verb, "identity"}
-    atoms = (own,) if is_rule_alone else tuple(words)
-    rule = Rule.parse(text if is_rule_alone else tail if bar else "")
-    _check(own, atoms, rule)
-    return Held(atoms=atoms, rule=rule, may_stay_alone=local.startswith("~"))
+    return Held(
+        atoms=(local.removeprefix("~"),) if is_rule_alone else tuple(words),
+        rule=Rule.parse(text if is_rule_alone else tail),
+        may_stay_alone=local.startswith("~"),
+    )
 
 
 def _check(local: str, atoms: tuple[str, ...], rule: Rule) -> None:
