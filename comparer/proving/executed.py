@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "is_near", "size_of"]
+__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "is_clear", "is_near", "size_of"]
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
 _NEAR = 1e-9
@@ -109,10 +109,26 @@ class Runs:
             allowed = np.fmax(allowed, _DISTURBANCES * self._moved_by(sink, seed)[doubtful])
             if np.all(off <= allowed):
                 return True
-            with np.errstate(all="ignore"):
-                if np.median(off / allowed) > _CLEAR:
-                    return False
+            if is_clear(off, allowed):
+                return False
         return False
+
+    def are_apart(self, sink: Sink, moved: Callable[[], tuple[Array, float]]) -> bool:
+        """Return whether most elements are beyond what ``agree`` allows, by larger errors.
+
+        Errors that are larger move a result as many times as far. Where it does not follow them,
+        that is by about its own size, and then no difference is larger.
+
+        Args:
+            sink: The result.
+            moved: By how much random errors moved each element, and by how much these are larger
+                than 2**-53; asked for only where most differences are none of right forms.
+        """
+        found = self.differences(sink)
+        if found is None or not np.median(found[0]) > _NEAR * _size(found[1]):
+            return False
+        array, growth = moved()
+        return is_clear(found[0], array * (_DISTURBANCES / growth))
 
     def is_finite(self, sink: Sink) -> bool:
         """Return whether all elements are finite on both sides."""
@@ -240,6 +256,17 @@ def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
         return size or 1.0
     went_in = _size(moved()) / _DISTURBANCE
     return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
+
+
+def is_clear(off: Array, allowed: Array) -> bool:
+    """Return whether differences are too large to be an accident of the errors of one seed.
+
+    Args:
+        off: The magnitudes of the differences of some elements.
+        allowed: What they may be off by, according to that seed.
+    """
+    with np.errstate(all="ignore"):
+        return bool(np.median(off / allowed) > _CLEAR)
 
 
 def is_near(found: Array, known: Array) -> bool:

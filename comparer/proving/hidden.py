@@ -67,6 +67,12 @@ class Errors:
         """
         return Rounding(self.units[which], seed=2 * seed + which)
 
+    @property
+    def growth(self) -> float:
+        """By how much the smallest of them are larger than 2**-53."""
+        units = (one for units in self.units for one in units.values() if one)
+        return min(units, default=0.0) / UNIT_ROUNDOFF["float64"]
+
     def unit_of(self, sink: Sink, known: Array) -> Array:
         """Return what differences are relative to: the reference's elements."""
         del sink
@@ -88,13 +94,26 @@ class Rounded:
         Args:
             runs: The programs, executed without errors.
             errors: Those to make.
-            sinks: The results that differ.
+            sinks: The results that may differ.
         """
         self._runs, self._errors, self._sinks = runs, errors, sinks
         self._made = 0
         self._squares: dict[Sink, list[Array]] = {}
         """Of each result the sums of the squares of its moves, of the reference and the candidate;
         the results themselves are not kept: those of an update are as large as the model."""
+
+    def are_apart(self, sink: Sink) -> bool:
+        """Return whether a difference is one by far, so that nobody needs to ask float64."""
+        try:
+            return self._errors.growth > 1 and self._runs.are_apart(sink, lambda: self._first(sink))
+        except (ProgramError, DumpFormatError):
+            return False
+
+    def _first(self, sink: Sink) -> tuple[Array, float]:
+        """Return how far the first errors moved each element, and how large they were."""
+        if not self._made:
+            self._run()
+        return np.sqrt(np.fmax(*self._squares[sink]) / self._made), self._errors.growth
 
     def effect(self, sink: Sink) -> Effect | None:
         """Measure a difference in units of what rounding does to each element.
