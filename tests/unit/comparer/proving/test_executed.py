@@ -12,7 +12,7 @@ from padiff.comparer.proving.executed import Runs, Sink
 from tests.support.small_programs import lowered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from padiff.program import Rounding
     from padiff.program.lowering.builder import Term
@@ -31,9 +31,11 @@ class _Counted(Runs):
 
     disturbed = 0
 
-    def execute(self, which: int, rounding: Rounding | None = None, *rest: Any) -> dict[int, Array]:
+    def execute(
+        self, which: int, rounding: Rounding | None = None, sinks: Sequence[Sink] | None = None
+    ) -> dict[int, Array]:
         self.disturbed += rounding is not None
-        return super().execute(which, rounding, *rest)
+        return super().execute(which, rounding, sinks)
 
 
 def runs_of(*makes: Callable[[Mapping[str, Term]], Term]) -> _Counted:
