@@ -150,13 +150,15 @@ class Rounding:
         flat, result = taken.reshape(-1), made.reshape(-1)
         factors = _factors(unit)
         places = generator.integers(0, _DRAWN, flat.size // _BLOCK + 1)
-        for place, start in zip(places, range(0, flat.size, _BLOCK), strict=False):
-            block = flat[start : start + _BLOCK]
-            drawn = factors[place : place + block.size]
-            changed = np.multiply(block, drawn, out=result[start : start + _BLOCK])
-            whole = is_whole(block, unit)
-            if whole.any():
-                changed[whole] = block[whole]
+        with np.errstate(invalid="ignore"):
+            for place, start in zip(places, range(0, flat.size, _BLOCK), strict=False):
+                block = flat[start : start + _BLOCK]
+                drawn = factors[place : place + block.size]
+                changed = np.multiply(block, drawn, out=result[start : start + _BLOCK])
+                whole = np.rint(block) == block
+                if np.count_nonzero(whole):  # seldom, and looked at more closely only then
+                    whole = is_whole(block, unit)
+                    changed[whole] = block[whole]
         return made.T if is_turned else made
 
 

@@ -33,7 +33,11 @@ class Alignment:
     """The reference's program executed once, to find the partners of values in."""
 
     def __init__(
-        self, reference: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+        self,
+        reference: Lowered,
+        leaves: Mapping[int, Leaf],
+        wanted: Sequence[int],
+        numbers: Sequence[int],
     ) -> None:
         """Execute the reference.
 
@@ -41,24 +45,43 @@ class Alignment:
             reference: Its program.
             leaves: What its leaves hold.
             wanted: Value ids; what they need is executed.
+            numbers: Of its terms.
 
         Raises:
             ProgramError: Elements lack, or a limit is passed.
             DumpFormatError: Elements are damaged.
         """
         self._reference, self._leaves, self._wanted = reference, leaves, wanted
-        self._sketches = _sketched(reference, leaves, wanted)
+        self._sketches = _sketched(reference, leaves, wanted, {})
+        self._terms = {numbers[term]: term for term in self._sketches}
         self._partners = Partners()
         for term, sketch in self._sketches.items():
             self._partners.add(reference.specs[term].count, sketch, term)
         self._partners.seal()
 
     def partners(
-        self, candidate: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+        self,
+        candidate: Lowered,
+        leaves: Mapping[int, Leaf],
+        wanted: Sequence[int],
+        numbers: Sequence[int],
     ) -> Likeness:
-        """Execute the candidate, and find the reference's terms that its terms are like."""
+        """Execute the candidate, and find the reference's terms that its terms are like.
+
+        Args:
+            candidate: Its program.
+            leaves: What its leaves hold.
+            wanted: Value ids; what they need is executed.
+            numbers: Of its terms; what is an expression of the reference is not looked at again.
+        """
         found = Likeness({}, {})
-        for term, sketch in _sketched(candidate, leaves, wanted).items():
+        known = {
+            term: self._sketches[one]
+            for term, number in enumerate(numbers)
+            if (one := self._terms.get(number)) is not None
+            and self._reference.specs[one] == candidate.specs[term]
+        }
+        for term, sketch in _sketched(candidate, leaves, wanted, known).items():
             others = self._partners.find(candidate.specs[term].count, sketch)
             if not others:
                 continue
@@ -88,13 +111,16 @@ class Alignment:
 
 
 def _sketched(
-    lowered: Lowered, leaves: Mapping[int, Leaf], wanted: Sequence[int]
+    lowered: Lowered,
+    leaves: Mapping[int, Leaf],
+    wanted: Sequence[int],
+    known: Mapping[int, Sketch],
 ) -> dict[int, Sketch]:
-    """Return the sketches of all terms that the wanted values need."""
+    """Return the sketches of all terms that the wanted values need, those that are known as is."""
     found: dict[int, Sketch] = {}
 
     def observe(term: int, array: Array) -> None:
-        found[term] = sketch_of(array)
+        found[term] = known[term] if term in known else sketch_of(array)
 
     execute(lowered, leaves, wanted, limits=LIMITS, observe=observe)
     return found

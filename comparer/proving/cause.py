@@ -60,8 +60,8 @@ def find_cause(
     wanted = [sink.reference for sink in differing], [sink.candidate for sink in differing]
     cause = Cause()
     try:
-        alignment = Alignment(sides[0].lowered, given[0], wanted[0])
-        likeness = alignment.partners(sides[1].lowered, given[1], wanted[1])
+        alignment = Alignment(sides[0].lowered, given[0], wanted[0], numbering.reference)
+        likeness = alignment.partners(sides[1].lowered, given[1], wanted[1], numbering.candidate)
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         start = partial(Repair, sides, given, numbering, alignment, differing)
         repair = start(Start(sides[1].lowered))

@@ -8,7 +8,6 @@ ones left behind may be off by more, others by less.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "is_near", "size_of"]
+__all__ = ["LIMITS", "ROUNDINGS", "Runs", "Sink", "disturbing", "is_clear", "is_near", "size_of"]
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
 _NEAR = 1e-9
@@ -40,6 +39,9 @@ ROUNDINGS = 256
 """Behind recorded values: roundings of their dtype, of the root mean square of the result."""
 _DISTURBANCE = UNIT_ROUNDOFF["float64"]
 _SEEDS = (1, 2)
+_CLEAR = 100.0
+"""Half of the doubtful elements beyond this many times what they may be off by are no accident of
+the first seed: another one moves an element by so many times more once in 150."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Runs:
         """
         self._sides, self._given = sides, given
         self._wanted = _values(sinks)
+        self._made: dict[int, tuple[dict[int, Array], dict[int, Array]]] = {}
+        """The results of both sides with random errors, by seed."""
         self._arrays = self.execute(0), self.execute(1)
 
     def error(self, sink: Sink) -> float:
@@ -95,10 +99,36 @@ class Runs:
             return False
         off, known = found
         doubtful = ~(off <= _NEAR * np.abs(known))
-        if not doubtful.any():
+        off = off[doubtful]
+        if not off.size:
             return True
-        allowed = np.minimum(_DISTURBANCES * self._moved(sink), _MOST * _size(known))
-        return bool(np.all(off[doubtful] <= allowed[doubtful]))
+        if not np.all(off <= _MOST * _size(known)):
+            return False
+        allowed = np.zeros(off.shape)
+        for seed in _SEEDS:
+            allowed = np.fmax(allowed, _DISTURBANCES * self._moved_by(sink, seed)[doubtful])
+            if np.all(off <= allowed):
+                return True
+            if is_clear(off, allowed):
+                return False
+        return False
+
+    def are_apart(self, sink: Sink, moved: Callable[[], tuple[Array, float]]) -> bool:
+        """Return whether most elements are beyond what ``agree`` allows, by larger errors.
+
+        Errors that are larger move a result as many times as far. Where it does not follow them,
+        that is by about its own size, and then no difference is larger.
+
+        Args:
+            sink: The result.
+            moved: By how much random errors moved each element, and by how much these are larger
+                than 2**-53; asked for only where most differences are none of right forms.
+        """
+        found = self.differences(sink)
+        if found is None or not np.median(found[0]) > _NEAR * _size(found[1]):
+            return False
+        array, growth = moved()
+        return is_clear(found[0], array * (_DISTURBANCES / growth))
 
     def is_finite(self, sink: Sink) -> bool:
         """Return whether all elements are finite on both sides."""
@@ -182,24 +212,26 @@ class Runs:
             off = np.where(is_alike, 0.0, np.abs(one - two))
         return np.where(np.isnan(off), np.inf, off), one
 
-    @cached_property
-    def _disturbed(self) -> list[list[dict[int, Array]]]:
-        """The results of both sides with random errors, once for each seed."""
-        return [[self._disturb(which, seed) for seed in _SEEDS] for which in (0, 1)]
-
-    def _disturb(self, which: int, seed: int) -> dict[int, Array]:
-        return self.execute(which, disturbing(len(self._sides[which].program.operators), seed))
+    def _disturbed(self, seed: int) -> tuple[dict[int, Array], dict[int, Array]]:
+        """Return the results of both sides with random errors."""
+        if seed not in self._made:
+            known, found = (
+                self.execute(which, disturbing(len(side.program.operators), seed))
+                for which, side in enumerate(self._sides)
+            )
+            self._made[seed] = known, found
+        return self._made[seed]
 
     def _moved(self, sink: Sink) -> Array:
         """Return by how much random errors moved each element, on the side where it is more."""
-        one, two = self.pair(sink)
-        moved = np.zeros(two.shape)
-        for known, found in zip(*self._disturbed, strict=True):
-            disturbed = self.pair(sink, known, found)
-            with np.errstate(all="ignore"):
-                for before, after in zip((one, two), disturbed, strict=True):
-                    moved = np.fmax(moved, np.abs(after - before))
-        return moved
+        return np.fmax(*(self._moved_by(sink, seed) for seed in _SEEDS))
+
+    def _moved_by(self, sink: Sink, seed: int) -> Array:
+        """Return the same of the errors of one seed."""
+        pairs = zip(self.pair(sink), self.pair(sink, *self._disturbed(seed)), strict=True)
+        with np.errstate(all="ignore"):
+            one, two = (np.abs(after - before) for before, after in pairs)
+            return np.asarray(np.fmax(np.fmax(one, two), 0.0))
 
 
 def _values(sinks: Sequence[Sink]) -> tuple[list[int], list[int]]:
@@ -224,6 +256,17 @@ def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
         return size or 1.0
     went_in = _size(moved()) / _DISTURBANCE
     return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
+
+
+def is_clear(off: Array, allowed: Array) -> bool:
+    """Return whether differences are too large to be an accident of the errors of one seed.
+
+    Args:
+        off: The magnitudes of the differences of some elements.
+        allowed: What they may be off by, according to that seed.
+    """
+    with np.errstate(all="ignore"):
+        return bool(np.median(off / allowed) > _CLEAR)
 
 
 def is_near(found: Array, known: Array) -> bool:

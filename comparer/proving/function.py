@@ -227,7 +227,10 @@ class _Comparison:
             unit = units[sink]
             return runs.agree(sink) if unit is None else runs.agree_within(sink, unit)
 
-        differing = [sink for sink in left if not agree(runs, sink)]
+        exact = [sink for sink in left if units[sink] is None]
+        rounded = Rounded(runs, Errors(self.sides), exact)
+        apart = {sink for sink in exact if rounded.are_apart(sink)}
+        differing = [sink for sink in left if sink in apart or not agree(runs, sink)]
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
@@ -236,11 +239,9 @@ class _Comparison:
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
             shown = [sink for sink in self.results if sink in units and is_recorded]
             cause = replace(cause, edits=influences_of_edits(self.sides, cause, runs, shown))
-            rounded = Rounded(runs, Errors(self.sides), differing)
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing
             )
-        exact = [sink for sink in left if units[sink] is None]
         other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
         if other is not None:
             cause = find_cause(self.sides, other[0], self.numbering, other[1], agree)

@@ -130,7 +130,9 @@ class Joining:
         if self._left < 0:
             return False
         runs = Runs(self._sides, self._given(cuts, None), [sink])
-        if not (runs.is_finite(sink) and runs.agree(sink)):
+        if not runs.is_finite(sink) or runs.are_apart(sink, lambda: self._rounded(runs, sink)):
+            return False
+        if not runs.agree(sink):
             return False
         second = Second(self._sides, self._leaves)
         if not (second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate])):
@@ -140,6 +142,18 @@ class Joining:
         self.errors.append(runs.error(sink))
         self._left += sum(map(len, places))
         return True
+
+    def _rounded(self, runs: Runs, sink: Sink) -> tuple[Array, float]:
+        """Return what rounding did to a piece of the reference, and how large its errors were.
+
+        The elements that it made were recorded, as were those that it is executed from.
+        """
+        side = self._sides[0]
+        recorded, (exact, _) = side.recorded.elements(sink.reference), runs.pair(sink)
+        unit = UNIT_ROUNDOFF.get(side.program.values[sink.reference].dtype)
+        if recorded is None or unit is None:
+            return np.full(exact.shape, np.inf), 1.0
+        return np.abs(recorded.astype(exact.dtype) - exact), unit / UNIT_ROUNDOFF["float64"]
 
     def _cuts(
         self, which: int, numbers: Sequence[int], shared: Mapping[int, int]

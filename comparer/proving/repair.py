@@ -237,7 +237,8 @@ class Repair:
 
     def _likeness(self) -> Likeness:
         wanted = [sink.candidate for sink in self._sinks]
-        return self._alignment.partners(self.lowered, self._leaves(), wanted)
+        numbers = self._numbering.of_candidate(self.lowered, self._new)
+        return self._alignment.partners(self.lowered, self._leaves(), wanted, numbers)
 
     def _make(self, exchange: Exchange, results: Sequence[int]) -> None:
         """Give a new leaf to the nodes that read the exchanged term, and to the results."""

@@ -64,35 +64,54 @@ def sketch_of(array: Array) -> Sketch:
         whole = array
         if array.dtype.kind == "c":
             whole = array.real + _IMAGINARY * array.imag
-        whole = whole.astype(np.float64, copy=False)
-        if not (np.abs(whole) < _ENDLESS).all():
-            ends = [whole >= _ENDLESS, whole <= -_ENDLESS, np.isnan(whole)]
-            whole = np.select(ends, [_MORE, _LESS, _NAN], whole)
-        size = float(np.sqrt(np.mean(np.square(whole))))
-        unit = whole / size if size else whole
-        flat = unit.reshape(-1)
+        flat = whole.astype(np.float64, order="C", copy=False).reshape(-1)
+        if not (flat.min() > -_ENDLESS and flat.max() < _ENDLESS):
+            ends = [flat >= _ENDLESS, flat <= -_ENDLESS, np.isnan(flat)]
+            flat = np.select(ends, [_MORE, _LESS, _NAN], flat)
+        size = math.sqrt(flat @ flat / flat.size)
+        return _in_blocks(flat.reshape(array.shape), size)
+
+
+def _in_blocks(array: Array, size: float) -> Sketch:
+    """Return the sketch of finite elements, which are read block by block."""
+    scale, count = size or 1.0, array.shape[-1] if array.ndim else 1
+    rows, weights = array.reshape(-1, count), _weights(array.size)
+    totals, across, along = np.zeros(5), np.zeros(count), np.empty(len(rows))
+    step = max(_BLOCK // count, 1)
+    for start in range(0, len(rows), step):
+        unit = rows[start : start + step] / scale
+        magnitude, flat = np.abs(unit), unit.reshape(-1)
         square = flat * flat
-        moments = (
-            flat.mean(),
-            np.abs(flat).mean(),
-            (square * flat).mean(),
-            (square * square).mean(),
-            flat.max(),
-            flat.min(),
-        )
-        return Sketch(size, tuple(map(float, moments)), _weighed(flat), tuple(_along_axes(unit)))
+        own = weights[start * count : start * count + flat.size]
+        totals += flat.sum(), magnitude.sum(), square @ flat, square @ square, flat @ own
+        magnitude += unit  # what a norm makes adds up to nothing along its axis
+        across += np.ones(len(magnitude)) @ magnitude
+        along[start : start + step] = magnitude @ np.ones(count)
+    ends = float(array.max() / scale), float(array.min() / scale)
+    moments = (*(float(one) for one in totals[:4] / array.size), *ends)
+    axes = [_weighed(across) * math.sqrt(count / array.size)] if count > 1 else []
+    axes += _along_axes(along.reshape(array.shape[:-1]), array.size)
+    return Sketch(size, moments, float(totals[4]) / math.sqrt(array.size), tuple(sorted(axes)))
 
 
-def _along_axes(unit: Array) -> list[float]:
-    """Return a weighted sum for each axis longer than 1, ascending."""
-    rectified = unit + np.abs(unit)  # what a norm makes adds up to nothing along its axis
+_BLOCK = 1 << 15
+"""Elements at a time: what is made on the way stays in the processor's cache."""
+
+
+def _along_axes(rectified: Array, size: int) -> list[float]:
+    """Return a weighted sum for each axis longer than 1.
+
+    Args:
+        rectified: The sums across all other axes.
+        size: The elements of all.
+    """
     found = []
-    for axis, count in enumerate(unit.shape):
-        if count > 1:
-            others = tuple(other for other in range(unit.ndim) if other != axis)
-            across = rectified.sum(axis=others)
-            found.append(_weighed(across) * math.sqrt(count / unit.size))
-    return sorted(found)
+    while rectified.ndim:
+        rows = rectified.reshape(-1, rectified.shape[-1])
+        if (count := rows.shape[1]) > 1:
+            found.append(_weighed(rows.sum(0)) * math.sqrt(count / size))
+        rectified = rectified.sum(-1)
+    return found
 
 
 def _weighed(flat: Array) -> float:

@@ -61,6 +61,7 @@ class UpdateErrors(Errors):
 
     def rounding(self, which: int, seed: int) -> Rounding:
         """Return the errors of one execution of the reference (0) or the candidate (1)."""
+        seed = 2 * seed + which
         return _RoundingOfMoves(self.units[which], seed=seed, carried=self._carried[which])
 
     def unit_of(self, sink: Sink, known: Array) -> Array:

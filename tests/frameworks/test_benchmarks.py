@@ -29,7 +29,7 @@ COUNTS = {
     "whole": 8 + 3,
     "commands": 1 + 2 + 2,
     "diverging": 2,
-    "executing": 7,
+    "executing": 9,
     "growth": 3 * 6 + 3,
     "startup": 3 + 1,
 }
