@@ -18,4 +18,6 @@ def test_a_module_of_a_temporary_folder_is_forgotten(
     (tmp_path / "model_of_one_name.py").write_text(f"NUMBER = {number}")
     monkeypatch.syspath_prepend(tmp_path)
 
-    assert importlib.import_module("model_of_one_name").NUMBER == number
+    module = importlib.import_module("model_of_one_name")
+
+    assert module.NUMBER == number
