@@ -17,7 +17,7 @@ from padiff.pairing.result import PairedBy
 
 from .align import Gap, align_gap, ranked, uncrossed
 from .anchors import AGREED, Evidence, gather
-from .forced import force, weight_groups
+from .flow import refine
 from .likeness import FORBIDDEN
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def pair_anchors(
     evidence = gather(reference, candidate, open_, is_whole=is_whole)
     views = reference, candidate
     sure = _sure(evidence)
-    forced = _possible(evidence, force(views, open_, sure, weight_groups(evidence.weights)))
+    told = refine(views, open_, sure, evidence.weights, is_whole=is_whole)
+    forced = _possible(evidence, told)
     aligned = align_anchors(evidence, forced)
     for one, two in untangled(views, open_, evidence, aligned, frozenset(forced)):
         by = PairedBy.STRUCTURE

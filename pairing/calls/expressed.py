@@ -8,10 +8,11 @@ function between two of them makes is not known.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import DumpFormatError, ProgramError, Role, StepFile
-from padiff.program import TABLES, Expressions, lower, read_program
+from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError, Role, StepFile
+from padiff.program import LAYOUT, TABLES, Expressions, lower, read_program
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from .likeness import Token
     from .likeweights import Places
 
-__all__ = ["inputs_of", "sole", "told_by_weights", "told_layers"]
+__all__ = ["flows_of", "inputs_of", "sole", "told_by_weights", "told_layers"]
 
+_HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})
+_OWNED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
 _UNKNOWN = -1
 _MATRIX = 2
 
@@ -53,6 +56,89 @@ def inputs_of(
         )
     common = set(found[0]) & set(found[1])
     return _among(found[0], common), _among(found[1], common)
+
+
+def flows_of(
+    views: tuple[View, View],
+    layers: tuple[Sequence[int], Sequence[int]],
+    pairs: Mapping[int, int],
+) -> list[tuple[list[Hashable], list[Hashable]]]:
+    """Number what layers take, and what their outputs are read for, weights by role and shape.
+
+    Leaves that hold what the other side has nowhere are known by what reads them and by their
+    shape. Equal numbers are then one place in one computation, up to what weights it has.
+
+    Args:
+        views: Both sides.
+        layers: Calls of layers of both sides; positions are ranks.
+        pairs: The candidate's rank by the reference's, of layers that are partners.
+
+    Returns:
+        Of both together, of the one, and of the other the keys of all layers, side by side; None
+        is unknown. Nothing where a side has no program.
+    """
+    one, two = _program_of(views[0]), _program_of(views[1])
+    if one is None or two is None or any(_has_holes(side[0]) for side in (one, two)):
+        return []
+    expressions, sides = Expressions(), (one, two)
+    leaves, unseen = _leaves(views, sides, expressions)
+    keys: list[list[tuple[int, int]]] = []
+    for which, (view, side) in enumerate(zip(views, sides, strict=True)):
+        recorded, lowered = side
+        terms = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
+        taken, made = ([of[call] for call in layers[which]] for of in terms)
+        given = {**leaves[which], **_by_shape(side, unseen[which], expressions)}
+        reads: dict[int, int] = {}
+        for number, pair in enumerate(pairs.items()):
+            rank = pair[which]
+            source, target = taken[rank], made[rank]
+            if source is not None:
+                reads.setdefault(source, expressions.new(("input", number)))
+                if target is not None and target != source:
+                    given[target] = expressions.new(("call", number))
+        forward = expressions.number(lowered, given)
+        backward = expressions.number_reads(lowered, reads, _read_unseen(recorded, lowered))
+        keys.append(
+            [
+                (-1 if t is None else forward[t], -1 if m is None else backward[m])
+                for t, m in zip(taken, made, strict=True)
+            ]
+        )
+    parts = (itemgetter(slice(2)), itemgetter(slice(1)), itemgetter(slice(1, 2)))
+    found = []
+    for part in parts:
+        one_side, other = ([None if -1 in key else key for key in map(part, side)] for side in keys)
+        found.append((one_side, other))
+    return found
+
+
+def _by_shape(
+    side: tuple[RecordedProgram, Lowered], unseen: Container[int], expressions: Expressions
+) -> dict[int, int]:
+    """Number leaves that only one side has by their shapes where they are read."""
+    recorded, lowered = side
+    kinds: dict[int, LeafKind | None] = {}
+    for term, value in lowered.leaves.items():
+        kind = recorded.program.values[value].kind
+        if term in unseen and kind in _HELD:
+            kinds[term] = None if kind in _OWNED else kind
+    for node in lowered.nodes:
+        if node.primitive in LAYOUT and node.operands[0] in kinds:
+            kinds[node.outputs[0]] = kinds[node.operands[0]]
+    shapes = ((term, kind, lowered.specs[term].shape) for term, kind in kinds.items())
+    return {term: expressions.new(("shape", kind, shape)) for term, kind, shape in shapes}
+
+
+def _has_holes(recorded: RecordedProgram) -> bool:
+    """Return whether something computes that was not recorded, and may read any value."""
+    return any(value.kind is LeafKind.HOLE for value in recorded.program.values)
+
+
+def _read_unseen(recorded: RecordedProgram, lowered: Lowered) -> set[int]:
+    """Return the terms that operators read of which nothing is known."""
+    program = recorded.program
+    values = (value for one in lowered.opaque for value in program.operators[one].taken)
+    return {lowered.terms[value] for value in values if value in lowered.terms}
 
 
 def _among(numbers: Sequence[int], common: Container[int]) -> list[int]:
@@ -137,7 +223,7 @@ def _along_operators(
     pairs: Sequence[tuple[int, int]],
 ) -> tuple[Sequence[int], Sequence[int]]:
     expressions = Expressions()
-    leaves = _leaves(views, sides, expressions)
+    leaves, _ = _leaves(views, sides, expressions)
     found: list[list[int]] = []
     for which, (view, side) in enumerate(zip(views, sides, strict=True)):
         taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
@@ -162,8 +248,12 @@ def _leaves(
     views: tuple[View, View],
     sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
     expressions: Expressions,
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Number the leaves of two programs by what they hold, matrices whichever way they lie."""
+) -> tuple[tuple[dict[int, int], dict[int, int]], tuple[set[int], set[int]]]:
+    """Number the leaves of two programs by what they hold, matrices whichever way they lie.
+
+    Returns:
+        The numbers, and the leaves that hold what the other side has nowhere.
+    """
     infos: list[dict[int, ValueInfo | None]] = []
     for view, (recorded, lowered) in zip(views, sides, strict=True):
         rows = {term: recorded.row(value) for term, value in lowered.leaves.items()}
@@ -174,25 +264,30 @@ def _leaves(
             if info is not None:
                 contents[_content(info)][which].add(info.digest)
     found: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    unseen: tuple[set[int], set[int]] = (set(), set())
     for which, side in enumerate(infos):
         for term, info in side.items():
-            if info is None:
-                found[which][term] = expressions.new(("own", which, term))
-                continue
-            alone = [one - two for one, two in _both_ways(contents[_content(info)])]
-            number = expressions.new(("leaf", info.digest))
-            if info.digest in alone[which] and len(alone[0]) == len(alone[1]) == 1:
-                held = min(*alone[0], *alone[1])
-                number = expressions.new(("leaf", held))
-                is_matrix = sides[which][1].specs[term].ndim == _MATRIX
-                if is_matrix and info.digest != held:
-                    number = expressions.transposed(number)
+            held = None if info is None else _held(info, contents[_content(info)])
+            if held is None:
+                unseen[which].add(term)
+            key = ("own", which, term) if info is None else ("leaf", held or info.digest)
+            number = expressions.new(key)
+            is_matrix = sides[which][1].specs[term].ndim == _MATRIX
+            if is_matrix and info is not None and held not in {None, info.digest}:
+                number = expressions.transposed(number)
             found[which][term] = number
-    return found
+    return found, unseen
 
 
-def _both_ways(sets: tuple[set[str], set[str]]) -> tuple[tuple[set[str], set[str]], ...]:
-    return (sets[0], sets[1]), (sets[1], sets[0])
+def _held(info: ValueInfo, digests: tuple[set[str], set[str]]) -> str | None:
+    """Return by which digest both sides know what a leaf holds; None where only one side has it.
+
+    Of what no order of elements tells apart both sides may have one: the same matrix, turned.
+    """
+    if info.digest in digests[0] & digests[1]:
+        return info.digest
+    alone = digests[0] - digests[1], digests[1] - digests[0]
+    return min(*alone[0], *alone[1]) if len(alone[0]) == len(alone[1]) == 1 else None
 
 
 def _content(info: ValueInfo) -> Hashable:

@@ -18,7 +18,7 @@ from padiff.pairing.result import IN_ORDER, PairedBy
 
 from .anchors import anchors_of, token_of
 from .expressed import inputs_of, sole, told_layers
-from .forced import force, weight_groups
+from .flow import refine
 from .likeweights import weight_numbers
 from .onesided import opaque_of
 
@@ -132,8 +132,8 @@ def _prove_layers(
 ) -> set[int]:
     """Return the reference calls of layers that have the one partner that is possible."""
     layers, partners = evidence.layers, evidence.partners
-    groups = weight_groups(evidence.weights)
     known = dict(evidence.told)
+    shared: list[tuple[int, int, Hashable]] = []
     for rank, other in enumerate(partners):
         if other < 0:
             continue
@@ -143,9 +143,9 @@ def _prove_layers(
         ran = views[0].executed[one.module], views[1].executed[two.module]
         if len(ran[0]) == len(ran[1]) == 1 or calls.by[one.id] is PairedBy.NAME:
             known[rank] = other
-        elif rank not in groups[0] and other not in groups[1]:
-            groups[0][rank] = groups[1][other] = ("modules", one.module, two.module)
-    forced = force(views, layers, known.items(), groups)
+        else:
+            shared.append((rank, other, ("modules", one.module, two.module)))
+    forced = refine(views, layers, known.items(), evidence.weights, shared)
     return {
         layers[0][rank]
         for rank, other in enumerate(partners)
