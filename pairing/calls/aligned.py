@@ -68,7 +68,7 @@ def pair_anchors(
     )
     if not open_[0] or not open_[1]:
         return
-    evidence = gather(reference, candidate, open_, is_whole=is_whole)
+    evidence = gather(reference, candidate, open_)
     views = reference, candidate
     sure = _sure(evidence)
     told = refine(views, open_, sure, evidence.weights, is_whole=is_whole)

@@ -17,7 +17,7 @@ from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 from padiff.pairing.weights.standing import ranks_of
 
-from .expressed import told_by_weights, told_layers
+from .expressed import told_by_weights
 from .likeness import Groups
 from .likeweights import distinct_weights, weight_numbers
 from .onesided import OPAQUE
@@ -50,8 +50,7 @@ class Evidence:
     groups: Groups
     """Kind, shape and words, and what they score."""
     by_value: Places
-    """For each reference anchor the candidate that equal weights single out, -1 if there is none;
-    of several with equal weights the one of like outputs."""
+    """For each reference anchor the candidate that equal weights single out, -1 without one."""
     weights: tuple[Places, Places]
     """Number for the weights of each anchor, -1 if no anchor of the other side has such."""
     by_name: Places
@@ -141,8 +140,6 @@ def gather(
     reference: View,
     candidate: View,
     anchors: tuple[Sequence[int], Sequence[int]],
-    *,
-    is_whole: bool = False,
 ) -> Evidence:
     """Collect the evidence about two lists of anchor calls.
 
@@ -150,7 +147,6 @@ def gather(
         reference: One side.
         candidate: The other.
         anchors: Calls of both.
-        is_whole: Whether they are those of all that ran: what they take is looked at then.
     """
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
@@ -168,12 +164,7 @@ def gather(
     )
     weights = weight_numbers(reference, candidate, anchors)
     value = np.full(len(anchors[0]), -1, np.int64)
-    told = (
-        told_layers((reference, candidate), anchors, weights, (tokens[0], tokens[1]))
-        if is_whole
-        else told_by_weights(weights)
-    )
-    for row, column in told.items():
+    for row, column in told_by_weights(weights).items():
         value[row] = column
     return Evidence(
         groups=Groups((tokens[0], tokens[1]), (words[0], words[1])),

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from padiff.pairing.view import View
     from padiff.program import Lowered, RecordedProgram
 
-    from .likeness import Token
     from .likeweights import Places
 
-__all__ = ["flows_of", "inputs_of", "sole", "told_by_weights", "told_layers"]
+__all__ = ["flows_of", "inputs_of", "sole", "told_by_weights"]
 
 _HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})
 _OWNED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
@@ -75,11 +74,16 @@ def flows_of(
 
     Returns:
         Of both together, of the one, and of the other the keys of all layers, side by side; None
-        is unknown. Nothing where a side has no program.
+        is unknown. Only of what they take where programs do not hold all that reads a value.
     """
     one, two = _program_of(views[0]), _program_of(views[1])
     if one is None or two is None or any(_has_holes(side[0]) for side in (one, two)):
-        return []
+        given = inputs_of(views, ((layers[0][one], layers[1][two]) for one, two in pairs.items()))
+        known, found = (
+            [None if of[call] < 0 else of[call] for call in calls]
+            for of, calls in zip(given, layers, strict=True)
+        )
+        return [(known, found)]
     expressions, sides = Expressions(), (one, two)
     leaves, unseen = _leaves(views, sides, expressions)
     keys: list[list[tuple[int, int]]] = []
@@ -154,40 +158,6 @@ def sole(
     for place, key in keys[0].items():
         if counts[0][key] == 1 and key in others:
             yield place, others[key]
-
-
-def told_layers(
-    views: tuple[View, View],
-    layers: tuple[Sequence[int], Sequence[int]],
-    weights: tuple[Places, Places],
-    tokens: tuple[Sequence[Token], Sequence[Token]],
-) -> dict[int, int]:
-    """Pair the layers that weights single out, or of those of one job what they take.
-
-    Args:
-        views: Both sides.
-        layers: Calls of layers.
-        weights: Numbers of what they hold, as ``weight_numbers`` gives them.
-        tokens: Their kinds and sizes: the job of those that hold what the other side has nowhere.
-
-    Returns:
-        By place among the reference's layers that among the candidate's.
-    """
-    found = told_by_weights(weights)
-    if len(found) == len(layers[0]) == len(layers[1]):
-        return found
-    given = inputs_of(views, ((layers[0][one], layers[1][two]) for one, two in found.items()))
-    keys: list[dict[int, Hashable]] = [{}, {}]
-    for which, calls in enumerate(layers):
-        for place, (call, held) in enumerate(zip(calls, weights[which].tolist(), strict=True)):
-            if given[which][call] >= 0:
-                job = held if held >= 0 else tokens[which][place]
-                keys[which][place] = given[which][call], job
-    taken = set(found.values())
-    for one, two in sole((keys[0], keys[1])):
-        if one not in found and two not in taken:
-            found[one] = two
-    return found
 
 
 def told_by_weights(weights: tuple[Places, Places]) -> dict[int, int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import IN_ORDER, PairedBy
 
 from .anchors import anchors_of, token_of
-from .expressed import inputs_of, sole, told_layers
+from .expressed import inputs_of, sole, told_by_weights
 from .flow import refine
 from .likeweights import weight_numbers
 from .onesided import opaque_of
@@ -39,7 +39,7 @@ _MAX_RIVALS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnEvidence:
-    """What the weights of layers, and what they take, say of their calls."""
+    """What the weights of layers say of their calls."""
 
     layers: tuple[Sequence[int], Sequence[int]]
     """All calls of layers of both sides, in execution order; positions are ranks."""
@@ -63,12 +63,11 @@ def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
     layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
     ranks = {call: rank for rank, call in enumerate(layers[1])}
     numbers = weight_numbers(*views, layers)
-    tokens = [[token_of(v, call) for call in side] for v, side in zip(views, layers, strict=True)]
     return OwnEvidence(
         layers=layers,
         partners=[ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]],
         weights=numbers,
-        told=told_layers(views, layers, numbers, (tokens[0], tokens[1])),
+        told=told_by_weights(numbers),
     )
 
 
