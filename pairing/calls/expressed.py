@@ -8,7 +8,6 @@ function between two of them makes is not known.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError, Role, StepFile
@@ -23,102 +22,75 @@ if TYPE_CHECKING:
 
     from .likeweights import Places
 
-__all__ = ["flows_of", "inputs_of", "sole", "told_by_weights"]
+    Side = tuple[RecordedProgram, Lowered]
+    Numbers = tuple[Sequence[int | None], Sequence[int | None]]
+
+__all__ = ["flows_of", "sole", "told_by_weights"]
 
 _HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})
 _OWNED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
-_UNKNOWN = -1
 _MATRIX = 2
 
 
-def inputs_of(
+def flows_of(
     views: tuple[View, View], partners: Iterable[tuple[int, int]]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Number the largest input of each call, equal ones alike on both sides; -1 is unknown.
+) -> tuple[Numbers, Numbers]:
+    """Number what each call takes, and what its output is read for; None is unknown.
+
+    Only the largest input and output are looked at. Equal numbers are one place in one
+    computation, up to the weights: leaves that hold what the other side has nowhere are known by
+    their shape and by what reads them. Without programs modules without parameters are the
+    operators, and what values are read for is unknown.
 
     Args:
         views: Both sides.
-        partners: Calls that are partners: what they give counts as the same.
+        partners: Calls that are partners: what they take, and what they give, counts as the same.
+
+    Returns:
+        The numbers of all calls, side by side: of what they take, and of what is read.
     """
     pairs = sorted(partners)
     one, two = _program_of(views[0]), _program_of(views[1])
     if one is not None and two is not None:
-        found = _along_operators(views, (one, two), pairs)
-    else:
-        digests = [{value.digest for value in view.values} for view in views]
-        table: dict[Hashable, int] = {
-            ("value", d): n for n, d in enumerate(sorted(digests[0] & digests[1]))
-        }
-        found = (
-            _along_calls(views[0], {pair[0]: n for n, pair in enumerate(pairs)}, table),
-            _along_calls(views[1], {pair[1]: n for n, pair in enumerate(pairs)}, table),
-        )
-    common = set(found[0]) & set(found[1])
-    return _among(found[0], common), _among(found[1], common)
+        taken, read = _along_operators(views, (one, two), pairs)
+        return _in_common(*taken), _in_common(*read)
+    digests = [{value.digest for value in view.values} for view in views]
+    table: dict[Hashable, int] = {
+        ("value", d): n for n, d in enumerate(sorted(digests[0] & digests[1]))
+    }
+    known, found = (
+        _along_calls(view, {pair[which]: n for n, pair in enumerate(pairs)}, table)
+        for which, view in enumerate(views)
+    )
+    nothing: tuple[Sequence[None], ...] = tuple([None] * len(view.calls) for view in views)
+    return _in_common(known, found), (nothing[0], nothing[1])
 
 
-def flows_of(
-    views: tuple[View, View],
-    layers: tuple[Sequence[int], Sequence[int]],
-    pairs: Mapping[int, int],
-) -> list[tuple[list[Hashable], list[Hashable]]]:
-    """Number what layers take, and what their outputs are read for, weights by role and shape.
-
-    Leaves that hold what the other side has nowhere are known by what reads them and by their
-    shape. Equal numbers are then one place in one computation, up to what weights it has.
-
-    Args:
-        views: Both sides.
-        layers: Calls of layers of both sides; positions are ranks.
-        pairs: The candidate's rank by the reference's, of layers that are partners.
-
-    Returns:
-        Of both together, of the one, and of the other the keys of all layers, side by side; None
-        is unknown. Only of what they take where programs do not hold all that reads a value.
-    """
-    one, two = _program_of(views[0]), _program_of(views[1])
-    if one is None or two is None or any(_has_holes(side[0]) for side in (one, two)):
-        given = inputs_of(views, ((layers[0][one], layers[1][two]) for one, two in pairs.items()))
-        known, found = (
-            [None if of[call] < 0 else of[call] for call in calls]
-            for of, calls in zip(given, layers, strict=True)
-        )
-        return [(known, found)]
-    expressions, sides = Expressions(), (one, two)
-    leaves, unseen = _leaves(views, sides, expressions)
-    keys: list[list[tuple[int, int]]] = []
+def _along_operators(
+    views: tuple[View, View], sides: tuple[Side, Side], pairs: Sequence[tuple[int, int]]
+) -> tuple[Numbers, Numbers]:
+    expressions = Expressions()
+    leaves = _leaves(views, sides, expressions)
+    has_holes = any(_has_holes(recorded) for recorded, _ in sides)
+    found: tuple[list[Sequence[int | None]], list[Sequence[int | None]]] = ([], [])
     for which, (view, side) in enumerate(zip(views, sides, strict=True)):
         recorded, lowered = side
-        terms = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
-        taken, made = ([of[call] for call in layers[which]] for of in terms)
-        given = {**leaves[which], **_by_shape(side, unseen[which], expressions)}
-        reads: dict[int, int] = {}
-        for number, pair in enumerate(pairs.items()):
-            rank = pair[which]
-            source, target = taken[rank], made[rank]
+        taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
+        given, reads = leaves[which], dict[int, int]()
+        for number, pair in enumerate(pairs):
+            source, target = taken[pair[which]], made[pair[which]]
             if source is not None:
                 reads.setdefault(source, expressions.new(("input", number)))
-                if target is not None and target != source:
-                    given[target] = expressions.new(("call", number))
-        forward = expressions.number(lowered, given)
-        backward = expressions.number_reads(lowered, reads, _read_unseen(recorded, lowered))
-        keys.append(
-            [
-                (-1 if t is None else forward[t], -1 if m is None else backward[m])
-                for t, m in zip(taken, made, strict=True)
-            ]
-        )
-    parts = (itemgetter(slice(2)), itemgetter(slice(1)), itemgetter(slice(1, 2)))
-    found = []
-    for part in parts:
-        one_side, other = ([None if -1 in key else key for key in map(part, side)] for side in keys)
-        found.append((one_side, other))
-    return found
+            if target is not None and target != source:
+                given[target] = expressions.new(("call", number))
+        numbers = expressions.number(lowered, given)
+        found[0].append([None if term is None else numbers[term] for term in taken])
+        numbers = expressions.number_reads(lowered, reads, _read_unseen(recorded, lowered))
+        found[1].append([None if term is None or has_holes else numbers[term] for term in made])
+    return (found[0][0], found[0][1]), (found[1][0], found[1][1])
 
 
-def _by_shape(
-    side: tuple[RecordedProgram, Lowered], unseen: Container[int], expressions: Expressions
-) -> dict[int, int]:
+def _by_shape(side: Side, unseen: Container[int], expressions: Expressions) -> dict[int, int]:
     """Number leaves that only one side has by their shapes where they are read."""
     recorded, lowered = side
     kinds: dict[int, LeafKind | None] = {}
@@ -145,8 +117,10 @@ def _read_unseen(recorded: RecordedProgram, lowered: Lowered) -> set[int]:
     return {lowered.terms[value] for value in values if value in lowered.terms}
 
 
-def _among(numbers: Sequence[int], common: Container[int]) -> list[int]:
-    return [number if number in common else _UNKNOWN for number in numbers]
+def _in_common(known: Sequence[int | None], found: Sequence[int | None]) -> Numbers:
+    """Return the numbers that both sides have; None for the others."""
+    common = set(known) & set(found)
+    return [n if n in common else None for n in known], [n if n in common else None for n in found]
 
 
 def sole(
@@ -166,14 +140,14 @@ def told_by_weights(weights: tuple[Places, Places]) -> dict[int, int]:
     return dict(sole((keys[0], keys[1])))
 
 
-def _program_of(view: View) -> tuple[RecordedProgram, Lowered] | None:
+def _program_of(view: View) -> Side | None:
     """Return the program of a side in primitives; None where none can be had."""
     if not view.program:
         view.program.append(_read(view))
     return view.program[0]
 
 
-def _read(view: View) -> tuple[RecordedProgram, Lowered] | None:
+def _read(view: View) -> Side | None:
     side = view.side
     if not isinstance(side, StepFile) or side.framework not in TABLES:
         return None
@@ -187,27 +161,7 @@ def _read(view: View) -> tuple[RecordedProgram, Lowered] | None:
         return None
 
 
-def _along_operators(
-    views: tuple[View, View],
-    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
-    pairs: Sequence[tuple[int, int]],
-) -> tuple[Sequence[int], Sequence[int]]:
-    expressions = Expressions()
-    leaves, _ = _leaves(views, sides, expressions)
-    found: list[list[int]] = []
-    for which, (view, side) in enumerate(zip(views, sides, strict=True)):
-        taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
-        given = dict(leaves[which])
-        for number, pair in enumerate(pairs):
-            term = made[pair[which]]
-            if term is not None and term != taken[pair[which]]:
-                given[term] = expressions.new(("call", number))
-        numbers = expressions.number(side[1], given)
-        found.append([_UNKNOWN if term is None else numbers[term] for term in taken])
-    return found[0], found[1]
-
-
-def _terms(view: View, side: tuple[RecordedProgram, Lowered], role: Role) -> list[int | None]:
+def _terms(view: View, side: Side, role: Role) -> list[int | None]:
     """Return the term of the largest input, or output, of each call."""
     values, terms = side[0].borders, side[1].terms
     records = (view.main(call, role) for call in range(len(view.calls)))
@@ -216,14 +170,10 @@ def _terms(view: View, side: tuple[RecordedProgram, Lowered], role: Role) -> lis
 
 def _leaves(
     views: tuple[View, View],
-    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
+    sides: tuple[Side, Side],
     expressions: Expressions,
-) -> tuple[tuple[dict[int, int], dict[int, int]], tuple[set[int], set[int]]]:
-    """Number the leaves of two programs by what they hold, matrices whichever way they lie.
-
-    Returns:
-        The numbers, and the leaves that hold what the other side has nowhere.
-    """
+) -> list[dict[int, int]]:
+    """Number the leaves of two programs by what they hold, matrices whichever way they lie."""
     infos: list[dict[int, ValueInfo | None]] = []
     for view, (recorded, lowered) in zip(views, sides, strict=True):
         rows = {term: recorded.row(value) for term, value in lowered.leaves.items()}
@@ -233,20 +183,21 @@ def _leaves(
         for info in side.values():
             if info is not None:
                 contents[_content(info)][which].add(info.digest)
-    found: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    unseen: tuple[set[int], set[int]] = (set(), set())
-    for which, side in enumerate(infos):
-        for term, info in side.items():
+    found: list[dict[int, int]] = []
+    for which, (side, leaves) in enumerate(zip(sides, infos, strict=True)):
+        numbers: dict[int, int] = {}
+        unseen: set[int] = set()
+        for term, info in leaves.items():
             held = None if info is None else _held(info, contents[_content(info)])
-            if held is None:
-                unseen[which].add(term)
-            key = ("own", which, term) if info is None else ("leaf", held or info.digest)
-            number = expressions.new(key)
-            is_matrix = sides[which][1].specs[term].ndim == _MATRIX
-            if is_matrix and info is not None and held not in {None, info.digest}:
-                number = expressions.transposed(number)
-            found[which][term] = number
-    return found, unseen
+            if info is None or held is None:
+                unseen.add(term)
+                numbers[term] = expressions.new(("own", which, term))
+                continue
+            numbers[term] = expressions.new(("leaf", held))
+            if side[1].specs[term].ndim == _MATRIX and held != info.digest:
+                numbers[term] = expressions.transposed(numbers[term])
+        found.append({**numbers, **_by_shape(side, unseen, expressions)})
+    return found
 
 
 def _held(info: ValueInfo, digests: tuple[set[str], set[str]]) -> str | None:
@@ -270,24 +221,24 @@ def _content(info: ValueInfo) -> Hashable:
 
 def _along_calls(
     view: View, partners: Mapping[int, int], table: dict[Hashable, int]
-) -> Sequence[int]:
+) -> Sequence[int | None]:
     """Number inputs by their elements where both sides have them, else by the calls that made them.
 
     Of what two calls made alike nothing is known, nor of constants, which anything could make.
     """
     same = {value.id: table.get(("value", value.digest)) for value in view.values}
     numbers = {value: number for value, number in same.items() if number is not None}
-    found = [_UNKNOWN] * len(view.calls)
+    found: list[int | None] = [None] * len(view.calls)
     for call in range(len(view.calls)):
         taken, made = view.told_given[call], view.told_made[call]
         if taken is not None:
-            found[call] = numbers.get(taken, _UNKNOWN)
+            found[call] = numbers.get(taken)
         if made is None or made == taken or view.inner[call] or same[made] is not None:
             continue
-        number = _UNKNOWN
+        number = None
         if call in partners:
             number = table.setdefault(("call", partners[call]), len(table))
-        elif found[call] != _UNKNOWN and not view.weights[view.calls[call].module]:
+        elif found[call] is not None and not view.weights[view.calls[call].module]:
             number = table.setdefault((view.kind(call), found[call]), len(table))
-        numbers[made] = number if numbers.get(made, number) == number else _UNKNOWN
+        numbers[made] = number if numbers.get(made, number) == number else None
     return found

@@ -172,15 +172,18 @@ class _Refinement:
 
     def express(self) -> bool:
         """Pair what alone takes an expression, or alone is read for one, in its class."""
+        partners = ((self._layers[0][one], self._layers[1][two]) for one, two in self.pairs.items())
+        taken, read = flows_of(self._views, partners)
         found: list[Pair] = []
-        for sides in flows_of(self._views, self._layers, self.pairs):
-            of_key: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-            for side, keys in enumerate(sides):
-                for rank, key in enumerate(keys):
-                    if key is not None:
-                        of_key[key][side].append(rank)
-            for ranks in of_key.values():
-                found += self._alone(*ranks)
+        for flows in ((taken, read), (taken,), (read,)):
+            ranks: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+            for side, calls in enumerate(self._layers):
+                for rank, call in enumerate(calls):
+                    key = tuple([flow[side][call] for flow in flows])
+                    if None not in key:
+                        ranks[key][side].append(rank)
+            for alike in ranks.values():
+                found += self._alone(*alike)
         return bool(self.add(self._fit(found)))
 
     def _linked(self, one: int, two: int) -> Iterator[Pair]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import IN_ORDER, PairedBy
 
 from .anchors import anchors_of, token_of
-from .expressed import inputs_of, sole, told_by_weights
+from .expressed import flows_of, sole, told_by_weights
 from .flow import refine
 from .likeweights import weight_numbers
 from .onesided import opaque_of
@@ -168,7 +168,7 @@ def _prove_free(
     if not any(call in calls.ahead for call in free[0]):
         return set()
     partners = [(one, calls.ahead[one]) for one in sorted(proven)]
-    given = inputs_of(views, partners)
+    given, _ = flows_of(views, partners)
     images = {one: one for one, _ in partners}, {two: one for one, two in partners}
     taken: list[dict[int, Hashable]] = []
     between: list[dict[int, Hashable]] = []
@@ -176,7 +176,7 @@ def _prove_free(
         gaps = _gaps(layers[which], images[which])
         keys = [(view.kind(call), given[which][call]) for call in free[which]]
         both = list(zip(free[which], keys, strict=True))
-        taken.append({call: key for call, key in both if key[1] >= 0})
+        taken.append({call: key for call, key in both if key[1] is not None})
         between.append({call: (*key, *gap) for call, key in both if -1 not in (gap := gaps(call))})
     pairs = {*sole((taken[0], taken[1])), *sole((between[0], between[1]))}
     return {one for one, two in pairs if calls.has(one, two)}
