@@ -83,8 +83,6 @@ class View:
     """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
     program: list[tuple[RecordedProgram, Lowered] | None] = field(default_factory=list)
     """What ran in primitives, once it was asked for (``calls/expressed.py``)."""
-    takers: list[int] = field(default_factory=list)
-    """What takes the output of each call, once it was found (``calls/anchors.py``)."""
 
     @property
     def index(self) -> Index:
