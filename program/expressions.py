@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .lowering import Lowered, Node
 
     Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
+    _Read: TypeAlias = tuple[str, str, int, tuple[int, ...]]
+    """Primitive, attributes, which operand it is, and what the outputs are read for."""
 
 __all__ = ["COMMUTATIVE", "LAYOUT", "Expressions"]
 
@@ -71,7 +73,7 @@ class Expressions:
             unknown: Terms that are read for what is not known, too.
         """
         found = [-1] * len(lowered.specs)
-        reads: dict[int, list[tuple[str, str, int, tuple[int, ...]]]] = defaultdict(list)
+        reads: dict[int, list[_Read]] = defaultdict(list)
         for node in reversed(lowered.nodes):
             for term in node.outputs:
                 found[term] = self._read(term, given, unknown, reads)
@@ -93,7 +95,7 @@ class Expressions:
         term: int,
         given: Mapping[int, int],
         unknown: Container[int],
-        reads: Mapping[int, Sequence[Hashable]],
+        reads: Mapping[int, Sequence[_Read]],
     ) -> int:
         if term in given:
             return given[term]

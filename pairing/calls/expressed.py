@@ -179,15 +179,15 @@ def _leaves(
         rows = {term: recorded.row(value) for term, value in lowered.leaves.items()}
         infos.append({t: None if row is None else view.values[row] for t, row in rows.items()})
     contents: dict[Hashable, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for which, side in enumerate(infos):
-        for info in side.values():
+    for which, known in enumerate(infos):
+        for info in known.values():
             if info is not None:
                 contents[_content(info)][which].add(info.digest)
     found: list[dict[int, int]] = []
-    for which, (side, leaves) in enumerate(zip(sides, infos, strict=True)):
+    for which, (side, known) in enumerate(zip(sides, infos, strict=True)):
         numbers: dict[int, int] = {}
         unseen: set[int] = set()
-        for term, info in leaves.items():
+        for term, info in known.items():
             held = None if info is None else _held(info, contents[_content(info)])
             if info is None or held is None:
                 unseen.add(term)
@@ -227,7 +227,7 @@ def _along_calls(
     Of what two calls made alike nothing is known, nor of constants, which anything could make.
     """
     same = {value.id: table.get(("value", value.digest)) for value in view.values}
-    numbers = {value: number for value, number in same.items() if number is not None}
+    numbers: dict[int, int | None] = {v: number for v, number in same.items() if number is not None}
     found: list[int | None] = [None] * len(view.calls)
     for call in range(len(view.calls)):
         taken, made = view.told_given[call], view.told_made[call]

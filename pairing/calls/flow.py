@@ -153,8 +153,8 @@ class _Refinement:
         """Yield the pairs that are possible: of those that fit, fed by partners if by layers."""
         for one, two in pairs:
             makers = self._links[0].maker(one), self._links[1].maker(two)
-            are_known = makers[0] in self.pairs and makers[1] in self._back
-            if are_known and self.pairs[makers[0]] != makers[1]:
+            partner = None if makers[0] is None else self.pairs.get(makers[0])
+            if partner is not None and partner != makers[1] and makers[1] in self._back:
                 continue
             tokens = (
                 token_of(v, c[r])
@@ -220,7 +220,7 @@ class _Refinement:
     @cached_property
     def _needs(self) -> list[tuple[Sequence[Ranks], list[int]]]:
         """What layers need, in ranks among all layers of their side, and the ranks of these."""
-        found = []
+        found: list[tuple[Sequence[Ranks], list[int]]] = []
         for view, calls in zip(self._views, self._layers, strict=True):
             ranks, needs = needs_of(view)
             found.append((needs, [ranks[call] for call in calls]))
@@ -271,8 +271,8 @@ class _Refinement:
         """
         needs, ranks = self._needs[side]
         needed = numbers[members_of(needs[ranks[rank]], ranks)]
-        counts = np.bincount(needed[needed >= 0])
-        return max((others[of][counts[of] - 1] for of in np.flatnonzero(counts)), default=-1)
+        counts = np.bincount(needed[needed >= 0]).tolist()
+        return max((int(others[of][n - 1]) for of, n in enumerate(counts) if n), default=-1)
 
 
 def _forced(can: npt.NDArray[np.bool_]) -> Iterator[Pair]:
