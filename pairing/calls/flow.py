@@ -44,8 +44,8 @@ __all__ = ["refine"]
 Numbers = npt.NDArray[np.int64]
 _ROUNDS = 5
 """So many times what is paired may refine the classes of what is not."""
-_MAX_CLASS = 256
-"""The layers of larger classes are not compared by what they need: that takes the square of it."""
+_MAX_CELLS = 4_000_000
+"""What so many layers need of so many others is looked at, about; larger classes are left out."""
 
 
 def refine(
@@ -244,35 +244,47 @@ class _Refinement:
     def rule_out(self) -> bool:
         """Pair the layers of which what they need leaves no other partner."""
         open_ = self._open()
-        numbers = [np.full(len(calls), -1, np.int64) for calls in self._layers]
-        members = [([one], [two]) for one, two in self.pairs.items()] + open_
-        for number, ranks in enumerate(members):
-            for side in (0, 1):
-                numbers[side][ranks[side]] = number
-        tables = [[np.array(ranks[side], np.int64) for ranks in members] for side in (0, 1)]
+        if not open_:
+            return False
+        classes = [([one], [two]) for one, two in self.pairs.items()] + open_
+        tables = [_Table([ranks[side] for ranks in classes]) for side in (0, 1)]
         found: list[Pair] = []
-        for ranks in open_:
-            if 1 < len(ranks[0]) <= _MAX_CLASS:
+        spent = 0
+        for ranks in sorted(open_, key=lambda ranks: len(ranks[0])):
+            spent += len(ranks[0]) * max(map(len, self._layers))
+            if spent > _MAX_CELLS:
+                break
+            if len(ranks[0]) > 1:
                 last = [
                     [
-                        self._after(side, rank, numbers[side], tables[1 - side])
-                        for rank in ranks[side]
+                        tables[1 - side].reach(tables[side].count(needs[of[r]], of))
+                        for r in ranks[side]
                     ]
-                    for side in (0, 1)
+                    for side, (needs, of) in enumerate(self._needs)
                 ]
                 can = np.less.outer(last[0], ranks[1]) & np.less.outer(last[1], ranks[0]).T
                 found += [(ranks[0][one], ranks[1][two]) for one, two in _forced(can)]
         return bool(self.add(self._fit(found)))
 
-    def _after(self, side: int, rank: int, numbers: Numbers, others: Sequence[Numbers]) -> int:
-        """Return the last layer of the other side that ran before the partner of a layer, or -1.
 
-        Of each class ran as many as the layer needs: at least the first so many.
-        """
-        needs, ranks = self._needs[side]
-        needed = numbers[members_of(needs[ranks[rank]], ranks)]
-        counts = np.bincount(needed[needed >= 0]).tolist()
-        return max((int(others[of][n - 1]) for of, n in enumerate(counts) if n), default=-1)
+class _Table:
+    """The layers of one side by class, of which the other side has as many."""
+
+    def __init__(self, classes: Sequence[Sequence[int]]) -> None:
+        sizes = [len(ranks) for ranks in classes]
+        self._ranks = np.array([rank for ranks in classes for rank in ranks], np.int64)
+        self._numbers = np.repeat(np.arange(len(classes)), sizes)
+        self._starts = np.cumsum([0, *sizes[:-1]])
+
+    def count(self, needs: Ranks, of: Sequence[int]) -> Numbers:
+        """Count for each class how many of it a layer needs."""
+        is_needed = members_of(needs, of)[self._ranks]
+        return np.bincount(self._numbers[is_needed], minlength=len(self._starts))
+
+    def reach(self, counts: Numbers) -> int:
+        """Return the last layer that ran before so many of each class had run, or -1."""
+        some = np.flatnonzero(counts)
+        return int(self._ranks[self._starts[some] + counts[some] - 1].max(initial=-1))
 
 
 def _forced(can: npt.NDArray[np.bool_]) -> Iterator[Pair]:

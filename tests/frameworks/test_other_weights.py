@@ -23,8 +23,8 @@ class _Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("query", "key", "value", "out"):
-            self.add_module(name, nn.Linear(WIDTH, WIDTH))
+        self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.value, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         query, key, value = self.query(x), self.key(x), self.value(x)
@@ -36,8 +36,8 @@ class _Attention(nn.Module):
 class _Other(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        for name in "abcd":
-            self.add_module(name, nn.Linear(WIDTH, WIDTH))
+        self.a, self.b = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.c, self.d = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         value, key, query = self.a(x), self.b(x), self.c(x)
