@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from padiff.program import Lowered, RecordedProgram
 
-    from .calls.forced import LayerFlow
     from .calls.likeness import Token
+    from .calls.needs import Ranks
     from .result import SideName
     from .side import Side
     from .tensors.sketch import Sketches
@@ -73,14 +73,8 @@ class View:
     """Records of role ``weight`` that each module itself owns, or the parts it is made of."""
     hidden: frozenset[int] = frozenset()
     """Calls that the user does not want to be paired."""
-    before: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
-    """What ran before each of some layers, once it was worked out (``calls/order.py``)."""
-    flows: dict[tuple[int, ...], LayerFlow] = field(default_factory=dict)
-    """What is known of some layers, once it was gathered (``calls/forced.py``)."""
-    told: dict[Role, Sequence[Sequence[int]]] = field(default_factory=dict)
-    """Values of a role of each call, once they were gathered (``calls/order.py``)."""
-    met: list[int] = field(default_factory=list)
-    """When each value was first taken or made, once it was worked out (``calls/order.py``)."""
+    needs: list[tuple[dict[int, int], list[Ranks]]] = field(default_factory=list)
+    """What each layer needs, once it was worked out (``calls/needs.py``)."""
     tokens: dict[int, Token] = field(default_factory=dict)
     """Kind and sizes of each module, once they were worked out (``calls/anchors.py``)."""
     contents: dict[int, Hashable | None] = field(default_factory=dict)
@@ -89,8 +83,6 @@ class View:
     """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
     program: list[tuple[RecordedProgram, Lowered] | None] = field(default_factory=list)
     """What ran in primitives, once it was asked for (``calls/expressed.py``)."""
-    takers: list[int] = field(default_factory=list)
-    """What takes the output of each call, once it was found (``calls/anchors.py``)."""
 
     @property
     def index(self) -> Index:

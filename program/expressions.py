@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
     from .lowering import Lowered, Node
 
     Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
+    _Read: TypeAlias = tuple[str, str, int, tuple[int, ...]]
+    """Primitive, attributes, which operand it is, and what the outputs are read for."""
 
 __all__ = ["COMMUTATIVE", "LAYOUT", "Expressions"]
 
@@ -58,6 +61,46 @@ class Expressions:
                     same = join(term, found)
                     found[term] = found[term] if same is None else same
         return found
+
+    def number_reads(
+        self, lowered: Lowered, given: Mapping[int, int], unknown: Container[int]
+    ) -> list[int]:
+        """Return numbers of what all terms of a program are read for, up to its ends.
+
+        Args:
+            lowered: The program.
+            given: Terms that are known to be something of their own, by numbers that say what.
+            unknown: Terms that are read for what is not known, too.
+        """
+        found = [-1] * len(lowered.specs)
+        reads: dict[int, list[_Read]] = defaultdict(list)
+        for node in reversed(lowered.nodes):
+            for term in node.outputs:
+                found[term] = self._read(term, given, unknown, reads)
+            made = tuple(found[term] for term in node.outputs)
+            name, attributes = node.primitive, _attributes(lowered, node)
+            for place, term in enumerate(node.operands):
+                is_moved = name in LAYOUT and lowered.specs[term] == lowered.specs[node.outputs[0]]
+                if is_moved and name != "transpose" and node.outputs[0] not in given:
+                    reads[term] += reads[node.outputs[0]]
+                else:
+                    where = 0 if name in COMMUTATIVE else place
+                    reads[term].append((name, attributes, where, made))
+        for term in lowered.leaves:
+            found[term] = self._read(term, given, unknown, reads)
+        return found
+
+    def _read(
+        self,
+        term: int,
+        given: Mapping[int, int],
+        unknown: Container[int],
+        reads: Mapping[int, Sequence[_Read]],
+    ) -> int:
+        if term in given:
+            return given[term]
+        own = ("unknown", len(self._known)) if term in unknown else ()
+        return self.new(("read", own, tuple(sorted(reads[term]))))
 
     def find(self, lowered: Lowered, node: Node, operands: Sequence[int], place: int) -> int | None:
         """Return the number of an output of a node if its operands had these; None if new."""

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from padiff.pairing.result import PairedBy
 
 from .align import Gap, align_gap, ranked, uncrossed
-from .anchors import AGREED, Evidence, gather
-from .forced import force, weight_groups
+from .anchors import Evidence, gather
+from .flow import refine
 from .likeness import FORBIDDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterable, Iterator, Sequence, Set
 
     import numpy.typing as npt
 
@@ -68,10 +68,10 @@ def pair_anchors(
     )
     if not open_[0] or not open_[1]:
         return
-    evidence = gather(reference, candidate, open_, is_whole=is_whole)
+    evidence = gather(reference, candidate, open_)
     views = reference, candidate
     sure = _sure(evidence)
-    forced = _possible(evidence, force(views, open_, sure, weight_groups(evidence.weights)))
+    forced = sorted(refine(views, open_, sure, evidence.weights, is_whole=is_whole).items())
     aligned = align_anchors(evidence, forced)
     for one, two in untangled(views, open_, evidence, aligned, frozenset(forced)):
         by = PairedBy.STRUCTURE
@@ -178,14 +178,6 @@ def _sure(evidence: Evidence) -> list[tuple[int, int]]:
     columns = partner[rows]
     good = evidence.scores(rows, columns) >= _SURE
     return list(zip(rows[good].tolist(), columns[good].tolist(), strict=True))
-
-
-def _possible(evidence: Evidence, pairs: Mapping[int, int]) -> list[tuple[int, int]]:
-    """List the forced pairs that all other evidence together does not outweigh."""
-    found = sorted(pairs.items())
-    rows, columns = np.array(found, np.int64).reshape(-1, 2).T
-    good = (evidence.scores(rows, columns) + AGREED > 0).tolist()
-    return [pair for pair, is_good in zip(found, good, strict=True) if is_good]
 
 
 def _align_within(evidence: Evidence, scores: Scores, gap: Gap) -> list[tuple[int, int]]:

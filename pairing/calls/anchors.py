@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,8 @@ import numpy.typing as npt
 from padiff.dumpfile import Role
 from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
-from padiff.pairing.weights.standing import ranks_of
 
-from .expressed import told_by_weights, told_layers
+from .expressed import told_by_weights
 from .likeness import Groups
 from .likeweights import distinct_weights, weight_numbers
 from .onesided import OPAQUE
@@ -29,18 +27,16 @@ if TYPE_CHECKING:
 
     from .likeness import Token
 
-__all__ = ["AGREED", "Evidence", "anchors_of", "gather", "token_of"]
+__all__ = ["Evidence", "anchors_of", "gather", "token_of"]
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
-AGREED, _DISPUTED = 2.0, -2.5
+_AGREED, _DISPUTED = 2.0, -2.5
 """What a unique partner by name or by value adds, and what pairing against it costs."""
 _FLOW = 0.2
 """What a direct neighbour of the same kind adds, and what one of another kind costs."""
-_MIN_RISING = 0.9
-"""Numbers in paths are trusted as ranks if they ascend at so many of the places they change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +46,7 @@ class Evidence:
     groups: Groups
     """Kind, shape and words, and what they score."""
     by_value: Places
-    """For each reference anchor the candidate that equal weights single out, -1 if there is none;
-    of several with equal weights the one of like outputs."""
+    """For each reference anchor the candidate that equal weights single out, -1 without one."""
     weights: tuple[Places, Places]
     """Number for the weights of each anchor, -1 if no anchor of the other side has such."""
     by_name: Places
@@ -60,14 +55,8 @@ class Evidence:
     """The same from candidate to reference."""
     repeats: tuple[Places, Places]
     """Call index within the module, of both sides."""
-    ranks: tuple[Places, Places]
-    """Number for the ranks of the module among numbered siblings; never equal if not trusted."""
-    rank_dispute: float
-    """What unequal ranks cost: nothing unless both sides have the same ranks."""
     outputs: tuple[Sketches, Sketches]
     """Statistics of what each anchor gave."""
-    afters: tuple[Sketches, Sketches]
-    """Statistics of what the one call gave that took it as it was: a norm or an activation."""
     around: tuple[tuple[Places, Places], tuple[Places, Places]]
     """Of both sides, a number for what kind of anchor fed each one and for what kind it fed, with
     nothing between; below 0 where that is not known."""
@@ -91,15 +80,10 @@ class Evidence:
             ((weights == others[0]) & (weights >= 0), (weights >= 0) | (others[0] >= 0)),
             (columns == partners, (partners >= 0) | (others[1] >= 0)),
         ):
-            scores = scores + AGREED * agreed + _DISPUTED * (~agreed & is_known)
-        (reference, candidate), afters = self.outputs, self.afters
+            scores = scores + _AGREED * agreed + _DISPUTED * (~agreed & is_known)
+        reference, candidate = self.outputs
         scores += 0.2 * (self.repeats[0][rows] == self.repeats[1][columns])
-        is_equal_rank = self.ranks[0][rows] == self.ranks[1][columns]
-        scores += np.where(is_equal_rank, 0.5, -self.rank_dispute)
-        near = closeness(reference, rows, candidate, columns)
-        # One of the two may do the next step as well: a norm that was folded, a fused activation.
-        near = np.maximum(near, closeness(afters[0], rows, candidate, columns))
-        scores += np.maximum(near, closeness(reference, rows, afters[1], columns))
+        scores += closeness(reference, rows, candidate, columns)
         for mine, theirs in zip(*self.around, strict=True):
             one, two = mine[rows], theirs[columns]
             is_known = (one >= 0) & (two >= 0)
@@ -141,8 +125,6 @@ def gather(
     reference: View,
     candidate: View,
     anchors: tuple[Sequence[int], Sequence[int]],
-    *,
-    is_whole: bool = False,
 ) -> Evidence:
     """Collect the evidence about two lists of anchor calls.
 
@@ -150,7 +132,6 @@ def gather(
         reference: One side.
         candidate: The other.
         anchors: Calls of both.
-        is_whole: Whether they are those of all that ran: what they take is looked at then.
     """
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
@@ -159,21 +140,10 @@ def gather(
     if np.count_nonzero(name[0] >= 0) < _MIN_SHARE * max(map(len, anchors)):
         name = (np.full_like(name[0], -1), np.full_like(name[1], -1))
     repeats = [np.array([view.calls[c].index for c in calls], np.int64) for view, calls in sides]
-    ranks = _ranks(sides)
     one, two = (sketches_of(view, calls, Role.OUTPUT) for view, calls in sides)
-    next_ = [_after(view, calls) for view, calls in sides]
-    afters = (
-        sketches_of(reference, next_[0], Role.OUTPUT),
-        sketches_of(candidate, next_[1], Role.OUTPUT),
-    )
     weights = weight_numbers(reference, candidate, anchors)
     value = np.full(len(anchors[0]), -1, np.int64)
-    told = (
-        told_layers((reference, candidate), anchors, weights, (tokens[0], tokens[1]))
-        if is_whole
-        else told_by_weights(weights)
-    )
-    for row, column in told.items():
+    for row, column in told_by_weights(weights).items():
         value[row] = column
     return Evidence(
         groups=Groups((tokens[0], tokens[1]), (words[0], words[1])),
@@ -181,11 +151,8 @@ def gather(
         weights=weights,
         by_name=name[0],
         backwards=name[1],
-        ranks=ranks,
-        rank_dispute=2.0 if set(ranks[0].tolist()) == set(ranks[1].tolist()) else 0.0,
         repeats=(repeats[0], repeats[1]),
         outputs=(one, two),
-        afters=afters,
         around=_around(sides, tokens),
     )
 
@@ -210,34 +177,6 @@ def _around(
             [-1 if k is None else table.setdefault(k, len(table)) for k in ks] for ks in keys
         ]
         found.append((np.array(numbers[0], np.int64), np.array(numbers[1], np.int64)))
-    return found[0], found[1]
-
-
-def _after(view: View, calls: Sequence[int]) -> list[int]:
-    """Give for each call the only innermost one that takes its output as it is, -1 if none does."""
-    if not view.takers:
-        takers: dict[int | None, int] = {}
-        for call, value in enumerate(view.given):
-            if not view.inner[call]:
-                takers[value] = -1 if value in takers else call
-        view.takers.extend(-1 if made is None else takers.get(made, -1) for made in view.made)
-    return [-1 if call < 0 else view.takers[call] for call in calls]
-
-
-def _ranks(sides: Sequence[tuple[View, Sequence[int]]]) -> tuple[Places, Places]:
-    """Number the ranks of both sides alike, if on both they mostly ascend in execution order."""
-    table: dict[tuple[int, ...], int] = {}
-    found = []
-    for place, (view, calls) in enumerate(sides):
-        owners = frozenset(view.calls[call].module for call in calls)
-        of_module = ranks_of(view.modules, owners)
-        ranks = [of_module[view.calls[call].module] for call in calls]
-        changes = [one < two for one, two in pairwise(ranks) if one != two]
-        if not changes or sum(changes) < _MIN_RISING * len(changes):
-            return np.full(len(sides[0][1]), -1), np.full(len(sides[1][1]), -2)
-        found.append(
-            np.array([table.setdefault(r, len(table)) if r else -1 - place for r in ranks])
-        )
     return found[0], found[1]
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import DumpFormatError, ProgramError, Role, StepFile
-from padiff.program import TABLES, Expressions, lower, read_program
+from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError, Role, StepFile
+from padiff.program import LAYOUT, TABLES, Expressions, lower, read_program
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,43 +20,107 @@ if TYPE_CHECKING:
     from padiff.pairing.view import View
     from padiff.program import Lowered, RecordedProgram
 
-    from .likeness import Token
     from .likeweights import Places
 
-__all__ = ["inputs_of", "sole", "told_by_weights", "told_layers"]
+    Side = tuple[RecordedProgram, Lowered]
+    Numbers = tuple[Sequence[int | None], Sequence[int | None]]
 
-_UNKNOWN = -1
+__all__ = ["flows_of", "sole", "told_by_weights"]
+
+_HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})
+_OWNED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
 _MATRIX = 2
 
 
-def inputs_of(
+def flows_of(
     views: tuple[View, View], partners: Iterable[tuple[int, int]]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Number the largest input of each call, equal ones alike on both sides; -1 is unknown.
+) -> tuple[Numbers, Numbers]:
+    """Number what each call takes, and what its output is read for; None is unknown.
+
+    Only the largest input and output are looked at. Equal numbers are one place in one
+    computation, up to the weights: leaves that hold what the other side has nowhere are known by
+    their shape and by what reads them. Without programs modules without parameters are the
+    operators, and what values are read for is unknown.
 
     Args:
         views: Both sides.
-        partners: Calls that are partners: what they give counts as the same.
+        partners: Calls that are partners: what they take, and what they give, counts as the same.
+
+    Returns:
+        The numbers of all calls, side by side: of what they take, and of what is read.
     """
     pairs = sorted(partners)
     one, two = _program_of(views[0]), _program_of(views[1])
     if one is not None and two is not None:
-        found = _along_operators(views, (one, two), pairs)
-    else:
-        digests = [{value.digest for value in view.values} for view in views]
-        table: dict[Hashable, int] = {
-            ("value", d): n for n, d in enumerate(sorted(digests[0] & digests[1]))
-        }
-        found = (
-            _along_calls(views[0], {pair[0]: n for n, pair in enumerate(pairs)}, table),
-            _along_calls(views[1], {pair[1]: n for n, pair in enumerate(pairs)}, table),
-        )
-    common = set(found[0]) & set(found[1])
-    return _among(found[0], common), _among(found[1], common)
+        taken, read = _along_operators(views, (one, two), pairs)
+        return _in_common(*taken), _in_common(*read)
+    digests = [{value.digest for value in view.values} for view in views]
+    table: dict[Hashable, int] = {
+        ("value", d): n for n, d in enumerate(sorted(digests[0] & digests[1]))
+    }
+    known, found = (
+        _along_calls(view, {pair[which]: n for n, pair in enumerate(pairs)}, table)
+        for which, view in enumerate(views)
+    )
+    nothing: tuple[Sequence[None], ...] = tuple([None] * len(view.calls) for view in views)
+    return _in_common(known, found), (nothing[0], nothing[1])
 
 
-def _among(numbers: Sequence[int], common: Container[int]) -> list[int]:
-    return [number if number in common else _UNKNOWN for number in numbers]
+def _along_operators(
+    views: tuple[View, View], sides: tuple[Side, Side], pairs: Sequence[tuple[int, int]]
+) -> tuple[Numbers, Numbers]:
+    expressions = Expressions()
+    leaves = _leaves(views, sides, expressions)
+    has_holes = any(_has_holes(recorded) for recorded, _ in sides)
+    found: tuple[list[Sequence[int | None]], list[Sequence[int | None]]] = ([], [])
+    for which, (view, side) in enumerate(zip(views, sides, strict=True)):
+        recorded, lowered = side
+        taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
+        given, reads = leaves[which], dict[int, int]()
+        for number, pair in enumerate(pairs):
+            source, target = taken[pair[which]], made[pair[which]]
+            if source is not None:
+                reads.setdefault(source, expressions.new(("input", number)))
+            if target is not None and target != source:
+                given[target] = expressions.new(("call", number))
+        numbers = expressions.number(lowered, given)
+        found[0].append([None if term is None else numbers[term] for term in taken])
+        numbers = expressions.number_reads(lowered, reads, _read_unseen(recorded, lowered))
+        found[1].append([None if term is None or has_holes else numbers[term] for term in made])
+    return (found[0][0], found[0][1]), (found[1][0], found[1][1])
+
+
+def _by_shape(side: Side, unseen: Container[int], expressions: Expressions) -> dict[int, int]:
+    """Number leaves that only one side has by their shapes where they are read."""
+    recorded, lowered = side
+    kinds: dict[int, LeafKind | None] = {}
+    for term, value in lowered.leaves.items():
+        kind = recorded.program.values[value].kind
+        if term in unseen and kind in _HELD:
+            kinds[term] = None if kind in _OWNED else kind
+    for node in lowered.nodes:
+        if node.primitive in LAYOUT and node.operands[0] in kinds:
+            kinds[node.outputs[0]] = kinds[node.operands[0]]
+    shapes = ((term, kind, lowered.specs[term].shape) for term, kind in kinds.items())
+    return {term: expressions.new(("shape", kind, shape)) for term, kind, shape in shapes}
+
+
+def _has_holes(recorded: RecordedProgram) -> bool:
+    """Return whether something computes that was not recorded, and may read any value."""
+    return any(value.kind is LeafKind.HOLE for value in recorded.program.values)
+
+
+def _read_unseen(recorded: RecordedProgram, lowered: Lowered) -> set[int]:
+    """Return the terms that operators read of which nothing is known."""
+    program = recorded.program
+    values = (value for one in lowered.opaque for value in program.operators[one].taken)
+    return {lowered.terms[value] for value in values if value in lowered.terms}
+
+
+def _in_common(known: Sequence[int | None], found: Sequence[int | None]) -> Numbers:
+    """Return the numbers that both sides have; None for the others."""
+    common = set(known) & set(found)
+    return [n if n in common else None for n in known], [n if n in common else None for n in found]
 
 
 def sole(
@@ -70,54 +134,20 @@ def sole(
             yield place, others[key]
 
 
-def told_layers(
-    views: tuple[View, View],
-    layers: tuple[Sequence[int], Sequence[int]],
-    weights: tuple[Places, Places],
-    tokens: tuple[Sequence[Token], Sequence[Token]],
-) -> dict[int, int]:
-    """Pair the layers that weights single out, or of those of one job what they take.
-
-    Args:
-        views: Both sides.
-        layers: Calls of layers.
-        weights: Numbers of what they hold, as ``weight_numbers`` gives them.
-        tokens: Their kinds and sizes: the job of those that hold what the other side has nowhere.
-
-    Returns:
-        By place among the reference's layers that among the candidate's.
-    """
-    found = told_by_weights(weights)
-    if len(found) == len(layers[0]) == len(layers[1]):
-        return found
-    given = inputs_of(views, ((layers[0][one], layers[1][two]) for one, two in found.items()))
-    keys: list[dict[int, Hashable]] = [{}, {}]
-    for which, calls in enumerate(layers):
-        for place, (call, held) in enumerate(zip(calls, weights[which].tolist(), strict=True)):
-            if given[which][call] >= 0:
-                job = held if held >= 0 else tokens[which][place]
-                keys[which][place] = given[which][call], job
-    taken = set(found.values())
-    for one, two in sole((keys[0], keys[1])):
-        if one not in found and two not in taken:
-            found[one] = two
-    return found
-
-
 def told_by_weights(weights: tuple[Places, Places]) -> dict[int, int]:
     """Pair what holds weights that nothing else of its side holds."""
     keys = [{place: n for place, n in enumerate(side.tolist()) if n >= 0} for side in weights]
     return dict(sole((keys[0], keys[1])))
 
 
-def _program_of(view: View) -> tuple[RecordedProgram, Lowered] | None:
+def _program_of(view: View) -> Side | None:
     """Return the program of a side in primitives; None where none can be had."""
     if not view.program:
         view.program.append(_read(view))
     return view.program[0]
 
 
-def _read(view: View) -> tuple[RecordedProgram, Lowered] | None:
+def _read(view: View) -> Side | None:
     side = view.side
     if not isinstance(side, StepFile) or side.framework not in TABLES:
         return None
@@ -131,27 +161,7 @@ def _read(view: View) -> tuple[RecordedProgram, Lowered] | None:
         return None
 
 
-def _along_operators(
-    views: tuple[View, View],
-    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
-    pairs: Sequence[tuple[int, int]],
-) -> tuple[Sequence[int], Sequence[int]]:
-    expressions = Expressions()
-    leaves = _leaves(views, sides, expressions)
-    found: list[list[int]] = []
-    for which, (view, side) in enumerate(zip(views, sides, strict=True)):
-        taken, made = _terms(view, side, Role.INPUT), _terms(view, side, Role.OUTPUT)
-        given = dict(leaves[which])
-        for number, pair in enumerate(pairs):
-            term = made[pair[which]]
-            if term is not None and term != taken[pair[which]]:
-                given[term] = expressions.new(("call", number))
-        numbers = expressions.number(side[1], given)
-        found.append([_UNKNOWN if term is None else numbers[term] for term in taken])
-    return found[0], found[1]
-
-
-def _terms(view: View, side: tuple[RecordedProgram, Lowered], role: Role) -> list[int | None]:
+def _terms(view: View, side: Side, role: Role) -> list[int | None]:
     """Return the term of the largest input, or output, of each call."""
     values, terms = side[0].borders, side[1].terms
     records = (view.main(call, role) for call in range(len(view.calls)))
@@ -160,39 +170,45 @@ def _terms(view: View, side: tuple[RecordedProgram, Lowered], role: Role) -> lis
 
 def _leaves(
     views: tuple[View, View],
-    sides: tuple[tuple[RecordedProgram, Lowered], tuple[RecordedProgram, Lowered]],
+    sides: tuple[Side, Side],
     expressions: Expressions,
-) -> tuple[dict[int, int], dict[int, int]]:
+) -> list[dict[int, int]]:
     """Number the leaves of two programs by what they hold, matrices whichever way they lie."""
     infos: list[dict[int, ValueInfo | None]] = []
     for view, (recorded, lowered) in zip(views, sides, strict=True):
         rows = {term: recorded.row(value) for term, value in lowered.leaves.items()}
         infos.append({t: None if row is None else view.values[row] for t, row in rows.items()})
     contents: dict[Hashable, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for which, side in enumerate(infos):
-        for info in side.values():
+    for which, known in enumerate(infos):
+        for info in known.values():
             if info is not None:
                 contents[_content(info)][which].add(info.digest)
-    found: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    for which, side in enumerate(infos):
-        for term, info in side.items():
-            if info is None:
-                found[which][term] = expressions.new(("own", which, term))
+    found: list[dict[int, int]] = []
+    for which, (side, known) in enumerate(zip(sides, infos, strict=True)):
+        numbers: dict[int, int] = {}
+        unseen: set[int] = set()
+        for term, info in known.items():
+            held = None if info is None else _held(info, contents[_content(info)])
+            if info is None or held is None:
+                unseen.add(term)
+                numbers[term] = expressions.new(("own", which, term))
                 continue
-            alone = [one - two for one, two in _both_ways(contents[_content(info)])]
-            number = expressions.new(("leaf", info.digest))
-            if info.digest in alone[which] and len(alone[0]) == len(alone[1]) == 1:
-                held = min(*alone[0], *alone[1])
-                number = expressions.new(("leaf", held))
-                is_matrix = sides[which][1].specs[term].ndim == _MATRIX
-                if is_matrix and info.digest != held:
-                    number = expressions.transposed(number)
-            found[which][term] = number
+            numbers[term] = expressions.new(("leaf", held))
+            if side[1].specs[term].ndim == _MATRIX and held != info.digest:
+                numbers[term] = expressions.transposed(numbers[term])
+        found.append({**numbers, **_by_shape(side, unseen, expressions)})
     return found
 
 
-def _both_ways(sets: tuple[set[str], set[str]]) -> tuple[tuple[set[str], set[str]], ...]:
-    return (sets[0], sets[1]), (sets[1], sets[0])
+def _held(info: ValueInfo, digests: tuple[set[str], set[str]]) -> str | None:
+    """Return by which digest both sides know what a leaf holds; None where only one side has it.
+
+    Of what no order of elements tells apart both sides may have one: the same matrix, turned.
+    """
+    if info.digest in digests[0] & digests[1]:
+        return info.digest
+    alone = digests[0] - digests[1], digests[1] - digests[0]
+    return min(*alone[0], *alone[1]) if len(alone[0]) == len(alone[1]) == 1 else None
 
 
 def _content(info: ValueInfo) -> Hashable:
@@ -205,24 +221,24 @@ def _content(info: ValueInfo) -> Hashable:
 
 def _along_calls(
     view: View, partners: Mapping[int, int], table: dict[Hashable, int]
-) -> Sequence[int]:
+) -> Sequence[int | None]:
     """Number inputs by their elements where both sides have them, else by the calls that made them.
 
     Of what two calls made alike nothing is known, nor of constants, which anything could make.
     """
     same = {value.id: table.get(("value", value.digest)) for value in view.values}
-    numbers = {value: number for value, number in same.items() if number is not None}
-    found = [_UNKNOWN] * len(view.calls)
+    numbers: dict[int, int | None] = {v: number for v, number in same.items() if number is not None}
+    found: list[int | None] = [None] * len(view.calls)
     for call in range(len(view.calls)):
         taken, made = view.told_given[call], view.told_made[call]
         if taken is not None:
-            found[call] = numbers.get(taken, _UNKNOWN)
+            found[call] = numbers.get(taken)
         if made is None or made == taken or view.inner[call] or same[made] is not None:
             continue
-        number = _UNKNOWN
+        number = None
         if call in partners:
             number = table.setdefault(("call", partners[call]), len(table))
-        elif found[call] != _UNKNOWN and not view.weights[view.calls[call].module]:
+        elif found[call] is not None and not view.weights[view.calls[call].module]:
             number = table.setdefault((view.kind(call), found[call]), len(table))
-        numbers[made] = number if numbers.get(made, number) == number else _UNKNOWN
+        numbers[made] = number if numbers.get(made, number) == number else None
     return found

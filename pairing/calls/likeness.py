@@ -31,8 +31,6 @@ FORBIDDEN = -1e6
 """Score of two calls that can never be partners."""
 _MAX_CELLS = 2_000_000
 """More pairs of groups of one size than this, and words are left out."""
-_CLEAR = 0.15
-"""By how much the best group of names must beat the second to dispute other pairs."""
 
 
 class Groups:
@@ -124,7 +122,6 @@ def _score(reference: Sequence[Group], candidate: Sequence[Group]) -> Floats:
     table = WordTable([words for _, words in reference], [words for _, words in candidate])
     columns = np.arange(len(candidate))
     base = np.full((len(reference), len(candidate)), FORBIDDEN)
-    alike = np.full_like(base, -1.0)
     fits: dict[Token, Floats] = {}
     for row, (token, _) in enumerate(reference):
         if token not in fits:
@@ -132,8 +129,7 @@ def _score(reference: Sequence[Group], candidate: Sequence[Group]) -> Floats:
         is_possible = fits[token] > 0
         shared = table.likeness(np.full_like(columns, row), columns)
         base[row] = np.where(is_possible, fits[token] + shared, FORBIDDEN)
-        alike[row] = np.where(is_possible, shared, -1.0)
-    return np.asarray(base - _disputed(alike), np.float64)
+    return base
 
 
 def _fits(token: Token, candidate: Sequence[Group]) -> Floats:
@@ -145,28 +141,6 @@ def _mutual(base: Floats) -> list[tuple[int, int]]:
     """Give the groups that are the best of each other."""
     best, back = base.argmax(axis=1).tolist(), base.argmax(axis=0).tolist()
     return [(r, c) for r, c in enumerate(best) if back[c] == r and base[r, c] > 0]
-
-
-def _disputed(alike: Floats) -> npt.NDArray[np.bool_]:
-    """Mark the group pairs of which one has a clearly better, mutual partner elsewhere."""
-    if not alike.size:
-        return np.zeros(alike.shape, np.bool_)
-    rows, columns = _clear_best(alike), _clear_best(alike.T)
-    mutual_rows = np.array([c if c >= 0 and columns[c] == r else -1 for r, c in enumerate(rows)])
-    mutual_columns = np.array([r if r >= 0 and rows[r] == c else -1 for c, r in enumerate(columns)])
-    each_row, each_column = np.arange(len(rows))[:, None], np.arange(len(columns))[None, :]
-    wrong_row = (mutual_rows[:, None] >= 0) & (mutual_rows[:, None] != each_column)
-    wrong_column = (mutual_columns[None, :] >= 0) & (mutual_columns[None, :] != each_row)
-    return np.asarray(wrong_row | wrong_column, np.bool_)
-
-
-def _clear_best(alike: Floats) -> list[int]:
-    best = alike.argmax(axis=1)
-    top = alike.max(axis=1)
-    rest = alike.copy()
-    rest[np.arange(len(best)), best] = -1.0
-    second = np.maximum(rest.max(axis=1), 0.0)
-    return [int(b) if t - s >= _CLEAR else -1 for b, t, s in zip(best, top, second, strict=True)]
 
 
 def fit(reference: Token, candidate: Token) -> float:

@@ -1,4 +1,4 @@
-"""Which calls run with equal weights, and which of several such calls is which."""
+"""Which calls run with equal weights."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["content_of", "distinct_weights", "weight_numbers"]
 
 Places = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
-_ALIKE, _UNLIKE = 0.97, 0.8
-"""Outputs nearer than the first are those of partners, unless another is nearer than the second."""
-_LEAST_TOLD = 0.5
-"""So many of the calls with weights of their own must be told, or what tells them is chance."""
-_MAX_CELLS = 250_000
-"""Of more possible pairs than this, outputs are not compared where weights are all different."""
-_MAX_CALLS = 64
-"""Of more calls with equal weights than this, outputs are not compared."""
 
 
 def weight_numbers(

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import IN_ORDER, PairedBy
 
 from .anchors import anchors_of, token_of
-from .expressed import inputs_of, sole, told_layers
-from .forced import force, weight_groups
+from .expressed import flows_of, sole, told_by_weights
+from .flow import refine
 from .likeweights import weight_numbers
 from .onesided import opaque_of
 
@@ -39,7 +39,7 @@ _MAX_RIVALS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnEvidence:
-    """What the weights of layers, and what they take, say of their calls."""
+    """What the weights of layers say of their calls."""
 
     layers: tuple[Sequence[int], Sequence[int]]
     """All calls of layers of both sides, in execution order; positions are ranks."""
@@ -63,12 +63,11 @@ def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
     layers = anchors_of(views[0], opaque), anchors_of(views[1], opaque)
     ranks = {call: rank for rank, call in enumerate(layers[1])}
     numbers = weight_numbers(*views, layers)
-    tokens = [[token_of(v, call) for call in side] for v, side in zip(views, layers, strict=True)]
     return OwnEvidence(
         layers=layers,
         partners=[ranks.get(calls.ahead.get(call, -1), -1) for call in layers[0]],
         weights=numbers,
-        told=told_layers(views, layers, numbers, (tokens[0], tokens[1])),
+        told=told_by_weights(numbers),
     )
 
 
@@ -132,8 +131,8 @@ def _prove_layers(
 ) -> set[int]:
     """Return the reference calls of layers that have the one partner that is possible."""
     layers, partners = evidence.layers, evidence.partners
-    groups = weight_groups(evidence.weights)
     known = dict(evidence.told)
+    shared: list[tuple[int, int, Hashable]] = []
     for rank, other in enumerate(partners):
         if other < 0:
             continue
@@ -143,9 +142,9 @@ def _prove_layers(
         ran = views[0].executed[one.module], views[1].executed[two.module]
         if len(ran[0]) == len(ran[1]) == 1 or calls.by[one.id] is PairedBy.NAME:
             known[rank] = other
-        elif rank not in groups[0] and other not in groups[1]:
-            groups[0][rank] = groups[1][other] = ("modules", one.module, two.module)
-    forced = force(views, layers, known.items(), groups)
+        else:
+            shared.append((rank, other, ("modules", one.module, two.module)))
+    forced = refine(views, layers, known.items(), evidence.weights, shared)
     return {
         layers[0][rank]
         for rank, other in enumerate(partners)
@@ -169,7 +168,7 @@ def _prove_free(
     if not any(call in calls.ahead for call in free[0]):
         return set()
     partners = [(one, calls.ahead[one]) for one in sorted(proven)]
-    given = inputs_of(views, partners)
+    given, _ = flows_of(views, partners)
     images = {one: one for one, _ in partners}, {two: one for one, two in partners}
     taken: list[dict[int, Hashable]] = []
     between: list[dict[int, Hashable]] = []
@@ -177,7 +176,7 @@ def _prove_free(
         gaps = _gaps(layers[which], images[which])
         keys = [(view.kind(call), given[which][call]) for call in free[which]]
         both = list(zip(free[which], keys, strict=True))
-        taken.append({call: key for call, key in both if key[1] >= 0})
+        taken.append({call: key for call, key in both if key[1] is not None})
         between.append({call: (*key, *gap) for call, key in both if -1 not in (gap := gaps(call))})
     pairs = {*sole((taken[0], taken[1])), *sole((between[0], between[1]))}
     return {one for one, two in pairs if calls.has(one, two)}

@@ -40,18 +40,27 @@ class _Heads(nn.Module):
         return {f"task{number}": y.sigmoid() for number, y in enumerate(made)}
 
 
-def _carried(folder: Path, *, is_sum: bool) -> float:
+def _carried(folder: Path, *, is_sum: bool, has_program: bool = True) -> float:
     reference = _Heads(WORDS, range(6), is_sum=is_sum)
     candidate = _Heads(OTHERS, (3, 1, 5, 0, 4, 2), is_sum=is_sum)
-    plan, error = carried(folder, reference, candidate, X, mean=0.2, seed=0)
+    plan, error = carried(
+        folder, reference, candidate, X, mean=0.2, seed=0, has_program=has_program
+    )
     assert not plan.ambiguous
     return error
 
 
-def test_heads_are_told_each_by_the_value_that_it_alone_changes(tmp_path: Path) -> None:
-    assert _carried(tmp_path, is_sum=False) < 1e-5
+@pytest.mark.parametrize("has_program", [False, True])
+def test_heads_are_told_each_by_the_value_that_it_alone_changes(
+    tmp_path: Path, *, has_program: bool
+) -> None:
+    assert _carried(tmp_path, is_sum=False, has_program=has_program) < 1e-5
 
 
 def test_terms_of_a_sum_that_nothing_tells_apart_stay_ambiguous(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ambiguous"):
-        _carried(tmp_path, is_sum=True)
+        _carried(tmp_path, is_sum=True, has_program=False)
+
+
+def test_terms_of_a_sum_are_told_by_their_place_in_it(tmp_path: Path) -> None:
+    assert _carried(tmp_path, is_sum=True) < 1e-5

@@ -68,9 +68,13 @@ def _blocks(*names: str, is_crossed: bool = False) -> nn.Sequential:
 
 
 def _carried(
-    folder: Path, reference: nn.Module, candidate: nn.Module, *inputs: torch.Tensor
+    folder: Path,
+    reference: nn.Module,
+    candidate: nn.Module,
+    *inputs: torch.Tensor,
+    has_program: bool = True,
 ) -> tuple[WeightPlan, float]:
-    return carried(folder, reference, candidate, *inputs, mean=0.3, seed=7)
+    return carried(folder, reference, candidate, *inputs, mean=0.3, seed=7, has_program=has_program)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -161,11 +165,23 @@ def test_layers_that_are_given_the_same_are_told_by_what_comes_of_them(
 ) -> None:
     candidate = _Both("gate", "value", is_crossed=is_crossed)
 
-    plan, error = _carried(tmp_path, _Both("left", "right"), candidate, X)
+    plan, error = _carried(tmp_path, _Both("left", "right"), candidate, X, has_program=False)
 
     assert error < 1e-5
     order = "right, left" if is_crossed else "left, right"
     assert any(note.startswith(f"gate, value: {order}: tried") for note in plan.notes)
+
+
+@pytest.mark.parametrize("is_crossed", [False, True])
+def test_nothing_is_tried_where_the_programs_tell_what_comes_of_layers(
+    tmp_path: Path, *, is_crossed: bool
+) -> None:
+    candidate = _Both("gate", "value", is_crossed=is_crossed)
+
+    plan, error = _carried(tmp_path, _Both("left", "right"), candidate, X)
+
+    assert error < 1e-5
+    assert not any("tried" in note for note in plan.notes)
 
 
 class _Attention(nn.Module):
@@ -189,7 +205,7 @@ def test_query_key_and_value_are_told_in_all_layers_together(tmp_path: Path, ord
     reference = nn.Sequential(*(_Attention("xyz", "xyz") for _ in range(2)))
     candidate = nn.Sequential(*(_Attention("abc", order) for _ in range(2)))
 
-    plan, error = _carried(tmp_path, reference, candidate, X)
+    plan, error = _carried(tmp_path, reference, candidate, X, has_program=False)
 
     assert error < 1e-5
     assert sum("tried" in note for note in plan.notes) == 1

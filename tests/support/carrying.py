@@ -28,6 +28,7 @@ def carried(
     *inputs: torch.Tensor,
     mean: float,
     seed: int,
+    has_program: bool = True,
 ) -> tuple[WeightPlan, float]:
     """Give a model the weights of another one by runs.
 
@@ -38,6 +39,7 @@ def carried(
         inputs: Of both.
         mean: Of the random weights.
         seed: What they are drawn from.
+        has_program: Whether the reference's dump says what happens between modules.
 
     Returns:
         The plan, and the relative L2 error of the candidate's output.
@@ -48,7 +50,7 @@ def carried(
     with torch.no_grad():
         for parameter in reference.parameters():
             parameter.normal_(mean, 0.5, generator=numbers)
-        with record(reference, name="reference", out=folder) as dump:
+        with record(reference, name="reference", out=folder, program=has_program) as dump:
             expected = _joined(reference(*inputs))
 
         def run() -> torch.Tensor:

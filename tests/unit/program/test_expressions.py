@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Make = Callable[[Mapping[str, Term]], Term]
 
-SHAPES = {"x": (2, 3), "w": (3, 3)}
+SHAPES = {"x": (2, 3), "w": (3, 3), "y": (2, 3)}
 
 
 def numbers(expressions: Expressions, make: Make) -> tuple[int, list[int]]:
@@ -57,3 +57,41 @@ def test_a_matrix_that_lies_the_other_way_is_the_transposed_one() -> None:
 
     assert expressions.transposed(leaves[1]) == made
     assert expressions.transposed(made) == leaves[1]
+
+
+def reads(expressions: Expressions, make: Make, *, unknown: bool = False) -> dict[str, int]:
+    """Return the numbers of what the leaves are read for, by name."""
+    program, _ = lowered(SHAPES, make)
+    leaves = list(program.leaves)
+    found = expressions.number_reads(program, {}, leaves if unknown else ())
+    return dict(zip(SHAPES, (found[term] for term in leaves), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "is_same"),
+    [
+        (lambda t: t["x"] + t["y"], lambda t: t["y"] + t["x"], True),
+        (lambda t: t["x"] - t["y"], lambda t: t["y"] - t["x"], False),
+        (lambda t: (t["x"] + t["y"]) * 2.0, lambda t: t["x"] + t["y"], False),
+        (lambda t: t["x"] - t["y"] + t["x"], lambda t: t["x"] - t["y"], False),
+    ],
+)
+def test_values_are_read_alike_where_the_same_is_made_of_them(
+    one: Make, two: Make, *, is_same: bool
+) -> None:
+    expressions = Expressions()
+
+    found = reads(expressions, one)["x"], reads(expressions, two)["x"]
+
+    assert (found[0] == found[1]) is is_same
+
+
+def test_what_is_read_for_something_unknown_is_read_like_nothing_else() -> None:
+    expressions = Expressions()
+
+    found = [
+        reads(expressions, lambda t: t["x"] + t["y"], unknown=unknown)["x"]
+        for unknown in (False, True, True)
+    ]
+
+    assert len(set(found)) == 3

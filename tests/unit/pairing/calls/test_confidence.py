@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from padiff.pairing import pair
-from padiff.pairing.calls.forced import LayerFlow
+from padiff.pairing.calls.flow import _Refinement
 from tests.support.extremes import Dialect, extreme
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from padiff.pairing.view import View
 
 KINDS = ("equal layers", "branches of convolutions", "attentions", "256 experts a layer")
 
@@ -23,13 +16,13 @@ def test_where_every_layer_is_known_nothing_is_followed_from_it(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     gathered: list[int] = []
-    made = LayerFlow.__init__
+    follow = _Refinement.follow
 
-    def counting(self: LayerFlow, view: View, layers: Sequence[int]) -> None:
-        gathered.append(len(layers))
-        made(self, view, layers)
+    def counting(self: _Refinement) -> bool:
+        gathered.append(len(self.pairs))
+        return follow(self)
 
-    monkeypatch.setattr(LayerFlow, "__init__", counting)
+    monkeypatch.setattr(_Refinement, "follow", counting)
 
     pair(extreme(kind, 40, Dialect.SAME), extreme(kind, 40, Dialect.STRANGE))
 
