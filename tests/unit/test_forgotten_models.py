@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def test_a_module_of_a_temporary_folder_is_forgotten(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "model_of_one_name.py").write_text(f"NUMBER = {number}")
+    (tmp_path / "model_of_one_name.py").write_text(f"value = {number}")
     monkeypatch.syspath_prepend(tmp_path)
 
     module = importlib.import_module("model_of_one_name")
 
-    assert module.NUMBER == number
+    assert module.value == number
