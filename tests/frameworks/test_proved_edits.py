@@ -295,10 +295,16 @@ def _paddle_scan(x: Any) -> Any:  # noqa: ANN401
     return paddle.stack(shown, 1)
 
 
-_OTHER_PART = (
-    "unsqueeze reads paddle.Tensor.__getitem__ of (root) "
-    "where the reference has torch.split of (root)"
-)
+def _gated(x: Any, act: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Gate twice: each time one half of the channels by the other."""
+    x = act(x[..., :8]) * x[..., 8:]
+    return act(x[..., :4]) * x[..., 4:]
+
+
+_OTHER_PARTS = [
+    f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
+    for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
+]
 ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     "a flag": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="bilinear"),
@@ -330,7 +336,22 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     "operands of a scan exchanged": (
         _scan,
         _paddle_scan,
-        [_OTHER_PART],
+        _OTHER_PARTS,
+    ),
+    "a part of an operator, twice": (
+        lambda x: _gated(x, functional.silu),
+        lambda x: _gated(x, paddle.nn.functional.sigmoid),
+        ["sigmoid where the reference has silu"],
+    ),
+    "another reduction": (
+        lambda x: functional.relu(x.mean(1)),
+        lambda x: paddle.nn.functional.relu(x.sum(1)),
+        ["sum(1) where the reference has mean(1)"],
+    ),
+    "an operator that does more": (
+        lambda x: functional.relu(x.sum(1)),
+        lambda x: paddle.nn.functional.relu(x.mean(1)),
+        ["mean(1) where the reference has sum(1)"],
     ),
 }
 """A fault in a form that the other framework writes otherwise, and the cause in words."""
