@@ -206,16 +206,15 @@ def _of_audit(found: UnsoundValue) -> _Found:
 
 
 def _of_update(found: UpdateComparison) -> Iterator[_Found]:
-    """Yield the first weight that is left otherwise, with the proof of why or where it begins."""
+    """Yield why the first weight that is left otherwise is so, or where it begins, and by how much."""
     first = next(iter(found.differences), None)
     if first is None:
         return
     roles = _ROLES[Phase.UPDATE]
     path = first.candidate.rpartition(".")[0]
     ends = found.reference, found.candidate
-    why = found.edits or (Parting(reference=ends[0], candidate=ends[1]),)
-    faults: tuple[Fault, ...] = (first, *why)
-    for fault in faults:
+    begins = () if found.edits else (Parting(reference=ends[0], candidate=ends[1]),)
+    for fault in (*found.edits, first, *begins):
         yield _Found(fault, Phase.UPDATE, (path, path), first.candidate, roles)
 
 

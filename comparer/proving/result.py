@@ -391,6 +391,12 @@ class Execution:
         )
 
     @property
+    def is_backward_same(self) -> bool:
+        """Return whether the forward and backward passes are, whatever the update does."""
+        is_sound = all(one is None for one in self.unsound)
+        return self.is_forward_same and is_sound and not self.function.differences
+
+    @property
     @derived
     def is_hidden(self) -> bool:
         """Whether a function or an update differs in what the inputs do not show.

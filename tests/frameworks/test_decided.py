@@ -230,6 +230,40 @@ def test_another_update_is_an_origin_with_its_proof(tmp_path: Path) -> None:
     assert all(one.phase is Phase.UPDATE for one in found.origins)
 
 
+class _Ordered(nn.Module):
+    """Two layers, the second of which takes the rows in another order in one form."""
+
+    def __init__(self, *, is_turned: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.is_turned = is_turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.first(x))
+        found: torch.Tensor = self.second(x.flip(0)).flip(0) if self.is_turned else self.second(x)
+        return found
+
+
+def test_a_wrong_update_makes_no_origin_of_gradients_that_are_right(tmp_path: Path) -> None:
+    paths = []
+    for name, rate in (("reference", 0.1), ("candidate", 0.2)):
+        torch.manual_seed(0)
+        model = _Ordered(is_turned=name == "candidate")
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=rate)
+        with padiff.record(model, name=name, out=tmp_path, optimizer=optimizer) as recorder:
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    found = padiff.compare(*paths)
+
+    by_tolerance = padiff.compare(*paths, execute=False)
+    assert Phase.BACKWARD in {one.phase for one in by_tolerance.divergences}
+    assert {one.phase for one in found.divergences} == {Phase.UPDATE}
+    assert isinstance(found.divergences[0].faults[0], Edit)
+
+
 def test_a_fault_with_nothing_near_that_shows_it_is_not_lost(tmp_path: Path) -> None:
     one, two = dumps(tmp_path, Block, lambda: Block(eps=1e-3))
     (step,) = padiff.compare(one, two).steps
