@@ -901,6 +901,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 4, 3, 3), i(4, 2, 3, 3), reduction='none'",
         "f(5, 4), i(4, 5), reduction='sum'",
     ),
+    "F.ctc_loss": (
+        "f(6, 2, 5), torch.tensor([[1, 2], [3, 3]]), torch.tensor([6, 5]), torch.tensor([2, 2])",
+        "f(7, 3, 4), torch.tensor([[1, 2, 0], [0, 0, 0], [2, 1, 1]]), (7, 4, 6), (2, 1, 3), 3, 'none'",
+        "f(7, 3, 4), torch.tensor([1, 2, 3, 2, 1, 1]), torch.tensor([7, 4, 6]), torch.tensor([2, 1, 3]), reduction='sum'",
+        "f(7, 4), torch.tensor([1, 2, 2]), torch.tensor(7), torch.tensor(3), reduction='none'",
+        "f(2, 2, 5), torch.tensor([[1, 1], [3, 2]]), torch.tensor([2, 2]), torch.tensor([2, 2]), 0, 'sum', True",
+    ),
     **dict.fromkeys(
         "F.mse_loss F.l1_loss F.soft_margin_loss".split(),
         (
