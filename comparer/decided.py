@@ -116,7 +116,8 @@ def explain_by_rounding(
     each of the two values is what its own program says, within the rounding of its operators. Where
     the reference keeps no elements, its values are those that its program says.
     Where only what comes after the forward or the backward passes differs, those are explained
-    alone, and where these differ, what comes before that. Where the user gave both tolerances, nothing is explained.
+    alone, and where these differ, what comes before that. Where the user gave both tolerances,
+    nothing is explained.
 
     Args:
         judgement: The verdicts by tolerance.

@@ -206,7 +206,7 @@ def _of_audit(found: UnsoundValue) -> _Found:
 
 
 def _of_update(found: UpdateComparison) -> Iterator[_Found]:
-    """Yield why the first weight that is left otherwise is so, or where it begins, and by how much."""
+    """Yield the proof of why the first weight is left otherwise, and by how much it is."""
     first = next(iter(found.differences), None)
     if first is None:
         return
