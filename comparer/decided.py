@@ -40,8 +40,13 @@ _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
 
 
 def is_asked(settings: CompareSettings) -> bool:
-    """Return whether both programs are to be executed: all of a model was asked for."""
-    is_narrow = settings.include or settings.exclude or settings.phases is not None
+    """Return whether both programs are to be executed: all of a model was asked for.
+
+    Its first phases are enough, since a program has no later ones to explain.
+    """
+    order = list(Phase)
+    phases = sorted(map(order.index, settings.phases or order))
+    is_narrow = settings.include or settings.exclude or phases != list(range(len(phases)))
     return settings.execute and not is_narrow
 
 
