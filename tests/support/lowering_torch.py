@@ -691,6 +691,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 3) + 3 * torch.eye(3), f(3, 2), upper=True",
         "f(3, 3), f(3, 2), upper=False, unitriangular=True",
     ),
+    "cholesky_solve": (
+        "f(3, 2), f(3, 3)",
+        "f(3, 2), f(3, 3), True",
+        "f(2, 3, 2), f(2, 3, 3), upper=False",
+    ),
     "linalg.cholesky": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1)"),
     "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)",),
     "linalg.svdvals": ("f(3, 4)", "f(2, 4, 3)"),
