@@ -31,6 +31,8 @@ _MOST_SLICES = 8
 """Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
 """That are computed to see whether one exchange does what several do: some seconds."""
+_PER_PRIMITIVE = 1 << 11
+"""Elements whose computing takes as long as a primitive does before it computes any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +194,11 @@ class Repair:
         return find_smaller(programs, leaves, self._numbering, numbers, exchange, results)
 
     def _elements(self) -> int:
-        """Count the elements of all that the results are made of, on both sides."""
+        """Count the elements of all that the results are made of, on both sides, as time spent."""
         ends = zip(*self._results(), strict=True)
         programs = self._sides[0].lowered, self.lowered
         return 1 + sum(
-            program.specs[term].count
+            program.specs[term].count + _PER_PRIMITIVE
             for program, terms in zip(programs, ends, strict=True)
             for place in program.behind(terms)
             for term in program.nodes[place].outputs
