@@ -204,10 +204,10 @@ class _Trial:
     def _orders(self, named: Mapping[str, Argument]) -> Iterator[dict[str, _Exchanged]]:
         """Yield operands of an operator in another order, by name with those that it reads."""
         for name, value in named.items():
-            is_list = isinstance(value, tuple) and 1 < len(value) <= MOST_AXES
-            if is_list and all(isinstance(part, ValueRef) for part in value):
-                for other in islice(permutations(value), 1, None):
-                    yield {name: (value, other)}
+            parts = value if isinstance(value, tuple) else ()
+            if len(parts) <= MOST_AXES and all(isinstance(one, ValueRef) for one in parts):
+                for order in islice(permutations(parts), 1, None):
+                    yield {name: (value, order)}
         values = self.sides[1].program.values
         for (one, first), (two, second) in combinations(named.items(), 2):
             ids = [part.id for part in (first, second) if isinstance(part, ValueRef)]
@@ -314,8 +314,9 @@ def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[in
     while open_:
         for value in side.program.operators[open_.pop()].taken:
             maker = side.program.values[value].producer
-            is_layout = maker is not None and primitives[maker] and primitives[maker] <= LAYOUT
-            if is_layout and maker not in found and side.lowered.terms[value] not in exchanged:
+            if maker is None or maker in found or side.lowered.terms[value] in exchanged:
+                continue
+            if primitives[maker] and primitives[maker] <= LAYOUT:
                 found.add(maker)
                 open_.append(maker)
     return sorted(found)

@@ -71,7 +71,8 @@ class Pool:
 
         One may divide by what the other multiplies by, and a share may be what is left of one.
         """
-        known = [one for one in self._known(operator, name) if type(one) in (int, float)]
+        given = self._known(operator, name)
+        known = [one for one in given if isinstance(one, int | float) and type(one) is not bool]
         yield from (one for one in known if type(one) is type(value))
         if type(value) is float or name in _FACTORS:
             yield from (one for one in known if type(one) is not type(value))
