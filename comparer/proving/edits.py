@@ -134,7 +134,7 @@ def _attribute(known: End, found: End) -> Edit | None:
     changed = [
         (one, two, changes)
         for one, two in zip(*forms, strict=True)
-        if (changes := _changes(dict(one.attributes), dict(two.attributes)))
+        if (changes := _of_axes(_changes(dict(one.attributes), dict(two.attributes))))
     ]
     if len(changed) != 1:
         return None
@@ -144,6 +144,24 @@ def _attribute(known: End, found: End) -> Edit | None:
     if len(names[0]) > 1 and not arguments.issuperset(change.name for change in changes):
         return None
     return _edit(EditKind.ARGUMENT, changes, known, found, ends)
+
+
+def _of_axes(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Return the changes without those of numbers that only stand for another count of axes.
+
+    Where nothing else differs, all stay.
+    """
+    kept = [
+        one
+        for one in changes
+        if not (
+            isinstance(one.known, tuple)
+            and isinstance(one.found, tuple)
+            and len(one.known) != len(one.found)
+            and len({repr(part) for part in (*one.known, *one.found)}) == 1
+        )
+    ]
+    return tuple(kept) or changes
 
 
 def _other_operand(known: End, found: End) -> Edit | None:

@@ -385,6 +385,13 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         ),
         ["paddings of pad3d: [0, 0, 0, 0, 0, 1] where the reference has [0, 0, 0, 0, 1, 0]"],
     ),
+    "a padding of another count of axes": (
+        lambda x: torch.relu(functional.conv1d(x, torch.ones(3, 6, 3), padding=1)),
+        lambda x: paddle.nn.functional.relu(
+            paddle.nn.functional.conv1d(x, paddle.ones([3, 6, 3]), padding=[2, 0])
+        ),
+        ["padding of conv2d: [[0, 0], [2, 0]] where the reference has [[1, 1]]"],
+    ),
     "a part of an operator, twice": (
         lambda x: _gated(x, functional.silu),
         lambda x: _gated(x, paddle.nn.functional.sigmoid),
