@@ -11,7 +11,7 @@ from padiff.dumpfile import ConfigError
 
 from .command import both_sides, command
 from .joblog import defused_json
-from .output import check_place, emit_as_it_is, write_text
+from .output import check_place, emit, emit_as_it_is, write_text
 
 if TYPE_CHECKING:
     from padiff.comparer.sharding.sides import Sides
@@ -70,6 +70,9 @@ def map_modules(
         emit_as_it_is(defused_json(text))
     else:
         write_text(output, text)
+        lines = text.splitlines()
+        doubtful = sum(line.startswith("# AMBIGUOUS") for line in lines)
+        emit(f"map at {output}: {lines.count('[[pair]]')} entries, {doubtful} of them AMBIGUOUS\n")
     return 0
 
 

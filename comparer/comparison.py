@@ -532,7 +532,12 @@ def _executed(
     earlier = None if said is None else read_earlier(before(), said)
     kept = run.manifests[0].settings.get("content")
     executed = run.state.executed = ask_all(
-        known, found, pairing, earlier, is_recomputed=kept in _WITHOUT_ELEMENTS
+        known,
+        found,
+        pairing,
+        earlier,
+        is_recomputed=kept in _WITHOUT_ELEMENTS,
+        last=max(run.settings.phases or Phase, key=list(Phase).index),
     )
     return executed
 

@@ -40,8 +40,13 @@ _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
 
 
 def is_asked(settings: CompareSettings) -> bool:
-    """Return whether both programs are to be executed: all of a model was asked for."""
-    is_narrow = settings.include or settings.exclude or settings.phases is not None
+    """Return whether both programs are to be executed: all of a model was asked for.
+
+    Its first phases are enough, since a program has no later ones to explain.
+    """
+    order = list(Phase)
+    phases = sorted(map(order.index, settings.phases or order))
+    is_narrow = settings.include or settings.exclude or phases != list(range(len(phases)))
     return settings.execute and not is_narrow
 
 
@@ -115,8 +120,9 @@ def explain_by_rounding(
     Pairs that differ agree where both programs compute the same function of the same leaves, and
     each of the two values is what its own program says, within the rounding of its operators. Where
     the reference keeps no elements, its values are those that its program says.
-    Where only what comes after the forward passes differs, those are explained alone, and where
-    these differ, what comes before that. Where the user gave both tolerances, nothing is explained.
+    Where only what comes after the forward or the backward passes differs, those are explained
+    alone, and where these differ, what comes before that. Where the user gave both tolerances,
+    nothing is explained.
 
     Args:
         judgement: The verdicts by tolerance.
@@ -157,11 +163,13 @@ def _open_pairs(
     judgement: Judgement, executed: Execution, *, is_same: bool
 ) -> Iterator[tuple[int, JudgedPair]]:
     """Yield (place, pair) of what differs, or cannot be compared, and may be explained."""
-    is_forward_same, update = executed.is_forward_same, executed.function.update
+    update = executed.function.update
+    phases = {Phase.FORWARD} if executed.is_forward_same else set()
+    phases |= {Phase.BACKWARD} if executed.is_backward_same else set()
     for place, pair in remarkable(judgement.pairs):
         is_asked = (
             is_same
-            or (is_forward_same and pair.end.address.phase is Phase.FORWARD)
+            or pair.end.address.phase in phases
             or _is_alike(judgement.records[place], executed)
         )
         if is_asked and (

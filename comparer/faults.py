@@ -92,10 +92,10 @@ def locate_by_execution(
     )
     for found in _all_found(executed, _others(settings)):
         place = shown.place_of(found)
+        if is_rough and isinstance(found.fault, Edit):
+            place = shown.diverging(found)  # else two right forms differ by rounding there
         if place is None or (is_other and _is_made_forward(found, located.pairs[place])):
             continue
-        if is_rough and isinstance(found.fault, Edit) and not located.pairs[place].fatal:
-            continue  # behind recorded values two right forms differ by rounding
         if not (is_port and found.phase is Phase.UPDATE) or has_updates:
             faults[place].append(found)
     before = {shown.owner(one.pair, one.phase): one for one in located.divergences}
@@ -206,16 +206,15 @@ def _of_audit(found: UnsoundValue) -> _Found:
 
 
 def _of_update(found: UpdateComparison) -> Iterator[_Found]:
-    """Yield the first weight that is left otherwise, with the proof of why or where it begins."""
+    """Yield the proof of why the first weight is left otherwise, and by how much it is."""
     first = next(iter(found.differences), None)
     if first is None:
         return
     roles = _ROLES[Phase.UPDATE]
     path = first.candidate.rpartition(".")[0]
     ends = found.reference, found.candidate
-    why = found.edits or (Parting(reference=ends[0], candidate=ends[1]),)
-    faults: tuple[Fault, ...] = (first, *why)
-    for fault in faults:
+    begins = () if found.edits else (Parting(reference=ends[0], candidate=ends[1]),)
+    for fault in (*found.edits, first, *begins):
         yield _Found(fault, Phase.UPDATE, (path, path), first.candidate, roles)
 
 
@@ -226,7 +225,7 @@ class _Shown:
         self._pairs = located.pairs
         self._updated = updated
         """Weights whose gradients are what the update left, by the candidate's names."""
-        self._of: dict[tuple[int, Phase, Role, str], int] = {}
+        self._of: dict[tuple[int, Phase, Role, str], list[int]] = defaultdict(list)
         """By side, phase, role and module path."""
         self._named: dict[tuple[int, Role, Phase, str], int] = {}
         """By side and full name of a weight, buffer, or other leaf."""
@@ -239,7 +238,7 @@ class _Shown:
                 if end is None:
                     continue
                 address = end.address
-                self._of.setdefault((side, address.phase, address.role, address.module), place)
+                self._of[side, address.phase, address.role, address.module].append(place)
                 self._named.setdefault((side, address.role, address.phase, end.address.name), place)
 
     def phase_of(self, pair: JudgedPair, phase: Phase) -> Phase:
@@ -283,14 +282,33 @@ class _Shown:
                 place = self._named.get((side, role, found.phase, found.name))
                 if place is not None:
                     return place
-        for side in (1, 0):
-            path = found.modules[side]
-            for module in () if path is None else _around(path):
-                for role in found.roles or _ROLES[found.phase]:
-                    place = self._of.get((side, found.phase, role, module))
-                    if place is not None:
-                        return place
+        near = next((places for side in (1, 0) for places in self._near(found, side)), None)
+        if near is not None:
+            return next((place for place in near if self._pairs[place].fatal), near[0])
         return 0 if self._at else None  # nothing is near; it must not be lost
+
+    def diverging(self, found: _Found) -> int | None:
+        """Return a pair that diverged, of the innermost module of either side that has pairs."""
+        begins = self._begin_of(found)
+        if begins is not None:
+            return begins
+        for side in (1, 0):
+            for places in self._near(found, side):
+                paired = [place for place in places if len(self._pairs[place].ends) > 1]
+                fatal = [place for place in paired if self._pairs[place].fatal]
+                if fatal:
+                    return fatal[0]
+                if paired:
+                    break
+        return None
+
+    def _near(self, found: _Found, side: int) -> Iterator[list[int]]:
+        """Yield the pairs of each module around an operator, the innermost first."""
+        path = found.modules[side]
+        for module in () if path is None else _around(path):
+            for role in found.roles or _ROLES[found.phase]:
+                if places := self._of.get((side, found.phase, role, module)):
+                    yield places
 
     def _begin_of(self, found: _Found) -> int | None:
         """Return the first origin by tolerance that is part of what was found."""

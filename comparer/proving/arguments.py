@@ -1,48 +1,61 @@
-"""Tell exchanges inside one operator as another argument of it, if one does the same.
+"""Tell exchanges inside some operators as another argument of one, if that does the same.
 
 What a framework computes in one operator the other may compute in several, or from a table of
-numbers: then no argument of the one is one of the other. So the candidate's operator is lowered and
-executed alone with other arguments, one at a time: flags turned, and the numbers and words that the
-reference's operators there are given. The argument with which it computes what the repaired
-candidate holds there is the cause in words.
+numbers: then no argument of the one is one of the other. So the candidate's operators are lowered
+and executed alone with other arguments, one at a time: flags turned, operands in another order, and
+the numbers and words that the reference's operators there are given. What one line of the source
+runs several times changes alike. The argument with which they compute what the repaired candidate
+holds there is the cause in words. So is a factor, where all is right but for one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import islice, permutations
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import replace
+from itertools import combinations, islice, permutations
+from math import isclose, prod
+from typing import TYPE_CHECKING, TypeAlias
 
-from padiff.dumpfile import DumpFormatError, ProgramError
-from padiff.program import Program, Slice, execute, lower
+import numpy as np
+
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError
+from padiff.program import Program, ValueRef, execute, lower
 
 from .executed import LIMITS, is_near
+from .numbering import LAYOUT
 from .parting import place_of
-from .result import Change, Edit, EditKind
+from .pool import MOST_AXES, Pool, is_value, parts_of
+from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Argument, Leaf, Operator
+    from padiff.program import Argument, Leaf, Operator, Value
     from padiff.program.primitives import Array
 
     from .numbering import Numbering
     from .repair import Made
     from .repaired import Repaired
+    from .result import Place
     from .side import Side
+
+    _Exchanged: TypeAlias = tuple[Argument, Argument]
+    """What an operator reads, and what it should."""
 
 __all__ = ["told_by_arguments"]
 
 _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
 _MOST_SLICES = 8
 """In which arguments are looked for."""
-_MOST_OPERATORS = 6
+_MOST_OPERATORS = 200
 """Of one slice."""
+_MOST_LOWERED = 30_000
+"""Operators that are lowered in all trials of one slice: about two seconds."""
+_MOST_ELEMENTS = 1 << 26
+"""That are computed in all trials of one slice: a second or two."""
 _MOST_ARGUMENTS = 100
 """That are tried in one operator."""
-_MOST_AXES = 4
-"""Of a tuple whose orders are tried."""
 
 
 def told_by_arguments(
@@ -62,17 +75,20 @@ def told_by_arguments(
         edits: One for each exchange.
     """
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
-    inside: dict[tuple[int, ...], list[int]] = {}
-    for place, edit in enumerate(edits):
-        if edit.kind in _VAGUE:
-            operators = _operators_of(repaired.made[place], numbering)
-            inside.setdefault(operators, []).append(place)
-    found = []
+    ids = [_operators_of(made, numbering) for made in repaired.made]
+    inside = {
+        one: [place for place, other in enumerate(ids) if other and set(other) <= {*one}]
+        for one, edit in zip(ids, edits, strict=True)
+        if edit.kind in _VAGUE
+    }
+    found: list[tuple[Edit, tuple[int, ...]]] = []
     for operators, group in islice(inside.items(), _MOST_SLICES):
-        if not 0 < len(operators) <= _MOST_OPERATORS:
+        is_told = any(place in told for _, told in found for place in group)
+        if is_told or not 0 < len(operators) <= _MOST_OPERATORS:
             continue
         try:
-            told = _Trial(sides, given, repaired, operators).edit(edits[group[0]])
+            trial = _Trial(sides, given, repaired, numbering, operators)
+            told = trial.edit([edits[place] for place in group])
         except (ProgramError, DumpFormatError):
             continue  # it cannot be executed within the limits: the exchanges stand
         if told is not None:
@@ -106,13 +122,16 @@ class _Trial:
         sides: tuple[Side, Side],
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
         repaired: Repaired,
+        numbering: Numbering,
         ids: tuple[int, ...],
     ) -> None:
-        self.sides, self.ids = sides, ids
-        self.operators = [sides[1].program.operators[id_] for id_ in ids]
+        self.sides, self.ids = sides, _with_layouts(sides[1], ids, repaired)
+        self.operators = [sides[1].program.operators[id_] for id_ in self.ids]
+        self.numbers = numbering.reference, repaired.made[0].numbers
         inner = {value for one in self.operators for value in one.outputs}
         taken = {value for one in self.operators for value in one.taken} - inner
-        wanted = set(self.operators[-1].outputs) - taken
+        kept = taken.union(sides[1].lowered.leaves.values())  # what no rule makes is as recorded
+        wanted = set(self.operators[-1].outputs) - kept
         terms = {
             value: one.exchange.reference
             for one in repaired.made
@@ -132,33 +151,139 @@ class _Trial:
         nodes = made.lowered.nodes
         return any(nodes[place].operator in self.ids for place, _ in made.exchange.readers)
 
-    def edit(self, before: Edit) -> Edit | None:
-        """Return an edit of one argument with which the last operator makes what it should.
+    def edit(self, before: Sequence[Edit]) -> Edit | None:
+        """Return an edit with which the last operator makes what it should.
 
         Args:
-            before: What it is told as without; its reference's operators say what may be meant.
+            before: What it is told as without; their reference's operators say what may be meant.
         """
-        if any(one.in_place for one in self.operators) or self._makes(self.operators):
+        found = self._run(self.operators)
+        if found is None or self._is_wanted(found):
             return None
+        if self.operators[-1].phase is Phase.UPDATE:  # one of what it leaves stands for all
+            right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
+            self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
+        sizes = (prod(spec.shape) for spec in self._specs())
+        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sum(sizes)))
+        for changed, edit in islice(self._each(Pool(self.sides, before), before[0]), most):
+            made = self._run(changed)
+            if made is not None and self._is_wanted(made):
+                return edit
+        return self._factor(found, before[0])
+
+    def _specs(self) -> list[Value]:
+        values = self.sides[1].program.values
+        return [values[id_] for one in self.operators for id_ in one.outputs]
+
+    def _each(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with one change, and what it is told as."""
         table = self.sides[1].table
-        for place, one in enumerate(self.operators):
+        for places in self._lines():
+            one = self.operators[places[0]]
+            end = before.reference, place_of(self.sides[1], one.id, 1)
             named = dict(table.named(one.name, one.positional, one.keywords))
-            pool = _Pool(self.sides, before)
             for name, value in named.items():
-                for other in islice(pool.others(name, value), _MOST_ARGUMENTS):
-                    changed = [*self.operators]
-                    changed[place] = replace(one, positional=(), keywords={**named, name: other})
-                    if self._makes(changed):
-                        return Edit(
-                            kind=EditKind.ARGUMENT,
-                            reference=before.reference,
-                            candidate=place_of(self.sides[1], one.id, 1),
-                            changes=(Change(name, other, value),),
-                        )
+                for other in islice(pool.others(one, name, value), _MOST_ARGUMENTS):
+                    edit = _edit(EditKind.ARGUMENT, end, (Change(name, other, value),))
+                    yield self._changed(places, {name: (value, other)}), edit
+            for exchanged in self._orders(named):
+                yield self._changed(places, exchanged), _edit(EditKind.EXCHANGED, end)
+        yield from self._exchanged(before)
+
+    def _lines(self) -> list[list[int]]:
+        """Return the places of the operators, those together that one line ran alike."""
+        table = self.sides[1].table
+        lines: dict[object, list[int]] = {}
+        for place, one in enumerate(self.operators):
+            named = table.named(one.name, one.positional, one.keywords)
+            plain = repr([(name, value) for name, value in named if not is_value(value)])
+            key = place if one.site is None else (one.name, one.site, plain)
+            lines.setdefault(key, []).append(place)
+        return [*lines.values()]
+
+    def _orders(self, named: Mapping[str, Argument]) -> Iterator[dict[str, _Exchanged]]:
+        """Yield operands of an operator in another order, by name with those that it reads."""
+        for name, value in named.items():
+            parts = value if isinstance(value, tuple) else ()
+            if len(parts) <= MOST_AXES and all(isinstance(one, ValueRef) for one in parts):
+                for order in islice(permutations(parts), 1, None):
+                    yield {name: (value, order)}
+        values = self.sides[1].program.values
+        for (one, first), (two, second) in combinations(named.items(), 2):
+            ids = [part.id for part in (first, second) if isinstance(part, ValueRef)]
+            if len(ids) > 1 and values[ids[0]].shape == values[ids[1]].shape:
+                yield {one: (first, second), two: (second, first)}
+
+    def _exchanged(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with two of the values exchanged that they take."""
+        side, values = self.sides[1], self.sides[1].program.values
+        for one, two in combinations(sorted(self.taken), 2):
+            if values[one].shape != values[two].shape or values[one].dtype != values[two].dtype:
+                continue
+            other = {one: ValueRef(two), two: ValueRef(one)}
+            changed = [_reading(operator, other) for operator in self.operators]
+            first = next(each for each in self.operators if one in each.taken)
+            changes = Change("", self._partner(two), side.called(one))
+            end = before.reference, place_of(side, first.id, 1)
+            yield changed, _edit(EditKind.OPERAND, end, (changes,))
+
+    def _partner(self, value: int) -> str:
+        """Return what the reference calls the value that one of the candidate's is."""
+        known, own = (side.lowered.terms for side in self.sides)
+        number = self.numbers[1][own[value]]
+        same = (one for one, term in known.items() if self.numbers[0][term] == number)
+        return next(map(self.sides[0].called, same), self.sides[1].called(value))
+
+    def _changed(
+        self, places: Sequence[int], arguments: Mapping[str, _Exchanged]
+    ) -> list[Operator]:
+        """Return the operators, those of one line with other arguments where they have these.
+
+        Values are other ones each time that a line runs: those of the first say which are meant.
+        """
+        changed = [*self.operators]
+        table = self.sides[1].table
+        first: dict[str, Argument] = {}
+        for place in places:
+            one = self.operators[place]
+            named = dict(table.named(one.name, one.positional, one.keywords))
+            first = first or named
+            for name, (before, after) in arguments.items():
+                if repr(named.get(name)) == repr(before):
+                    named[name] = after
+                elif is_value(before) and named.keys() == first.keys():
+                    named[name] = _moved(first, named, after)
+            changed[place] = replace(one, positional=(), keywords=named)
+        return changed
+
+    def _factor(self, found: Mapping[int, Array], before: Edit) -> Edit | None:
+        """Return an edit of a factor that the reference has and the candidate lacks.
+
+        It is one if all that should be made is that many times what is made.
+        """
+        factors = [_ratio(array, found[value]) for value, array in self.wanted.items()]
+        place, side = before.reference, self.sides[0]
+        if None in factors or len(set(factors)) != 1 or place is None:
+            return None
+        (factor,) = {one for one in factors if one is not None}
+        for id_ in place.slice:
+            one = side.program.operators[id_]
+            numbers = [
+                value
+                for _, value in side.table.named(one.name, one.positional, one.keywords)
+                if isinstance(value, int | float) and value
+            ]
+            if any(isclose(factor, way, rel_tol=1e-7) for x in numbers for way in (x, 1 / x)):
+                used = UsedOperator(one.name, tuple(numbers), side.recorded.module_of(one)[0])
+                end = place_of(side, id_, 1), before.candidate
+                return replace(_edit(EditKind.MISSING, end), operators=((used,), ()))
         return None
 
-    def _makes(self, operators: Sequence[Operator]) -> bool:
-        """Lower and execute operators alone, and return whether the last makes what it should."""
+    def _is_wanted(self, found: Mapping[int, Array]) -> bool:
+        return all(is_near(found[value], array) for value, array in self.wanted.items())
+
+    def _run(self, operators: Sequence[Operator]) -> Mapping[int, Array] | None:
+        """Lower and execute operators alone, and return what the last makes."""
         side = self.sides[1]
         values = side.program.values
         program = Program(
@@ -171,78 +296,76 @@ class _Trial:
         )
         lowered = lower(program, side.table, contents=side.recorded.elements)
         if lowered.opaque or lowered.random:
-            return False
+            return None
         try:
-            found = execute(lowered, self.taken, self.wanted, limits=LIMITS)
+            return execute(lowered, self.taken, self.wanted, limits=LIMITS)
         except ProgramError:
-            return False
-        return all(is_near(found[value], array) for value, array in self.wanted.items())
+            return None
 
 
-@dataclass
-class _Pool:
-    """What an argument may be meant to be."""
-
-    sides: tuple[Side, Side]
-    edit: Edit
-
-    def others(self, name: str, value: Argument) -> Iterator[Argument]:
-        """Yield what may stand in the place of an argument, the likeliest first."""
-        if isinstance(value, bool):
-            yield not value
-            return
-        seen = {repr(value)}
-        for other in self._of(name, value):
-            if repr(other) not in seen:
-                seen.add(repr(other))
-                yield other
-
-    def _of(self, name: str, value: Argument) -> Iterator[Argument]:
-        if isinstance(value, str):
-            yield from self._words(name)
-        elif isinstance(value, int | float):
-            yield from self._numbers(type(value))
-        elif isinstance(value, Slice):
-            for number in self._numbers(int):
-                yield replace(value, start=number)
-                yield replace(value, stop=number)
-        elif isinstance(value, tuple):
-            if len(value) <= _MOST_AXES:
-                yield from permutations(value)
-            for place, part in enumerate(value):
-                others = [not part] if isinstance(part, bool) else self._of(name, part)
-                for other in others:
-                    yield (*value[:place], other, *value[place + 1 :])
-
-    def _words(self, name: str) -> Iterator[str]:
-        """Yield the words that the reference's operators there are given, and the candidate's."""
-        yield from (one for one in self._known if isinstance(one, str))
-        side = self.sides[1]
-        for one in side.program.operators:
-            value = dict(side.table.named(one.name, one.positional, one.keywords)).get(name)
-            if isinstance(value, str):
-                yield value
-
-    def _numbers(self, kind: type) -> list[Argument]:
-        return [one for one in self._known if type(one) is kind]
-
-    @property
-    def _known(self) -> list[Argument]:
-        """The arguments of the reference's operators there, their parts one by one."""
-        place, side = self.edit.reference, self.sides[0]
-        found: list[Argument] = []
-        for id_ in () if place is None else place.slice:
-            one = side.program.operators[id_]
-            for _, value in side.table.named(one.name, one.positional, one.keywords):
-                found += _parts(value)
-        return found
+def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[int]:
+    """Return operators, and those ahead of them that lay something out which they take."""
+    primitives: dict[int, set[str]] = defaultdict(set)
+    for node in side.lowered.nodes:
+        primitives[node.operator].add(node.primitive)
+    exchanged = {one.exchange.candidate for one in repaired.made}
+    found = {*ids}
+    open_ = [*found]
+    while open_:
+        for value in side.program.operators[open_.pop()].taken:
+            maker = side.program.values[value].producer
+            if maker is None or maker in found or side.lowered.terms[value] in exchanged:
+                continue
+            if primitives[maker] and primitives[maker] <= LAYOUT:
+                found.add(maker)
+                open_.append(maker)
+    return sorted(found)
 
 
-def _parts(argument: Argument) -> Iterator[Argument]:
-    if isinstance(argument, tuple):
-        for part in argument:
-            yield from _parts(part)
-    elif isinstance(argument, Slice):
-        yield from (argument.start, argument.stop)
-    else:
-        yield argument
+def _edit(
+    kind: EditKind, ends: tuple[Place | None, Place | None], changes: tuple[Change, ...] = ()
+) -> Edit:
+    return Edit(kind=kind, reference=ends[0], candidate=ends[1], changes=changes)
+
+
+def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
+    """Return an operator that reads other values."""
+
+    def read(argument: Argument) -> Argument:
+        if isinstance(argument, tuple):
+            return tuple(map(read, argument))
+        return other.get(argument.id, argument) if isinstance(argument, ValueRef) else argument
+
+    keywords = {name: read(value) for name, value in operator.keywords.items()}
+    return replace(operator, positional=tuple(map(read, operator.positional)), keywords=keywords)
+
+
+def _moved(
+    first: Mapping[str, Argument], named: Mapping[str, Argument], after: Argument
+) -> Argument:
+    """Return what a line reads in the place of something when it runs again.
+
+    Args:
+        first: What it reads the first time, by name.
+        named: What it reads that time.
+        after: What it should read the first time.
+    """
+    if isinstance(after, tuple):
+        return tuple(_moved(first, named, one) for one in after)
+    for before, now in zip(_values(first), _values(named), strict=False):
+        if repr(before) == repr(after):
+            return now
+    return after
+
+
+def _ratio(known: Array, found: Array) -> float | None:
+    """Return the factor from what is made to what should be; None if it is not one for all."""
+    place = int(np.argmax(np.abs(found))) if found.size else 0
+    if known.shape != found.shape or not found.size or not found.flat[place]:
+        return None
+    factor = float(np.real(known.flat[place] / found.flat[place]))
+    return factor if is_near(found * factor, known) else None
+
+
+def _values(named: Mapping[str, Argument]) -> list[Argument]:
+    return [part for value in named.values() for part in parts_of(value)]

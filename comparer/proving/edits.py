@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import LeafKind
-from padiff.program import DRAWN, ValueRef
-
+from .ends import End
 from .numbering import LAYOUT
 from .parting import place_of
-from .result import Change, Edit, EditKind, UsedOperator
+from .result import Change, Edit, EditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from padiff.program import Argument, Lowered, Node, Operator
+    from padiff.program import Argument, Operator
 
     from .numbering import Numbering
     from .repair import Made
-    from .result import Place
     from .side import Side
 
 __all__ = ["describe"]
-
-_CONSTANT = frozenset({"full", "literal"})
-"""Primitives that are numbers: the operators that read them are meant."""
 
 
 def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit:
@@ -46,7 +40,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
         )
     ]
     known, found = (
-        _End(side, lowered, term, numbers, {t for t, n in enumerate(numbers) if n in common}, those)
+        End(side, lowered, term, numbers, {t for t, n in enumerate(numbers) if n in common}, those)
         for side, lowered, term, numbers, those in (
             (sides[0], sides[0].lowered, exchange.reference, numbering.reference, readers[0]),
             (sides[1], made.lowered, exchange.candidate, made.numbers, readers[1]),
@@ -67,9 +61,10 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     return replace(edit, reference=next(places), candidate=next(places))
 
 
-def _of_operators(known: _End, found: _End, kind: EditKind) -> Edit:
+def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     """Return an edit of operators that one side alone has, or of what they read."""
     others = _other_operands(known, found) if kind is EditKind.OTHER else None
+    others = others or _of_part(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
     return others or Edit(
@@ -81,201 +76,24 @@ def _of_operators(known: _End, found: _End, kind: EditKind) -> Edit:
     )
 
 
-@dataclass(frozen=True)
-class _End:
-    """An exchanged term of one side."""
+def _of_part(known: End, found: End, kind: EditKind) -> Edit | None:
+    """Return that one operator stands for another one that does what it does, and more.
 
-    side: Side
-    lowered: Lowered
-    term: int
-    numbers: Sequence[int]
-    """Of its terms."""
-    common: set[int]
-    """Terms of the side that both programs have."""
-    readers: list[int]
-    """The operators that read the term where it is exchanged."""
-
-    @property
-    def nodes(self) -> list[Node]:
-        """What lies between the term and what both programs have."""
-        return [self.lowered.nodes[place] for place in self.places]
-
-    @property
-    def places(self) -> list[int]:
-        """The positions of these nodes."""
-        return self.lowered.behind([self.term], known=self.common)
-
-    @property
-    def taken(self) -> list[Operator]:
-        """Operators there whose outcomes were taken as recorded."""
-        terms = {self.term, *(term for node in self.nodes for term in node.operands)}
-        values = (self.lowered.leaves.get(term) for term in sorted(terms - self.common))
-        found = []
-        for value in values:
-            if value is not None and value >= 0:
-                producer = self.side.program.values[value].producer
-                found += [] if producer is None else [self.side.program.operators[producer]]
-        return found
-
-    @property
-    def own(self) -> list[Operator]:
-        """The operators between the term and what both programs have."""
-        ids = {node.operator for node in self.nodes if node.primitive not in _CONSTANT}
-        ids.update(one.id for one in self.taken)
-        return [self.side.program.operators[one] for one in sorted(ids)]
-
-    @property
-    def around(self) -> list[Operator]:
-        """The operators that are meant: those between, or else what reads and makes the term."""
-        if self.own:
-            return self.own
-        place = self.lowered.producers.get(self.term)
-        ids = [min(self.readers)] if self.readers else []
-        if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT:
-            ids.append(self.lowered.nodes[place].operator)
-        return [self.side.program.operators[one] for one in ids]
-
-    @property
-    def slice(self) -> tuple[int, ...]:
-        """The ids of these operators, in order."""
-        return tuple(sorted({one.id for one in self.around}))
-
-    @property
-    def inputs(self) -> list[int]:
-        """What is read of what both programs have."""
-        made = {term for node in self.nodes for term in node.outputs}
-        found = [term for node in self.nodes for term in node.operands if term not in made]
-        found += [self.lowered.terms[value] for one in self.taken for value in one.taken]
-        return found
-
-    @property
-    def place(self) -> Place | None:
-        """Where the last of the operators ran."""
-        around = self.around
-        if not around:
-            return None
-        last = around[-1] if self.own else around[0]
-        return place_of(self.side, last.id, len(self.own))
-
-    @property
-    def used(self) -> tuple[UsedOperator, ...]:
-        """The operators between, or that read a number, with their arguments that are no values."""
-        those = self.around if self.number is not None else self.own
-        return tuple(
-            UsedOperator(
-                one.name,
-                tuple(
-                    value
-                    for _, value in self.side.table.distinct(one.name, one.positional, one.keywords)
-                    if not _has_values(value)
-                ),
-                self.side.recorded.module_of(one)[0],
-            )
-            for one in those
-        )
-
-    @property
-    def number(self) -> Argument:
-        """The number that the term is; None if it is none."""
-        place = self.lowered.producers.get(self.term)
-        if place is None or self.lowered.nodes[place].primitive != "full":
-            return None
-        found: Argument = dict(self.lowered.nodes[place].attributes)["value"]
-        return found
-
-    @property
-    def name(self) -> str:
-        """What the term is called."""
-        return self.named(self.term)
-
-    def named(self, term: int) -> str:
-        """Return what a term is called: the name of a leaf, or what made it first and where."""
-        while (place := self.lowered.producers.get(term)) is not None:
-            node = self.lowered.nodes[place]
-            same = (one for one in node.operands if self.numbers[one] == self.numbers[term])
-            before = next(same, None)
-            if before is None:
-                return self._made_by(node.operator, term)
-            term = before  # what only hands on, as a copy does
-        return self.name_of(self.lowered.leaves[term])
-
-    def part(self, number: int) -> str:
-        """Return which of several outputs of a module a value is; empty if it is none."""
-        terms = self.lowered.terms
-        parts = (
-            f"{part} of {path}"
-            for (value, path), part in self.side.parts.items()
-            if value in terms and self.numbers[terms[value]] == number
-        )
-        return next(parts, "")
-
-    def laid_out(self, term: int) -> tuple[tuple[str, str], int] | None:
-        """Return how a term was made if only its layout is another, and of which term."""
-        place = self.lowered.producers.get(term)
-        node = None if place is None else self.lowered.nodes[place]
-        if node is None or node.primitive not in LAYOUT or len(node.operands) != 1:
-            return None
-        return (node.primitive, repr(node.attributes)), node.operands[0]
-
-    def name_of(self, value: int) -> str:
-        """Return what a value is called."""
-        if value < 0:
-            return "a repaired value"
-        one = self.side.program.values[value]
-        place = self.lowered.producers.get(self.lowered.terms[value])
-        if place is not None and self.lowered.nodes[place].primitive == "transpose":
-            leaf = self.lowered.leaves.get(self.lowered.nodes[place].operands[0], -1)
-            if leaf >= 0:
-                return f"{self.name_of(leaf)} transposed"
-        if one.kind is LeafKind.GRADIENT:
-            return f"the gradient of {one.name}"
-        if one.name or one.producer is None:
-            return one.name or (one.kind.value if one.kind else "a value")
-        return self._made_by(one.producer, self.lowered.terms[value])
-
-    def origin(self, term: int) -> str:
-        """Return the operator that made a term."""
-        place = self.lowered.producers.get(term)
-        if place is None:
-            return self.named(term)
-        one = self.side.program.operators[self.lowered.nodes[place].operator]
-        return f"{one.name} of {self.side.recorded.module_of(one)[0] or '(root)'}"
-
-    def _made_by(self, operator: int, term: int) -> str:
-        one = self.side.program.operators[operator]
-        path = self.side.recorded.module_of(one)[0]
-        parts = (
-            self.side.parts.get((value, path))
-            for value in one.outputs
-            if self.lowered.terms.get(value) == term
-        )
-        return f"{next(filter(None, parts), one.name)} of {path or '(root)'}"
-
-    def numbers_of(self, operator: Operator) -> dict[str, int]:
-        """Return the arguments of an operator that are values by name, as numbers of terms."""
-        return {
-            name: self.numbers[self.lowered.terms[value]]
-            for name, value in self.values_of(operator).items()
-        }
-
-    def values_of(self, operator: Operator) -> dict[str, int]:
-        """Return the arguments of an operator that are values by name, as their ids."""
-        table = self.side.table
-        named = table.named(operator.name, operator.positional, operator.keywords)
-        return {name: value.id for name, value in named if isinstance(value, ValueRef)}
-
-    def arguments(self, operator: Operator) -> dict[str, Argument]:
-        """Return the arguments of an operator by name; a value by its name."""
-        table = self.side.table
-        named = table.named(operator.name, operator.positional, operator.keywords)
-        return {
-            name: self.name_of(value.id) if isinstance(value, ValueRef) else value
-            for name, value in named
-            if name != DRAWN and (isinstance(value, ValueRef) or not _has_values(value))
-        }
+    A sum in the place of a mean lacks the division alone, a sigmoid in that of a SiLU a product.
+    """
+    if kind is EditKind.MISSING and (part := found.part_of(known)) is not None:
+        operators = known.own[0], part
+    elif kind is EditKind.EXTRA and (part := known.part_of(found)) is not None:
+        operators = part, found.own[0]
+    else:
+        return None
+    return replace(
+        _edit(EditKind.OTHER, (), known, found, operators),
+        operators=(known.used_of(operators[:1]), found.used_of(operators[1:])),
+    )
 
 
-def _argument(known: _End, found: _End) -> Edit | None:
+def _argument(known: End, found: End) -> Edit | None:
     """Return an edit of arguments or of a number, if that is what differs."""
     if max(len(known.own), len(found.own)) > 1:
         return _attribute(known, found)
@@ -302,7 +120,7 @@ def _argument(known: _End, found: _End) -> Edit | None:
     return _attribute(known, found)
 
 
-def _attribute(known: _End, found: _End) -> Edit | None:
+def _attribute(known: End, found: End) -> Edit | None:
     """Return an edit of an argument, if all is the same but for one attribute of one primitive.
 
     One framework adds a bias in the convolution, another one in an operator of its own. Of several
@@ -316,7 +134,7 @@ def _attribute(known: _End, found: _End) -> Edit | None:
     changed = [
         (one, two, changes)
         for one, two in zip(*forms, strict=True)
-        if (changes := _changes(dict(one.attributes), dict(two.attributes)))
+        if (changes := _of_axes(_changes(dict(one.attributes), dict(two.attributes))))
     ]
     if len(changed) != 1:
         return None
@@ -328,7 +146,25 @@ def _attribute(known: _End, found: _End) -> Edit | None:
     return _edit(EditKind.ARGUMENT, changes, known, found, ends)
 
 
-def _other_operand(known: _End, found: _End) -> Edit | None:
+def _of_axes(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Return the changes without those of numbers that only stand for another count of axes.
+
+    Where nothing else differs, all stay.
+    """
+    kept = [
+        one
+        for one in changes
+        if not (
+            isinstance(one.known, tuple)
+            and isinstance(one.found, tuple)
+            and len(one.known) != len(one.found)
+            and len({repr(part) for part in (*one.known, *one.found)}) == 1
+        )
+    ]
+    return tuple(kept) or changes
+
+
+def _other_operand(known: End, found: End) -> Edit | None:
     """Return that an operator reads another value, if it is exchanged for itself.
 
     What a rule does with an operand, as transposing a weight, is no operator of its own.
@@ -352,7 +188,7 @@ def _other_operand(known: _End, found: _End) -> Edit | None:
     return None
 
 
-def _other_operands(known: _End, found: _End) -> Edit | None:
+def _other_operands(known: End, found: End) -> Edit | None:
     """Return that an operator reads other values, more or fewer, if all else is the same."""
     if len(known.own) != 1 or known.used != found.used:
         return None
@@ -361,9 +197,7 @@ def _other_operands(known: _End, found: _End) -> Edit | None:
     return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
 
 
-def _read_instead(
-    known: _End, found: _End, terms: tuple[int, int], names: tuple[str, str]
-) -> Change:
+def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[str, str]) -> Change:
     """Return what is read and what should be, by names that tell them apart.
 
     Where both were only laid out otherwise, in the same way, what they were made of is meant.
@@ -384,8 +218,8 @@ def _read_instead(
 def _edit(
     kind: EditKind,
     changes: tuple[Change, ...],
-    known: _End,
-    found: _End,
+    known: End,
+    found: End,
     operators: tuple[Operator, Operator],
 ) -> Edit:
     return Edit(
@@ -396,7 +230,7 @@ def _edit(
     )
 
 
-def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tuple[Change, ...]:
+def _differences(known: End, found: End, one: Operator, two: Operator) -> tuple[Change, ...]:
     """Return the arguments in which two operators of one name differ.
 
     There are none where the operators read different values, or a value where the other side has
@@ -420,7 +254,7 @@ def _differences(known: _End, found: _End, one: Operator, two: Operator) -> tupl
     return () if is_other else tuple(changes)
 
 
-def _which_differ(changes: tuple[Change, ...], known: _End, found: _End) -> tuple[Change, ...]:
+def _which_differ(changes: tuple[Change, ...], known: End, found: End) -> tuple[Change, ...]:
     """Return the changes that are of the number that differs; all of them where none is.
 
     A momentum that no operator of a model in eval mode reads differs without any effect.
@@ -442,7 +276,7 @@ def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tu
 
 
 def _kind(
-    known: _End, found: _End, numbers: tuple[int, int], inputs: tuple[list[int], list[int]]
+    known: End, found: End, numbers: tuple[int, int], inputs: tuple[list[int], list[int]]
 ) -> EditKind:
     """Return what kind of edit an exchange is that changes no argument."""
     if not known.own and not found.own:
@@ -456,21 +290,9 @@ def _kind(
     return EditKind.OTHER
 
 
-def _forms(end: _End) -> list[tuple[str, str]]:
+def _forms(end: End) -> list[tuple[str, str]]:
     return sorted((node.primitive, repr(node.attributes)) for node in end.nodes)
 
 
 def _is_equal(one: object, two: object) -> bool:
     return type(one) is type(two) and repr(one) == repr(two)
-
-
-def _has_values(argument: Argument) -> bool:
-    return any(isinstance(part, ValueRef) for part in _parts(argument))
-
-
-def _parts(argument: Argument) -> Iterator[Argument]:
-    if isinstance(argument, tuple):
-        for part in argument:
-            yield from _parts(part)
-    else:
-        yield argument

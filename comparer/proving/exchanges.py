@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
     from .numbering import Numbering
 
-__all__ = ["Exchange", "Region", "each_exchange", "find_exchange", "find_whole_exchange"]
+__all__ = [
+    "Exchange",
+    "Region",
+    "each_exchange",
+    "find_exchange",
+    "find_whole_exchange",
+    "widened",
+]
 
 _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real
@@ -100,6 +107,26 @@ def find_whole_exchange(
         if equal == len(results):
             return exchange
     return None
+
+
+def widened(
+    programs: tuple[Lowered, Lowered],
+    numbering: Numbering,
+    numbers: Sequence[int],
+    results: Sequence[tuple[int, int]],
+    exchange: Exchange,
+) -> Exchange:
+    """Return an exchange that was found for one term for all that the results are made of.
+
+    Args:
+        programs: The reference's and the candidate's.
+        numbering: Of both.
+        numbers: Those of the candidate's terms.
+        results: Terms of both that have to become equal.
+        exchange: What reads it on the way to the results reads it, too.
+    """
+    search = _Search(programs, numbering, numbers, results)
+    return search.tried(exchange.reference, exchange.candidate, exchange.size)[1]
 
 
 def each_exchange(

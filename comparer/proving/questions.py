@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.comparer.auditing import Answers, audit
+from padiff.comparer.auditing import Answers, Check, audit
 from padiff.comparer.auditing.result import Soundness
-from padiff.dumpfile import CompareError, DumpFormatError, ProgramError
+from padiff.dumpfile import CompareError, DumpFormatError, Phase, ProgramError
 
 from .function import compare_functions
 from .result import Execution
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
 
     from .earlier import Earlier
-    from .result import Audited
+    from .result import Audited, FunctionComparison
 
 __all__ = ["ask_all"]
 
@@ -30,6 +31,7 @@ def ask_all(
     earlier: Earlier | None = None,
     *,
     is_recomputed: bool = False,
+    last: Phase = Phase.UPDATE,
 ) -> Execution:
     """Answer the three questions; what cannot be executed is an answer, too.
 
@@ -40,15 +42,30 @@ def ask_all(
         earlier: What the step before left; None in the first step that both dumps have.
         is_recomputed: Whether the reference was recorded without the elements of what its operators
             make, so that it cannot be audited.
+        last: The phase up to which the answers are wanted.
     """
     answers: Answers[Measured] = Answers(is_brief=True)
     audits = [_audited(file, answers) for file in (known, found)]
+    unsound = [_first_unsound(one, last) for one in audits]
     return Execution(
-        function=compare_functions(known, found, pairing, earlier),
-        soundness=(_soundness(known, audits[0]), _soundness(found, audits[1])),
-        unsound=(_first_unsound(audits[0]), _first_unsound(audits[1])),
+        function=_up_to(last, compare_functions(known, found, pairing, earlier)),
+        soundness=(
+            _soundness(known, audits[0], unsound[0]),
+            _soundness(found, audits[1], unsound[1]),
+        ),
+        unsound=(unsound[0], unsound[1]),
         sound=(_sound(audits[0]), _sound(audits[1])),
         is_recomputed=is_recomputed,
+    )
+
+
+def _up_to(last: Phase, found: FunctionComparison) -> FunctionComparison:
+    """Return what was found without what later phases show."""
+    differences = tuple(one for one in found.differences if not one.is_behind)
+    return replace(
+        found,
+        differences=differences if last is Phase.FORWARD else found.differences,
+        update=found.update if last is Phase.UPDATE else None,
     )
 
 
@@ -59,14 +76,20 @@ def _audited(file: StepFile, answers: Answers[Measured]) -> Audit | None:
         return None
 
 
-def _soundness(file: StepFile, found: Audit | None) -> Soundness:
+def _soundness(file: StepFile, found: Audit | None, unsound: AuditedValue | None) -> Soundness:
     if not file.did_run:
         return Soundness.NOT_RUN
-    return Soundness.NOT_AUDITED if found is None else found.soundness
+    if found is None:
+        return Soundness.NOT_AUDITED
+    is_later = found.soundness is Soundness.UNSOUND and unsound is None
+    return Soundness.SOUND if is_later else found.soundness
 
 
-def _first_unsound(found: Audit | None) -> AuditedValue | None:
-    return None if found is None else next(iter(found.unsound), None)
+def _first_unsound(found: Audit | None, last: Phase) -> AuditedValue | None:
+    values = () if found is None else found.unsound
+    is_forward = last is Phase.FORWARD
+    asked = (one for one in values if not (is_forward and one.check is Check.GRADIENT))
+    return next(asked, None)
 
 
 def _sound(found: Audit | None) -> frozenset[Audited]:

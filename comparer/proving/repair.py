@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import compress, islice
+from operator import not_
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
-from .exchanges import each_exchange, find_exchange, find_whole_exchange
+from .exchanges import each_exchange, find_exchange, find_whole_exchange, widened
 from .executed import Runs
 from .slices import find_smaller
 
@@ -30,6 +31,8 @@ _MOST_SLICES = 8
 """Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
 """That are computed to see whether one exchange does what several do: some seconds."""
+_PER_PRIMITIVE = 1 << 11
+"""Elements whose computing takes as long as a primitive does before it computes any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,8 @@ class Repair:
             the same expressions, or agree where it is executed.
         """
         self._note(self._likeness() if likeness is None else likeness)
-        is_fresh = True
-        while len(self.made) < _MOST_EXCHANGES:
+        is_fresh, steps = True, 0
+        while len(self.made) < _MOST_EXCHANGES and steps < 2 * _MOST_EXCHANGES:
             numbers = self._numbers()
             self.first = self.first or numbers
             results = [
@@ -138,9 +141,9 @@ class Repair:
                 break
             exchange = self._smaller(exchange, numbers) or exchange
             self._open = self._open or results
-            self.made.append(Made(exchange, self.lowered, numbers))
-            self._make(exchange, [two for _, two in results])
-            is_fresh = False
+            self._make(exchange, numbers)
+            self._take_back()
+            is_fresh, steps = False, steps + 1
         return bool(self.made) and self._agrees(agree)
 
     @property
@@ -191,11 +194,11 @@ class Repair:
         return find_smaller(programs, leaves, self._numbering, numbers, exchange, results)
 
     def _elements(self) -> int:
-        """Count the elements of all that the results are made of, on both sides."""
+        """Count the elements of all that the results are made of, on both sides, as time spent."""
         ends = zip(*self._results(), strict=True)
         programs = self._sides[0].lowered, self.lowered
         return 1 + sum(
-            program.specs[term].count
+            program.specs[term].count + _PER_PRIMITIVE
             for program, terms in zip(programs, ends, strict=True)
             for place in program.behind(terms)
             for term in program.nodes[place].outputs
@@ -209,8 +212,7 @@ class Repair:
             self._sides, self._given, self._numbering, self._alignment, self._sinks, self.start
         )
         again.lowered = first.lowered
-        again.made.append(Made(exchange, first.lowered, first.numbers))
-        again._make(exchange, [two for _, two in self._open])
+        again._make(exchange, first.numbers)
         try:
             return again._agrees(agree)
         except ProgramError:
@@ -240,18 +242,73 @@ class Repair:
         numbers = self._numbering.of_candidate(self.lowered, self._new)
         return self._alignment.partners(self.lowered, self._leaves(), wanted, numbers)
 
-    def _make(self, exchange: Exchange, results: Sequence[int]) -> None:
-        """Give a new leaf to the nodes that read the exchanged term, and to the results."""
+    def _take_back(self) -> None:
+        """Take back what the last exchange made needless, and join it with the one before."""
+        begun, numbers = len(self.start.made), self._numbers()
+        is_needless = [
+            numbers[one.exchange.candidate] == self._numbering.reference[one.exchange.reference]
+            for one in self.made[begun:-1]
+        ]
+        if any(is_needless):
+            place = is_needless.index(True)
+            kept = [one.exchange for one in compress(self.made[begun:], map(not_, is_needless))]
+            self._remake(begun + place, [*kept[place:], self.made[-1].exchange])
+        whole = self._joined() if len(self.made) - begun > 1 else None
+        if whole is not None:
+            self._remake(len(self.made) - 2, [whole])
+
+    def _joined(self) -> Exchange | None:
+        """Return one exchange that does what the last two do, if it is no larger than both.
+
+        Where the second is of what is computed from the first, both may be one: a sigmoid in the
+        place of a SiLU is a wrong factor, and one that is left out.
+        """
+        before, last = self.made[-2:]
+        leaf, end = len(before.lowered.specs), last.exchange.candidate
+        if end >= leaf or end not in reached(last.lowered.nodes, [leaf]):
+            return None
+        programs = self._sides[0].lowered, before.lowered
+        whole = find_whole_exchange(
+            programs,
+            self._numbering,
+            before.numbers,
+            [(last.exchange.reference, end)],
+            most=before.exchange.size + last.exchange.size,
+        )
+        if whole is None or whole.candidate == end:
+            return None if whole is None else replace(last.exchange, size=whole.size)
+        return widened(programs, self._numbering, before.numbers, self._open, whole)
+
+    def _remake(self, place: int, exchanges: Iterable[Exchange]) -> None:
+        """Make others in the place of the exchanges from one on."""
+        first = self.made[place]
+        begin = len(first.lowered.specs)
+        for term in reached(self.lowered.nodes, range(begin, len(self.lowered.specs))):
+            self._alike.pop(term, None)  # what it holds now was not executed yet
+        self.lowered = first.lowered
+        del self.made[place:]
+        self._new = {term: number for term, number in self._new.items() if term < begin}
+        self._taken = {value: term for value, term in self._taken.items() if -value <= place}
+        for one in exchanges:
+            self._make(one, self._numbers())
+
+    def _make(self, exchange: Exchange, numbers: Sequence[int]) -> None:
+        """Give a new leaf to the nodes that read the exchanged term, and to the results.
+
+        Args:
+            exchange: What to make.
+            numbers: Those of the candidate's terms.
+        """
+        self.made.append(Made(exchange, self.lowered, numbers))
         leaf, value = len(self.lowered.specs), -len(self.made)
         nodes = list(self.lowered.nodes)
         for place, _ in exchange.readers:
             node = nodes[place]
             operands = tuple(leaf if term == exchange.candidate else term for term in node.operands)
             nodes[place] = replace(node, operands=operands)
-        becoming = {results[place] for place in exchange.results}
-        wanted = {sink.candidate for sink in self._sinks}
+        wanted = {sink.candidate for sink in self._sinks if exchange.results}
         terms = {
-            id_: leaf if term in becoming and id_ in wanted else term
+            id_: leaf if term == exchange.candidate and id_ in wanted else term
             for id_, term in self.lowered.terms.items()
         }
         self.lowered = replace(

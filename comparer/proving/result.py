@@ -152,6 +152,10 @@ class Edit:
     other weights and inputs show the fault."""
 
 
+_BEHIND = frozenset({"gradient", "tie", "state"})
+"""Kinds of leaf differences that no forward pass depends on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafDifference:
     """A leaf of the candidate that is no copy of the reference's."""
@@ -179,6 +183,11 @@ class LeafDifference:
     the candidate computes the reference's. Empty where none was found."""
     influence: Influence | None = None
     """None of what no forward pass takes."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether no forward pass depends on it."""
+        return self.kind in _BEHIND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,10 +331,6 @@ class FunctionComparison:
     update that was not proven, or the reference keeps no elements of them."""
 
 
-_BEHIND = frozenset({"gradient", "tie", "state"})
-"""Kinds of leaf differences that no forward pass depends on."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """What executing both programs of a step says: the three questions of one step and rank."""
@@ -385,10 +390,16 @@ class Execution:
             function.answer is Answer.SAME
             and function.coarser is None
             and not function.unjudged
-            and all(one.kind in _BEHIND for one in function.differences)
+            and all(one.is_behind for one in function.differences)
             and Soundness.NOT_AUDITED not in audited
             and all(one.check is Check.GRADIENT for one in found)
         )
+
+    @property
+    def is_backward_same(self) -> bool:
+        """Return whether the forward and backward passes are, whatever the update does."""
+        is_sound = all(one is None for one in self.unsound)
+        return self.is_forward_same and is_sound and not self.function.differences
 
     @property
     @derived

@@ -93,6 +93,16 @@ class Side:
         info = self.file.index.records[record]
         return f"{self.file.index.modules[info.module].path}{info.slot}".lstrip(".")
 
+    def called(self, value: int) -> str:
+        """Return the name of a leaf, or which operator of which module made a value."""
+        one = self.program.values[value]
+        if one.name or one.producer is None:
+            return one.name or (one.kind.value if one.kind else "a value")
+        operator = self.program.operators[one.producer]
+        outputs = operator.outputs
+        slot = f"[{outputs.index(value)}]" if len(outputs) > 1 else ""
+        return f"{operator.name}{slot} of {self.recorded.module_of(operator)[0] or '(root)'}"
+
     def recorded_leaf(self, value: int) -> Callable[[], Array]:
         """Return a function that loads the recorded elements of a value."""
 

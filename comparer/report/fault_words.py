@@ -149,6 +149,8 @@ def worded_unsound(one: AuditedValue) -> str:
     return f"{what} of {one.module or '(root)'}: {reason}"
 
 
+_MOST_USED = 8
+"""Operators of one side that an edit names; the page of ``--html`` lists all of them."""
 _DIGITS, _MOST_DIGITS = 7, 17
 """Digits of a number in words: enough for float32, and all that float64 has."""
 _WORDS = {
@@ -174,10 +176,7 @@ _NUMBERS = {
 
 def worded_edit(edit: Edit) -> str:
     """Return what the candidate does otherwise."""
-    lacking, own = _apart(
-        lambda those, digits: ", ".join(_used(one, digits) for one in those) or "nothing",
-        edit.operators,
-    )
+    lacking, own = _apart(_all_used, edit.operators)
     place = edit.candidate or edit.reference
     operator = "the result" if place is None else _short(place.operator)
     return _WORDS[edit.kind].format(
@@ -216,6 +215,14 @@ def _apart(word: Callable[[_T, int], str], both: tuple[_T, _T]) -> tuple[str, st
         if known != found:
             return known, found
     return word(both[0], _MOST_DIGITS), word(both[1], _MOST_DIGITS)
+
+
+def _all_used(operators: Sequence[UsedOperator], digits: int) -> str:
+    """Return operators, of a long slice the first ones and how many there are more."""
+    shown = operators[: _MOST_USED if len(operators) > _MOST_USED + 1 else None]
+    more = len(operators) - len(shown)
+    words = [*(_used(one, digits) for one in shown), *([f"{count(more)} more"] if more else [])]
+    return ", ".join(words) or "nothing"
 
 
 def _used(operator: UsedOperator, digits: int) -> str:

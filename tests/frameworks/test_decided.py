@@ -230,6 +230,75 @@ def test_another_update_is_an_origin_with_its_proof(tmp_path: Path) -> None:
     assert all(one.phase is Phase.UPDATE for one in found.origins)
 
 
+class _Ordered(nn.Module):
+    """Two layers, the second of which takes the rows in another order in one form."""
+
+    def __init__(self, *, is_turned: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.is_turned = is_turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.first(x))
+        found: torch.Tensor = self.second(x.flip(0)).flip(0) if self.is_turned else self.second(x)
+        return found
+
+
+def test_a_wrong_update_makes_no_origin_of_gradients_that_are_right(tmp_path: Path) -> None:
+    paths = []
+    for name, rate in (("reference", 0.1), ("candidate", 0.2)):
+        torch.manual_seed(0)
+        model = _Ordered(is_turned=name == "candidate")
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=rate)
+        with padiff.record(model, name=name, out=tmp_path, optimizer=optimizer) as recorder:
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    found = padiff.compare(*paths)
+
+    by_tolerance = padiff.compare(*paths, execute=False)
+    assert Phase.BACKWARD in {one.phase for one in by_tolerance.divergences}
+    assert {one.phase for one in found.divergences} == {Phase.UPDATE}
+    assert isinstance(found.divergences[0].faults[0], Edit)
+
+
+class _Waves(nn.Module):
+    """Sines of several frequencies, from a table that is no weight."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.tensor([1.0, 2.0]), persistent=False)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x[..., None] * (self.table * self.factor)).flatten(-2)
+
+
+class _Field(nn.Module):
+    def __init__(self, factor: float | None) -> None:
+        super().__init__()
+        self.waves = None if factor is None else _Waves(factor)
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        waves = torch.stack([torch.sin(x), torch.sin(x * 2.0)], -1).flatten(-2)
+        found: torch.Tensor = self.last(waves if self.waves is None else self.waves(x))
+        return found
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "match"), (3.0, "diverged")])
+def test_a_fault_behind_a_table_of_one_side_is_told_where_its_module_is_of_one_side(
+    factor: float, verdict: str, tmp_path: Path
+) -> None:
+    found = padiff.compare(*dumps(tmp_path, lambda: _Field(None), lambda: _Field(factor)))
+
+    assert found.verdict == verdict
+    faults = [type(fault) for one in found.origins for fault in one.faults]
+    assert faults == ([] if verdict == "match" else [Edit])
+
+
 def test_a_fault_with_nothing_near_that_shows_it_is_not_lost(tmp_path: Path) -> None:
     one, two = dumps(tmp_path, Block, lambda: Block(eps=1e-3))
     (step,) = padiff.compare(one, two).steps

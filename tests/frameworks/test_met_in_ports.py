@@ -34,8 +34,6 @@ class Case:
     shape: tuple[int, ...]
     fault: str
     """The layer of the candidate that gives too much."""
-    named: str = ""
-    """The module of the candidate that stands for it in the report; by default itself."""
     coverage: float = 1.0
 
     def inputs(self) -> np.ndarray[Any, Any]:
@@ -71,7 +69,7 @@ CASES = {
     "head that is not transposed": Case(
         reference="Plain", candidate="BareHead", shape=ROWS, fault="first"
     ),
-    "packed attention against three linears": case("Packed", SEQUENCE, "value", named="proj"),
+    "packed attention against three linears": case("Packed", SEQUENCE, "value"),
     "stacked experts against a list": case("Mixture", SEQUENCE, "moe.experts.2.down_proj"),
     "blocks that run twice": case("Checkpointed", ROWS, "layer1"),
 }
@@ -185,7 +183,7 @@ def test_planted_fault_is_named(name: str, tmp_path: Path) -> None:
     first = result.origins[0].pair.candidate
     assert result.verdict is Verdict.DIVERGED
     assert first is not None
-    assert first.address.module == (case.named or case.fault)
+    assert first.address.module == case.fault
 
 
 def test_experts_that_one_side_stacks_are_one_remark_and_an_unused_one_agrees(

@@ -295,10 +295,28 @@ def _paddle_scan(x: Any) -> Any:  # noqa: ANN401
     return paddle.stack(shown, 1)
 
 
-_OTHER_PART = (
-    "unsqueeze reads paddle.Tensor.__getitem__ of (root) "
-    "where the reference has torch.split of (root)"
-)
+_LOWER = torch.ones(6, 6).tril()
+
+
+def _summed(x: Any) -> list[Any]:  # noqa: ANN401
+    """Return the sums up to each place of the second axis."""
+    found = [x[:, 0]]
+    for place in range(1, 6):
+        found.append(found[-1] + x[:, place])
+    return found
+
+
+def _gated(x: Any, act: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """Gate twice: each time one half of the channels by the other."""
+    x = act(x[..., :8]) * x[..., 8:]
+    return act(x[..., :4]) * x[..., 4:]
+
+
+_OTHER_PARTS = [
+    f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
+    for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
+]
+_WRONG, _RIGHT = (f"{name}.Tensor.__getitem__ of (root)" for name in ("paddle", "torch"))
 ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     "a flag": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="bilinear"),
@@ -330,7 +348,64 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     "operands of a scan exchanged": (
         _scan,
         _paddle_scan,
-        [_OTHER_PART],
+        _OTHER_PARTS,
+    ),
+    "operands exchanged that are laid out first": (
+        lambda x: functional.silu(torch.einsum("bij,bkj->bik", x[..., :4], x[..., 4:8].exp())),
+        lambda x: paddle.nn.functional.silu(
+            (x[..., 4:8].unsqueeze(2) * x[..., :4].exp().unsqueeze(1)).sum(-1)
+        ),
+        [f"exp reads {_WRONG} where the reference has {_RIGHT}"],
+    ),
+    "a factor left out of another form": (
+        lambda x: functional.group_norm((_LOWER @ x * 8**-0.5).reshape(12, 16), 2),
+        lambda x: paddle.nn.functional.group_norm(paddle.stack(_summed(x), 1).reshape([12, 16]), 2),
+        ["left out: mul, times 0.3535534"],
+    ),
+    "a divisor in the place of a factor": (
+        lambda x: torch.softmax(torch.einsum("bij,bkj->bik", x, x) * 0.25, -1) @ x,
+        lambda x: paddle.matmul(
+            paddle.nn.functional.softmax((x.unsqueeze(2) * x.unsqueeze(1)).sum(-1) / 8), x
+        ),
+        ["y of __truediv__: 8 where the reference has 4"],
+    ),
+    "numbers of a loop": (
+        lambda x: torch.relu(torch.cat([x[:, :3] - 0.5, x[:, 3:] * 2 - 0.5], 1).flip(-1)),
+        lambda x: paddle.nn.functional.relu(
+            paddle.concat([(part - 0.25).flip(-1) for part in (x[:, :3], x[:, 3:] * 2)], 1)
+        ),
+        ["y of __sub__: 0.25 where the reference has 0.5"],
+    ),
+    "a padding on the other side": (
+        lambda x: torch.relu(functional.conv1d(x, torch.ones(3, 6, 2), padding=1)[..., :-1]),
+        lambda x: paddle.nn.functional.relu(
+            paddle.nn.functional.conv1d(
+                paddle.nn.functional.pad(x, [0, 1], data_format="NCL"), paddle.ones([3, 6, 2])
+            )
+        ),
+        ["paddings of pad3d: [0, 0, 0, 0, 0, 1] where the reference has [0, 0, 0, 0, 1, 0]"],
+    ),
+    "a padding of another count of axes": (
+        lambda x: torch.relu(functional.conv1d(x, torch.ones(3, 6, 3), padding=1)),
+        lambda x: paddle.nn.functional.relu(
+            paddle.nn.functional.conv1d(x, paddle.ones([3, 6, 3]), padding=[2, 0])
+        ),
+        ["padding of conv2d: [[0, 0], [2, 0]] where the reference has [[1, 1]]"],
+    ),
+    "a part of an operator, twice": (
+        lambda x: _gated(x, functional.silu),
+        lambda x: _gated(x, paddle.nn.functional.sigmoid),
+        ["sigmoid where the reference has silu"],
+    ),
+    "another reduction": (
+        lambda x: functional.relu(x.mean(1)),
+        lambda x: paddle.nn.functional.relu(x.sum(1)),
+        ["sum(1) where the reference has mean(1)"],
+    ),
+    "an operator that does more": (
+        lambda x: functional.relu(x.sum(1)),
+        lambda x: paddle.nn.functional.relu(x.mean(1)),
+        ["mean(1) where the reference has sum(1)"],
     ),
 }
 """A fault in a form that the other framework writes otherwise, and the cause in words."""

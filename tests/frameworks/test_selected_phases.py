@@ -181,3 +181,24 @@ def test_output_without_gradient_is_still_a_fault(tmp_path: Path) -> None:
     assert recorder.path is not None
 
     assert compare(reference, recorder.path, CompareSettings()).verdict is Verdict.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("eps", "doubled", "verdict"),
+    [(1e-5, False, "match"), (1e-5, True, "match"), (2e-5, False, "diverged")],
+)
+def test_the_forward_pass_alone_is_executed(
+    *, eps: float, doubled: bool, verdict: str, tmp_path: Path
+) -> None:
+    reference = record(tmp_path, "reference", Chain())
+    candidate = record(tmp_path, "candidate", Chain(eps=eps, doubled=doubled))
+
+    found = compare(reference, candidate, CompareSettings(phases=(Phase.FORWARD,)))
+
+    assert found.verdict == verdict
+    assert found.scope.proven == (verdict == "match")
+    (step,) = found.steps
+    assert step.executed is not None
+    assert step.executed.unsound == (None, None)
+    assert all(one.faults for one in found.origins)
+    assert {pair.end.address.phase for pair in step.pairs} == {Phase.FORWARD}

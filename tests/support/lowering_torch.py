@@ -691,6 +691,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 3) + 3 * torch.eye(3), f(3, 2), upper=True",
         "f(3, 3), f(3, 2), upper=False, unitriangular=True",
     ),
+    "cholesky_solve": (
+        "f(3, 2), f(3, 3)",
+        "f(3, 2), f(3, 3), True",
+        "f(2, 3, 2), f(2, 3, 3), upper=False",
+    ),
     "linalg.cholesky": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1)"),
     "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)",),
     "linalg.svdvals": ("f(3, 4)", "f(2, 4, 3)"),
@@ -900,6 +905,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5, 4), i(4, 5), p(4), ignore_index=2",
         "f(2, 4, 3, 3), i(4, 2, 3, 3), reduction='none'",
         "f(5, 4), i(4, 5), reduction='sum'",
+    ),
+    "F.ctc_loss": (
+        "f(6, 2, 5), torch.tensor([[1, 2], [3, 3]]), torch.tensor([6, 5]), torch.tensor([2, 2])",
+        "f(7, 3, 4), torch.tensor([[1, 2, 0], [0, 0, 0], [2, 1, 1]]), (7, 4, 6), (2, 1, 3), 3, 'none'",
+        "f(7, 3, 4), torch.tensor([1, 2, 3, 2, 1, 1]), torch.tensor([7, 4, 6]), torch.tensor([2, 1, 3]), reduction='sum'",
+        "f(7, 4), torch.tensor([1, 2, 2]), torch.tensor(7), torch.tensor(3), reduction='none'",
+        "f(2, 2, 5), torch.tensor([[1, 1], [3, 2]]), torch.tensor([2, 2]), torch.tensor([2, 2]), 0, 'sum', True",
     ),
     **dict.fromkeys(
         "F.mse_loss F.l1_loss F.soft_margin_loss".split(),

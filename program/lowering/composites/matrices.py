@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cholesky",
+    "cholesky_solve",
     "cross",
     "diagonal_matrix",
     "grouped_matmul",
@@ -142,6 +143,13 @@ def cholesky(b: Builder, x: Term, *, upper: bool) -> Term:
     """Return the triangle whose product with its transpose is the matrix."""
     result = b("cholesky", swap(b, x, -1, -2) if upper else x)
     return swap(b, result, -1, -2) if upper else result
+
+
+def cholesky_solve(b: Builder, x: Term, factor: Term, *, upper: bool) -> Term:
+    """Solve by the factor of a matrix: one triangle after the other."""
+    factor = b("triu" if upper else "tril", factor, offset=0)
+    lower = swap(b, factor, -1, -2) if upper else factor
+    return b("solve", swap(b, lower, -1, -2), b("solve", lower, x))
 
 
 def diagonal_matrix(b: Builder, x: Term, offset: int, fill: float = 0) -> Term:

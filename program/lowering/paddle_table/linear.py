@@ -32,13 +32,6 @@ def _triangular(b: Builder, a: Arguments) -> Term:
     return mat.solve_triangular(b, x, a.y, upper=upper, unit=bool(a.unitriangular))
 
 
-def _cholesky_solve(b: Builder, a: Arguments) -> Term:
-    """Solve by the factor of a matrix: one triangle after the other."""
-    factor = b("triu" if a.upper else "tril", a.y, offset=0)
-    lower = s.swap(b, factor, -1, -2) if a.upper else factor
-    return b("solve", s.swap(b, lower, -1, -2), b("solve", lower, a.x))
-
-
 def _sign_and_log(b: Builder, a: Arguments) -> Result:
     return b.many("sign_determinant", a.x)
 
@@ -113,7 +106,8 @@ ROWS: tuple[Row, ...] = (
     row("solve", "x, y", lambda b, a: mat.solve(b, a.x, a.y)),
     row("triangular_solve", "x, y, upper=True, transpose=False, unitriangular=False", _triangular),
     row("cholesky", "x, upper=False", lambda b, a: mat.cholesky(b, a.x, upper=bool(a.upper))),
-    row("cholesky_solve", "x, y, upper=False", _cholesky_solve),
+    row("cholesky_solve", "x, y, upper=False",
+        lambda b, a: mat.cholesky_solve(b, a.x, a.y, upper=bool(a.upper))),
     row("slogdet", "x", _sign_with_log),
     row("slogdet_v2", "x", _sign_and_log),
     row("eigvalsh", "x, uplo='L', is_test=False", _symmetric_values),

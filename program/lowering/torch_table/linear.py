@@ -251,6 +251,11 @@ ROWS: tuple[Row, ...] = (
     row("linalg.solve", "A, B, *, left=True", _solve),
     row("linalg.solve_triangular", "A, B, *, upper, left=True, unitriangular=False", _triangular),
     row(
+        "cholesky_solve .cholesky_solve",
+        "input, input2, upper=False",
+        lambda b, a: mat.cholesky_solve(b, a.input, a.input2, upper=bool(a.upper)),
+    ),
+    row(
         "linalg.cholesky cholesky .cholesky",
         "input, upper=False",
         lambda b, a: mat.cholesky(b, a.input, upper=bool(a.upper)),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from padiff.program.expressions import LAYOUT
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import losses as loss
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.activations import log_sigmoid
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
-from padiff.program.primitives import broadcast
+from padiff.program.primitives import Kind, broadcast
 
 __all__ = ["ROWS"]
 
@@ -168,6 +171,54 @@ def _multi_margin(b: Builder, a: Arguments) -> Term:
     return loss.reduced(b, result, _reduction(a))
 
 
+def _is_normalised(b: Builder, x: Term) -> bool:
+    """Return whether a term is the logarithm of what a softmax makes, in whatever layout."""
+    id_, before = x.id, ""
+    while id_ in b.producers:
+        node = b.nodes[b.producers[id_]]
+        if node.primitive == "log_softmax" or (before == "log" and node.primitive == "softmax"):
+            return True
+        if node.primitive not in LAYOUT | {"cast", "log"}:
+            return False
+        id_, before = node.operands[0], node.primitive
+    return False
+
+
+def _lengths(b: Builder, lengths: Any) -> Term:
+    if isinstance(lengths, Term):
+        return s.reshape(b, lengths, (-1,))
+    return b.literal(np.asarray(lengths, dtype=np.int64).reshape(-1))
+
+
+def _labels(b: Builder, labels: Term, lengths: Term) -> Term:
+    """Return labels as rows; where they stand one behind the other, rows end in zeros."""
+    if labels.ndim > 1 or lengths.shape == (1,):
+        return s.reshape(b, labels, (lengths.shape[0], -1))
+    counts = [int(one) for one in b.static(lengths)]
+    most, rows, start = max(counts, default=0), [], 0
+    for count in counts:
+        part = s.narrow(b, labels, 0, start, start + count)
+        rows.append(b("pad", part, widths=((0, most - count),), mode="constant", value=0))
+        start += count
+    return s.stack(b, rows, 0)
+
+
+def _connectionist(b: Builder, a: Arguments) -> Term:
+    """Return the loss; its gradient supposes that the classes of each time add up to one."""
+    logs = a.log_probs if a.log_probs.ndim > 2 else s.unsqueeze(b, a.log_probs, 1)  # noqa: PLR2004
+    lengths = _lengths(b, a.input_lengths), _lengths(b, a.target_lengths)
+    labels = _labels(b, a.targets, lengths[1])
+    logs = b("log_softmax", logs, axis=2) if _is_normalised(b, logs) else logs
+    result = loss.connectionist(b, logs, labels, lengths, a.blank)
+    if a.zero_infinity:
+        result = b("where", b("equal", result, math.inf), 0.0, result)
+    if a.reduction == "mean":
+        result = result / b("maximum", s.as_kind(b, lengths[1], Kind.FLOAT), 1.0)
+    if a.log_probs.ndim < 3 and a.reduction == "none":  # noqa: PLR2004
+        return s.reshape(b, result, ())
+    return loss.reduced(b, result, a.reduction)
+
+
 _OLD = "size_average=None, reduce=None, reduction='mean'"
 
 ROWS: tuple[Row, ...] = (
@@ -211,6 +262,12 @@ ROWS: tuple[Row, ...] = (
         lambda b, a: loss.binary_cross_entropy_with_logits(
             b, a.input, a.target, (a.weight, a.pos_weight), _reduction(a)
         ),
+    ),
+    row(
+        "F.ctc_loss",
+        "log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', "
+        "zero_infinity=False",
+        _connectionist,
     ),
     row("F.kl_div", f"input, target, {_OLD}, log_target=False", _divergence),
     row(

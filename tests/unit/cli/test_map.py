@@ -45,6 +45,7 @@ def test_compare_takes_the_written_map(tmp_path: Path, capsys: pytest.CaptureFix
     path, report = tmp_path / "map.toml", tmp_path / "report.json"
 
     assert main(["map", str(reference), str(candidate), "-o", str(path)]) == 0
+    assert capsys.readouterr().out == f"map at {path}: 2 entries, 0 of them AMBIGUOUS\n"
     words = ["compare", str(reference), str(candidate), "--map", str(path)]
     assert main([*words, "--json", str(report), "--explain-pairing"]) == 0
 

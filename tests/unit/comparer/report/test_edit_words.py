@@ -31,3 +31,17 @@ def test_exchanged_operators_show_as_many_digits_as_differ() -> None:
     edit = Edit(kind=EditKind.OTHER, reference=PLACE, candidate=PLACE, operators=(known, found))
 
     assert worded_edit(edit) == ("mul, times 0.125000001 where the reference has mul, times 0.125")
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (9, ", ".join(f"step{number}" for number in range(9))),
+        (10, f"{', '.join(f'step{number}' for number in range(8))}, 2 more"),
+    ],
+)
+def test_of_long_slices_the_first_operators_are_named(length: int, words: str) -> None:
+    steps = tuple(UsedOperator(name=f"step{number}", arguments=()) for number in range(length))
+    edit = Edit(kind=EditKind.MISSING, reference=PLACE, candidate=PLACE, operators=(steps, ()))
+
+    assert worded_edit(edit) == f"left out: {words}"

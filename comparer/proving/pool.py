@@ -1,0 +1,132 @@
+"""What an argument of an operator may be meant to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING
+
+from padiff.program import Slice, ValueRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from padiff.program import Argument, Operator
+
+    from .result import Edit
+    from .side import Side
+
+__all__ = ["MOST_AXES", "Pool", "is_value", "parts_of"]
+
+MOST_AXES = 4
+"""Of a tuple whose orders are all tried; of longer ones two parts are exchanged."""
+
+
+@dataclass
+class Pool:
+    """What may stand in the place of an argument, from the reference's operators there."""
+
+    sides: tuple[Side, Side]
+    edits: Sequence[Edit]
+
+    def others(self, operator: Operator, name: str, value: Argument) -> Iterator[Argument]:
+        """Yield what may stand in the place of an argument, the likeliest first."""
+        if isinstance(value, bool):
+            yield not value
+        if isinstance(value, bool) or is_value(value):
+            return
+        seen = {repr(value)}
+        for other in self._of(operator, name, value):
+            if repr(other) not in seen:
+                seen.add(repr(other))
+                yield other
+
+    def _of(self, operator: Operator, name: str, value: Argument) -> Iterator[Argument]:
+        if isinstance(value, str):
+            yield from self._words(operator, name)
+        elif isinstance(value, int | float):
+            yield from self._numbers(operator, name, value)
+        elif isinstance(value, Slice):
+            for number in self._numbers(operator, name, 0):
+                yield replace(value, start=number)
+                yield replace(value, stop=number)
+        elif isinstance(value, tuple):
+            yield from permutations(value) if len(value) <= MOST_AXES else _swapped(value)
+            for place, part in enumerate(value):
+                others = [not part] if isinstance(part, bool) else self._of(operator, name, part)
+                for other in others:
+                    yield (*value[:place], other, *value[place + 1 :])
+
+    def _words(self, operator: Operator, name: str) -> Iterator[str]:
+        """Yield the words that the reference's operators there are given, and the candidate's."""
+        yield from (one for one in self._known(operator, name) if isinstance(one, str))
+        side = self.sides[1]
+        for one in side.program.operators:
+            value = dict(side.table.named(one.name, one.positional, one.keywords)).get(name)
+            if isinstance(value, str):
+                yield value
+
+    def _numbers(self, operator: Operator, name: str, value: float) -> Iterator[float]:
+        """Yield the numbers that the reference's operators there are given, as they are first.
+
+        One may divide by what the other multiplies by, and a share may be what is left of one.
+        """
+        given = self._known(operator, name)
+        known = [one for one in given if isinstance(one, int | float) and type(one) is not bool]
+        yield from (one for one in known if type(one) is type(value))
+        if type(value) is float or name in _FACTORS:
+            yield from (one for one in known if type(one) is not type(value))
+            yield from (1 / one for one in known if one)
+            yield from (1 - one for one in known)
+
+    def _known(self, operator: Operator, name: str) -> list[Argument]:
+        """Return the arguments of the reference's operators there, their parts one by one.
+
+        Those of an operator of that name come first, and arguments of that name before others.
+        """
+        side = self.sides[0]
+        found: list[tuple[bool, bool, Argument]] = []
+        ids = {id_ for one in self.edits if one.reference for id_ in one.reference.slice}
+        for one in (side.program.operators[id_] for id_ in sorted(ids)):
+            is_other = _plain(one.name) != _plain(operator.name)
+            for given, value in side.table.named(one.name, one.positional, one.keywords):
+                is_renamed = _ALIKE.get(given, given) != _ALIKE.get(name, name)
+                found += [(is_other, is_renamed, part) for part in parts_of(value)]
+        return [part for _, _, part in sorted(found, key=lambda one: one[:2])]
+
+
+_ALIKE = {"axis": "dim", "axes": "dim", "epsilon": "eps"}
+"""Names of arguments that are one."""
+_FACTORS = frozenset({"y", "other"})
+"""Of what a number is added, multiplied or divided by: whole ones may be any."""
+
+
+def _swapped(value: tuple[Argument, ...]) -> Iterator[Argument]:
+    """Yield a tuple with two of its parts exchanged."""
+    for one, two in combinations(range(len(value)), 2):
+        parts = [*value]
+        parts[one], parts[two] = parts[two], parts[one]
+        yield tuple(parts)
+
+
+def _plain(name: str) -> str:
+    """Return the last word of an operator's name."""
+    return name.rpartition(".")[2].strip("_")
+
+
+def parts_of(argument: Argument) -> Iterator[Argument]:
+    """Yield the parts of an argument that are not made of others."""
+    if isinstance(argument, tuple):
+        for part in argument:
+            yield from parts_of(part)
+    elif isinstance(argument, Slice):
+        yield from (argument.start, argument.stop)
+    else:
+        yield argument
+
+
+def is_value(argument: Argument) -> bool:
+    """Return whether an argument is a value of the program, or holds one."""
+    return isinstance(argument, ValueRef) or (
+        isinstance(argument, tuple) and any(map(is_value, argument))
+    )
