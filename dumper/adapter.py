@@ -152,9 +152,9 @@ class Adapter(Protocol):
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
         """Copy the elements of a small tensor at once; give their dtype's name and its shape, too.
 
-        None for one of ``limit`` bytes or more, without elements, spread over processes, or that
-        does not lie in host memory as dumps write it: C-contiguous and little-endian. It is much
-        faster than ``elements``, which is as good, so that an adapter may lack it.
+        The elements come as dumps write them: in C order and little-endian. None for a tensor of
+        ``limit`` bytes or more, without elements, spread over processes, not in host memory, or
+        where ``elements`` is as fast. It is as good, so that an adapter may lack this.
         """
 
     def snapshot(self, tensor: Tensor) -> Array:

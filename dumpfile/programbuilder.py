@@ -133,7 +133,11 @@ class ProgramBuilder:
         rows = self._arguments
         before = len(rows)
         for key, argument in arguments:
-            self._add_argument(-1 if key is None else self._strings[key], argument)
+            text = -1 if key is None else self._strings[key]
+            if type(argument) is ValueRef:
+                rows += (text, _VALUE, argument.id)
+            else:
+                self._add_argument(text, argument)
         self._outputs += outputs
         self._operators += (
             self._strings[name],

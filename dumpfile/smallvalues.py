@@ -33,28 +33,29 @@ class SmallValues:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self.rows: dict[tuple[str, str], int] = {}
-        """By name of the dtype and digest."""
         self.stored: list[Stored] = []
         """What becomes of each row."""
+        self.names: list[str] = []
+        """The dtype of each row."""
+        self.data: list[bytes] = []
+        """The elements of each row."""
         self.kept: list[int] = []
         """Of which the elements are kept, in the order in which that was wanted."""
-        self._data: list[bytes] = []
-        """The elements of each row."""
         self.size_bytes = 0
         """What they take while they wait."""
 
-    def add(self, key: tuple[str, str], stored: Stored, data: bytes) -> None:
+    def add(self, stored: Stored, name: str, data: bytes) -> None:
         """Take a value in.
 
         Args:
-            key: Name of the dtype, and digest; none that is here.
             stored: What becomes of it. Of its content more may be wanted before it is written.
+            name: Of its dtype.
             data: Its elements, little-endian.
         """
-        stored.row = self.rows[key] = len(self.stored)
+        stored.row = len(self.stored)
         self.stored.append(stored)
-        self._data.append(data)
+        self.names.append(name)
+        self.data.append(data)
         if stored.content is Content.FULL:
             self.kept.append(stored.row)
         self.size_bytes += len(data) + _ROW_BYTES
@@ -77,15 +78,11 @@ class SmallValues:
             self.kept.append(row)
         return True
 
-    def bytes_of(self, row: int) -> bytes:
-        """Return the elements of a value."""
-        return self._data[row]
-
     def measured(self) -> list[Statistics]:
         """Return the statistics of each row, without numbers where only the digest is wanted."""
         found = [_NO_STATISTICS] * len(self.stored)
         rows_of = defaultdict(list)
-        for (name, _), row in self.rows.items():
+        for row, name in enumerate(self.names):
             rows_of[name].append(row)
         for name, rows in rows_of.items():
             for row, statistics in zip(rows, self._measured(name, rows), strict=False):
@@ -97,7 +94,7 @@ class SmallValues:
         wanted = [self.stored[row].content is not Content.DIGEST for row in rows]
         if not any(wanted):
             return repeat(_NO_STATISTICS)
-        parts = [self._data[row] for row in rows]
+        parts = [self.data[row] for row in rows]
         ends = np.cumsum([len(part) for part in parts]) // numpy_dtype(name).itemsize
         together = np.frombuffer(b"".join(parts), numpy_dtype(name))
         statistics = statistics_of_parts(together, [0, *ends[:-1].tolist()])

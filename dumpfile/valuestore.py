@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,9 +98,10 @@ class ValueStore:
             thread_name: Name of the thread.
         """
         self._sink, self._arena, self._keep = sink, arena, keep
-        self._stored: dict[tuple[str, str], Stored] = {}
+        self._stored: dict[str, Stored] = {}
+        """By digest, which tells the dtype too."""
         self._values: list[ValueInfo] = []
-        self._known: dict[tuple[str, str], ValueInfo] = {}
+        self._known: dict[str, ValueInfo] = {}
         self._pages: dict[str, _Page] = {}
         self._page_count = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="padiff-statistics")
@@ -136,7 +138,7 @@ class ValueStore:
         if is_small and arrival is None:
             dtype = numpy_dtype(name)
             plain = array if array.dtype is dtype else array.astype(dtype, copy=False)
-            return self._store_small(plain.tobytes(), name, content)
+            return self.store_bytes(plain.tobytes(), name, array.shape, content)
         flat = np.ascontiguousarray(array, dtype=numpy_dtype(name)).reshape(-1)
         item = _Item(
             stored=Stored(content=content),
@@ -151,13 +153,13 @@ class ValueStore:
             self.queue.put(item, _ITEM_BYTES + flat.nbytes)
             return item.stored
         item.digest = item.stored.digest = digest_of_bytes(flat.view(np.uint8).data, name)
-        known = self._stored.get((name, item.digest))
+        known = self._stored.get(item.digest)
         if known is not None and known.content.rank >= content.rank:
             return known
         self._cut(item)
         self._put_small()
         self._hand_over(item)
-        self._stored[name, item.digest] = item.stored
+        self._stored[item.digest] = item.stored
         return item.stored
 
     def store_bytes(
@@ -176,18 +178,14 @@ class ValueStore:
             return self.store(np.frombuffer(data, numpy_dtype(name)).reshape(shape), content)
         if len(data) <= _STATISTICS_BYTES and self._keep.program:
             content = Content.FULL
-        return self._store_small(data, name, content)
-
-    def _store_small(self, data: bytes, name: str, content: Content) -> Stored:
-        """Take in a small value, which waits for others."""
-        key = name, digest_of_bytes(data, name)
-        known = self._stored.get(key)
-        if known is not None and known.content.rank >= content.rank:
+        digest = digest_of_bytes(data, name)
+        known = self._stored.get(digest)
+        if known is not None and (
+            known.content.rank >= content.rank or self._small.deepen(known, content)
+        ):
             return known
-        if known is not None and self._small.deepen(known, content):
-            return known
-        stored = self._stored[key] = Stored(content, None, key[1])
-        self._small.add(key, stored, data)
+        stored = self._stored[digest] = Stored(content, None, digest)
+        self._small.add(stored, name, data)
         if self._small.size_bytes >= _SMALL_BYTES:
             self._put_small()
         return stored
@@ -203,7 +201,7 @@ class ValueStore:
 
     def _put_small(self) -> None:
         """Give the small values that wait to the thread."""
-        if self._small.rows:
+        if self._small.stored:
             small, self._small = self._small, SmallValues()
             self.queue.put(small, small.size_bytes)
 
@@ -261,69 +259,55 @@ class ValueStore:
             self._take_small(item)
 
     def _take_small(self, small: SmallValues) -> None:
-        """Make values of small ones; more is kept of those that are known."""
-        statistics = small.measured()
-        fresh = {key: row for key, row in small.rows.items() if key not in self._known}
-        places = {}
-        keys = list(small.rows)
+        """Make values of small ones; of those that are known, more may be kept."""
+        stored, names, data = small.stored, small.names, small.data
+        before = [self._known.get(one.digest) for one in stored]
+        rows = []
+        for row, known in enumerate(before):
+            stored[row].info = known
+            if known is None or known.content.rank < stored[row].content.rank:
+                rows.append(row)
+        rows.sort(key=lambda row: before[row] is None)
+        places: dict[int, tuple[str | None, int]] = dict.fromkeys(rows, _NOWHERE)
         for row in small.kept:  # this order is that of the elements in the file
-            key = keys[row]
-            data = small.bytes_of(row)
-            if key not in fresh:
-                self._take_again(key, small.stored[row], data, statistics[row])
-            elif data:
-                places[key] = self._on_page(key[0], data)
-        for key, row in small.rows.items():
-            if key not in fresh and small.stored[row].content is not Content.FULL:
-                self._take_again(key, small.stored[row], b"", statistics[row])
-        values = build_all(
+            if row in places and data[row]:
+                places[row] = self._on_page(names[row], data[row])
+        ids, statistics = [], small.measured()
+        free = count(len(self._values))
+        for row in rows:
+            known = before[row]
+            if known is None or known.dataset is not None:
+                ids.append(next(free))
+                continue
+            ids.append(known.id)
+            if known.content is not Content.DIGEST:
+                statistics[row] = known.statistics
+        made = build_all(
             ValueInfo,
-            len(fresh),
-            id=range(len(self._values), len(self._values) + len(fresh)),
-            digest=[digest for _, digest in fresh],
-            dtype=[name for name, _ in fresh],
-            size=[
-                len(small.bytes_of(row)) // numpy_dtype(name).itemsize
-                for (name, _), row in fresh.items()
-            ],
-            statistics=[statistics[row] for row in fresh.values()],
-            content=[small.stored[row].content for row in fresh.values()],
-            dataset=[places.get(key, _NOWHERE)[0] for key in fresh],
-            offset=[places.get(key, _NOWHERE)[1] for key in fresh],
+            len(rows),
+            id=ids,
+            digest=[stored[row].digest for row in rows],
+            dtype=[names[row] for row in rows],
+            size=[len(data[row]) // numpy_dtype(names[row]).itemsize for row in rows],
+            statistics=[statistics[row] for row in rows],
+            content=[stored[row].content for row in rows],
+            dataset=[places[row][0] for row in rows],
+            offset=[places[row][1] for row in rows],
         )
-        self._values += values
-        for (key, row), value in zip(fresh.items(), values, strict=True):
-            self._known[key] = small.stored[row].info = value
-
-    def _take_again(
-        self, key: tuple[str, str], stored: Stored, data: bytes, statistics: Statistics
-    ) -> None:
-        """Take a small value that is known, perhaps with less content."""
-        name, digest = key
-        known = self._known[key]
-        elements = np.frombuffer(data, numpy_dtype(name))
-        self._take_item(
-            _Item(
-                stored=stored,
-                name=name,
-                size=known.size,
-                data=elements,
-                digest=digest,
-                statistics=statistics,
-            )
-        )
+        for row, value in zip(rows, made, strict=True):
+            self._values[value.id : value.id + 1] = [value]
+            self._known[value.digest] = stored[row].info = value
 
     def _take_item(self, item: _Item) -> None:
         """Make a value of an item, unless it turns out to be one that is known."""
         if item.arrival is not None:
             item.arrival()
             item.digest = digest_of_bytes(item.data.view(np.uint8).data, item.name)
-        key = item.name, item.digest
-        known = self._known.get(key)
+        known = self._known.get(item.digest)
         if known is None or known.content.rank < item.stored.content.rank:
             if item.arrival is not None:
                 self._cut(item)
-            known = self._known[key] = self._add_value(item, known)
+            known = self._known[item.digest] = self._add_value(item, known)
         if item.piece is not None:
             self._arena.give_back(item.piece)
         item.stored.info = known

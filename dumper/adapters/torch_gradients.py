@@ -31,109 +31,111 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         callback: Gets a gradient of the tensor's shape, at most once a backward pass.
     """
     base = tensor._base
-    if base is not None and base.requires_grad and tensor.is_leaf and not base.is_leaf:
+    if base is None:
+        return _Hook(tensor, callback)
+    if base.requires_grad and tensor.is_leaf and not base.is_leaf:
         # Seen inside a function of the user's own that hands on what it took: torch gives it its
         # place in the graph when the function returns, and a hook from before would stay outside.
         return Handles()
-    if base is None or not _lies_in(tensor, base):
-        return _Waiting(tensor, callback)
-    view = _View(tensor, base, callback)
-    return Handles(_Waiting(tensor, view.arrived), _Waiting(base, view.arrived_behind))
+    behind = _behind(base) if tensor.dtype == base.dtype and _has_each_once(tensor) else None
+    return _Hook(tensor, callback) if behind is None else _View(tensor, behind, callback)
 
 
 class _Hook:
-    """What torch calls for all who wait for the gradient of one tensor."""
+    """A hook on a tensor, as ``Tensor.register_hook`` sets it: its own handle takes longer."""
 
-    __slots__ = ("_hooks", "callbacks", "version")
+    __slots__ = ("_hooks",)
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        """Do what ``Tensor.register_hook`` does, without a handle: to make it takes longer."""
-        self.version = tensor._version
-        self.callbacks: list[Callable[[torch.Tensor], None]] = []
+    def __init__(self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
         hooks: Any = tensor._backward_hooks
         if hooks is None:
             hooks = tensor._backward_hooks = OrderedDict()
             if tensor.grad_fn is not None:
                 tensor.grad_fn._register_hook_dict(tensor)
-        hooks[self] = self
+        hooks[self] = callback
         self._hooks = hooks
 
-    def __call__(self, gradient: torch.Tensor) -> None:
-        for callback in tuple(self.callbacks):
-            callback(gradient)
-
     def remove(self) -> None:
+        """Take the callback off."""
         self._hooks.pop(self, None)
 
 
-class _Waiting:
-    """One who waits: by the hook that is there, unless the user set one behind it.
+class _Behind(_Hook):
+    """A tensor at which gradients of its views may arrive."""
 
-    To set a hook, to be called by it and to take it off again costs more than what is done with
-    a small gradient.
-    """
+    __slots__ = ("offset", "size", "stride", "tensor", "version", "views")
 
-    __slots__ = ("_callback", "_hook")
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(tensor, self)
+        self.tensor, self.version = weakref.ref(tensor), tensor._version
+        self.size, self.stride = tensor.size(), tensor.stride()
+        self.offset = int(tensor.storage_offset())
+        self.views: dict[_View, None] = {}
 
-    def __init__(self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
-        hooks = tensor._backward_hooks
-        last: Any = next(reversed(hooks.values()), None) if hooks else None
-        is_ours = type(last) is _Hook and last.version == tensor._version
-        hook: _Hook = last if is_ours else _Hook(tensor)
-        hook.callbacks.append(callback)
-        self._hook = hook
-        self._callback: Callable[[torch.Tensor], None] | None = callback
-
-    def remove(self) -> None:
-        """Wait no longer, and keep nothing of who waited."""
-        if self._callback is not None:
-            self._hook.callbacks.remove(self._callback)
-            self._callback = None
-        if not self._hook.callbacks:
-            self._hook.remove()
+    def __call__(self, gradient: torch.Tensor) -> None:
+        for view in tuple(self.views):
+            view.arrived_behind(gradient)
 
 
-class _View:
+class _View(_Hook):
     """A view whose gradient may arrive at the tensor behind it."""
 
-    __slots__ = ("_alive", "_arrivals", "_callback", "_layout", "_part", "_version")
+    __slots__ = ("_behind", "_callback", "_has_arrived", "_offset", "_size", "_stride", "_tensor")
 
     def __init__(
-        self, tensor: torch.Tensor, base: torch.Tensor, callback: Callable[[torch.Tensor], None]
+        self, tensor: torch.Tensor, behind: _Behind, callback: Callable[[torch.Tensor], None]
     ) -> None:
-        self._callback, self._arrivals = callback, 0
-        self._version, self._alive = tensor._version, (weakref.ref(tensor), weakref.ref(base))
-        offset = int(tensor.storage_offset()) - int(base.storage_offset())
-        self._part = tensor.size(), tensor.stride(), offset
-        self._layout = base.size(), base.stride()
+        super().__init__(tensor, self._arrived)
+        self._callback, self._behind, self._has_arrived = callback, behind, False
+        self._tensor = weakref.ref(tensor)
+        self._size, self._stride = tensor.size(), tensor.stride()
+        self._offset = int(tensor.storage_offset()) - behind.offset
+        behind.views[self] = None
 
-    def arrived(self, gradient: torch.Tensor) -> None:
-        self._arrivals += 1
-        self._callback(gradient)
+    def remove(self) -> None:
+        """Wait no longer at either."""
+        super().remove()
+        views = self._behind.views
+        views.pop(self, None)
+        if not views:
+            self._behind.remove()
 
     def arrived_behind(self, gradient: torch.Tensor) -> None:
-        if self._arrivals:
-            return  # the gradient came by itself
-        known = [one for one in (reference() for reference in self._alive) if one is not None]
-        if any(one._version == self._version for one in known):
-            return  # the gradient came by itself, or there is none: nothing was changed in place
-        memory = gradient.new_empty_strided(*self._layout).copy_(gradient)
-        self.arrived(memory.as_strided(*self._part))
+        """Call back with the part of the gradient that is the view's, if it came only so."""
+        behind = self._behind
+        if self._has_arrived:
+            return
+        known = [one for one in (self._tensor(), behind.tensor()) if one is not None]
+        if any(one._version == behind.version for one in known):
+            return  # there is none, or it comes by itself: nothing was changed in place
+        memory = gradient.new_empty_strided(behind.size, behind.stride).copy_(gradient)
+        self._arrived(memory.as_strided(self._size, self._stride, self._offset))
+
+    def _arrived(self, gradient: torch.Tensor) -> None:
+        self._has_arrived = True
+        self._callback(gradient)
 
 
-def _lies_in(view: torch.Tensor, base: torch.Tensor) -> bool:
-    """Tell whether a view's elements are some of those behind it, each once."""
-    return (
-        base.requires_grad
-        and not base.is_leaf
-        and view.dtype == base.dtype
-        and (
-            base.is_contiguous() or torch.empty_like(base, device="meta").stride() == base.stride()
-        )
-        and (
-            0 not in view.stride()
-            or all(
-                stride for stride, size in zip(view.stride(), view.shape, strict=True) if size > 1
-            )
-        )
-    )
+def _behind(base: torch.Tensor) -> _Behind | None:
+    """Return what waits at a tensor for its views, unless its gradient would lie otherwise.
+
+    It is the one that is there, unless the tensor was changed or the user set a hook behind it.
+    """
+    hooks: Any = base._backward_hooks
+    last = next(reversed(hooks.values()), None) if hooks else None
+    if type(last) is _Behind and last.version == base._version:
+        return last
+    if not base.requires_grad or base.is_leaf:
+        return None
+    is_dense = base.is_contiguous()
+    if not is_dense and torch.empty_like(base, device="meta").stride() != base.stride():
+        return None
+    return _Behind(base)
+
+
+def _has_each_once(view: torch.Tensor) -> bool:
+    """Return whether a view has each of its elements once."""
+    strides = view.stride()
+    if 0 not in strides:
+        return True
+    return all(stride for stride, size in zip(strides, view.shape, strict=True) if size > 1)

@@ -13,7 +13,7 @@ from torch.overrides import resolve_name
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .patched import class_name
-from .torch_sharding import PLAIN, collective_argument, is_allocated, local_of, place_of
+from .torch_sharding import PLAIN, collective_argument, is_allocated, local_of
 from .torch_unseen import OperatorMode, force_eager, watch_unseen
 
 if TYPE_CHECKING:
@@ -164,7 +164,10 @@ class TorchOperators:
         """Return the address of the storage."""
         if type(tensor) not in PLAIN:
             tensor = local_of(tensor)
-        return place_of(tensor) or tensor.untyped_storage().data_ptr()
+        place = tensor.data_ptr()
+        if not place:  # as without elements; to ask the storage makes an object of it
+            return tensor.untyped_storage().data_ptr()
+        return place - tensor.storage_offset() * tensor.element_size()
 
     def dtype(self, tensor: torch.Tensor) -> str:
         """Return the dtype's name without ``torch.``."""
@@ -175,7 +178,10 @@ class TorchOperators:
         return tensor.shape if type(tensor) in PLAIN else local_of(tensor).shape
 
     def is_recordable(self, tensor: torch.Tensor) -> bool:
-        """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse."""
+        """Refuse what has no strided elements of its own: functorch's wrappers, meta, sparse.
+
+        Where the storage was freed, the tensor begins as far behind 0 as in its storage.
+        """
         if type(tensor) not in PLAIN:
             tensor = local_of(tensor)
             if isinstance(tensor, FakeTensor):
@@ -185,7 +191,10 @@ class TorchOperators:
             and tensor.layout is _STRIDED
             and not tensor.is_meta
             and not tensor.is_quantized
-            and (place_of(tensor) != 0 or is_allocated(tensor))
+            and (
+                tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+                or is_allocated(tensor)
+            )
         )
 
     def argument(self, thing: object) -> Argument:

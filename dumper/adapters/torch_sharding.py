@@ -23,7 +23,6 @@ __all__ = [
     "is_allocated",
     "layout_of",
     "local_of",
-    "place_of",
 ]
 
 PLAIN = frozenset({torch.Tensor, Parameter})
@@ -103,15 +102,6 @@ def collective_argument(thing: object) -> tuple[int, ...] | str | None:
 def is_allocated(tensor: torch.Tensor) -> bool:
     """Return whether the memory is there: FSDP frees that of gathered weights by resizing it."""
     return bool(tensor.untyped_storage().nbytes()) or not tensor.numel()
-
-
-def place_of(tensor: torch.Tensor) -> int:
-    """Return where the storage of a strided tensor begins, 0 if that does not show.
-
-    That of a tensor without elements does not. To ask the storage makes an object of it.
-    """
-    place = tensor.data_ptr()
-    return place - int(tensor.storage_offset()) * tensor.element_size() if place else 0
 
 
 def array_of(tensor: torch.Tensor) -> Array:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["collector_slowed"]
 
 _FACTOR = 10
-"""How much rarer: a recorded operator makes some 25 objects that the collector walks, a plain one
+"""How much rarer: a recorded operator makes some 30 objects that the collector walks, a plain one
 hardly any, so that it comes no less often than in a step of the same operators that is plain."""
 
 

@@ -63,15 +63,14 @@ class Contents:
         wanted = self._most.get(content)
         if wanted is None:
             wanted = self._most[content] = self._writer.at_most(content)
-        content = wanted
         known = None if key is None else self._kept.get(key)
         if known is not None and (known.tensor is tensor or self._is_true(known, key)):
             self._kept.move_to_end(key)
-            is_enough = known.stored.content.rank >= content.rank
-            if not is_enough and not self._writer.deepen(known.stored, content):
-                known.stored = store(self._adapter, self._writer, tensor, content).stored
+            is_enough = known.stored.content.rank >= wanted.rank
+            if not is_enough and not self._writer.deepen(known.stored, wanted):
+                known.stored = store(self._adapter, self._writer, tensor, wanted).stored
             return known
-        fresh = store(self._adapter, self._writer, tensor, content)
+        fresh = store(self._adapter, self._writer, tensor, wanted)
         fresh.tensor = tensor
         if key is not None:
             self._kept[key] = fresh

@@ -34,10 +34,11 @@ class OwnWork:
         """
         context = unwatched()
         self._enter, self._leave = context.__enter__, context.__exit__
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._holder = 0
         """Identity of the thread that holds the lock, 0 if none does."""
         self._depth = 0
+        """How often it was taken once more."""
 
     def is_going_on(self) -> bool:
         """Return whether this thread holds the lock."""
@@ -46,11 +47,12 @@ class OwnWork:
     def __enter__(self) -> None:
         """Take the lock, or take it once more."""
         thread = get_ident()
-        if self._holder != thread:
-            self._lock.acquire()
-            self._holder = thread
-            self._enter()
-        self._depth += 1
+        if self._holder == thread:
+            self._depth += 1
+            return
+        self._lock.acquire()
+        self._holder = thread
+        self._enter()
 
     def __exit__(
         self,
@@ -59,8 +61,9 @@ class OwnWork:
         trace: TracebackType | None,
     ) -> None:
         """Let go of what was taken last."""
-        self._depth -= 1
-        if not self._depth:
-            self._leave(kind, error, trace)
-            self._holder = 0
-            self._lock.release()
+        if self._depth:
+            self._depth -= 1
+            return
+        self._leave(kind, error, trace)
+        self._holder = 0
+        self._lock.release()

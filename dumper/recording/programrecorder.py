@@ -154,8 +154,8 @@ class ProgramRecorder:
         self._written: dict[Hashable, list[int]] = {}
         """Values that were written in place, by their memory, in order."""
         self._handles: list[Handle] = []
-        self._watched: dict[int, tuple[int, ...]] = {}
-        """Values whose gradient is awaited, with its shape."""
+        self._watched: dict[int, tuple[int, ...] | None] = {}
+        """Values whose gradient is awaited, with its shape where they are spread over processes."""
         self._is_closed = self._has_gradients = False
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._is_updating = False
@@ -233,7 +233,7 @@ class ProgramRecorder:
             is_made: Whether a module returned it, so that something has computed it.
         """
         self._is_updating = False
-        entry = self._value(tensor, kind, stored, is_made=is_made)
+        entry = self._settled(tensor) or self._value(tensor, kind, stored, is_made=is_made)
         if entry is not None:
             self._builder.add_border(record, entry.value)
 
@@ -433,7 +433,10 @@ class ProgramRecorder:
         if taken.is_spread or self._is_spread:
             mode |= _SPREAD
         results = made = [own for own, _ in wholes.values()]
-        changed, written = self._changed(taken), set()
+        stamp, written = self.stamp, set()
+        changed = [one for one, entry in taken.refs if stamp(one) != entry.stamp]
+        if changed or taken.exposed:
+            changed = self._changed(changed, taken.exposed)
         if changed:
             mode |= _IN_PLACE
             written = {id(one) for one in changed}
@@ -444,12 +447,13 @@ class ProgramRecorder:
                 return
             taken.arguments.append((RESULT, self.argument(result, {})))
         is_pending = not kind.is_plain and self._operators.is_pending(name, result)
-        outputs = []
-        for tensor in results:
+        outputs, parts = [], None
+        for place, tensor in enumerate(results):
             is_written = id(tensor) in written
             view = self._kept_view(tensor) if is_written else taken.view_of(name, tensor)
             if view is not None and len(made) > 1 and not is_written:
-                view = self._as_part(view, made, tensor)
+                parts = parts or self._parts(made)
+                view.parts, view.place = parts, place
             _, whole = wholes.get(id(tensor), (tensor, tensor))
             is_kept = not taken.refs or (kind.is_choosing and self._is_index(tensor))
             value = self._output(
@@ -467,13 +471,14 @@ class ProgramRecorder:
     def _is_index(self, tensor: Tensor) -> bool:
         return self._operators.dtype(tensor) in {"int32", "int64"}
 
-    def _changed(self, taken: _Taken) -> list[Tensor]:
-        """Return the tensors that an operator wrote into."""
-        changed = taken.changed()
-        if taken.exposed:
-            changed += self._written_unseen(taken)
-        if not changed:
-            return changed
+    def _changed(self, changed: list[Tensor], exposed: Sequence[Tensor]) -> list[Tensor]:
+        """Return the tensors that an operator wrote into.
+
+        Args:
+            changed: That are not what they were.
+            exposed: That may have been written while their version stayed.
+        """
+        changed += self._written_unseen(exposed)
         gone = [one for one in changed if not self._operators.is_recordable(one)]
         for one in gone:  # it is spread over processes now
             self._live.pop(id(one), None)
@@ -484,20 +489,18 @@ class ProgramRecorder:
 
         Each with the local tensor before it.
         """
-        found = {}
+        found, is_recordable = {}, self._operators.is_recordable
         for whole in _tensors_in(result, self._adapter.is_tensor):
             own = self._local(whole)
-            if self._operators.is_recordable(own):
+            if is_recordable(own):
                 found[id(own)] = own, whole
                 if own is not whole:
                     self._note_layout(whole, own)
         return found
 
-    def _as_part(self, view: _View, made: list[Tensor], tensor: Tensor) -> _View:
-        """Return a view that is one of several outputs."""
-        parts = tuple((self._operators.dtype(one), self._operators.shape(one)) for one in made)
-        place = next(index for index, one in enumerate(made) if one is tensor)
-        return replace(view, parts=parts, place=place)
+    def _parts(self, made: list[Tensor]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return dtypes and shapes of several outputs."""
+        return tuple((self._operators.dtype(one), self._operators.shape(one)) for one in made)
 
     def _kept_view(self, tensor: Tensor) -> _View | None:
         """Return what a tensor that was written in place is a view of, if it is one still."""
@@ -527,10 +530,10 @@ class ProgramRecorder:
             memory(one) == memory(tensor) for one in made
         )
 
-    def _written_unseen(self, taken: _Taken) -> list[Any]:
+    def _written_unseen(self, exposed: Sequence[Tensor]) -> list[Any]:
         """Return the tensors that an operator changed without another version of them."""
         found = []
-        for tensor in taken.exposed:
+        for tensor in exposed:
             entry = self._live.get(id(tensor))
             if entry is None or entry.reference() is not tensor:
                 if self._operators.is_recordable(tensor):
@@ -599,7 +602,8 @@ class ProgramRecorder:
     def _watch_gradient(self, value: int, tensor: Tensor) -> None:
         """Wait for the gradient of a value, once it is known that there will be one."""
         if self._backward and value not in self._watched and self._requires_grad(tensor):
-            self._watched[value] = self._operators.shape(tensor)
+            is_spread = self._local(tensor) is not tensor
+            self._watched[value] = self._operators.shape(tensor) if is_spread else None
             arrived = partial(self._arrive, value)
             self._handles.append(self._adapter.hook_gradient(tensor, arrived))
 
@@ -610,7 +614,8 @@ class ProgramRecorder:
             if not self._operators.is_recordable(gradient):
                 return
             self._has_gradients = self._followed.is_outdated = True
-            if self._operators.shape(gradient) != self._watched[value]:
+            shape = self._watched[value]
+            if shape is not None and self._operators.shape(gradient) != shape:
                 return  # it lies otherwise over processes than the value
             stored = self._contents.store_gradient(gradient, self._inner).stored
             self._builder.add_gradient(value, stored)
@@ -652,6 +657,19 @@ class ProgramRecorder:
         if not self._is_updating:
             self._watch_gradient(found, whole)
         return self._keep(tensor, found, stamp, stored, None)
+
+    def _settled(self, thing: object) -> _Live | None:
+        """Return what is known of a tensor for which there is nothing to do, as for most."""
+        entry = self._live.get(id(thing))
+        if (
+            entry is not None
+            and (entry.value in self._watched or not self._backward)
+            and not self._pending
+            and entry.reference() is thing
+            and entry.stamp == self.stamp(thing)
+        ):
+            return entry
+        return None
 
     def _as_now(
         self,
@@ -776,13 +794,10 @@ class ProgramRecorder:
         if type(thing) in _PLAINEST:
             plain: Argument = thing  # type: ignore[assignment]
             return plain
-        entry = self._live.get(id(thing))
-        if entry is not None and entry.reference() is thing:
-            is_awaited = entry.value in self._watched or not self._backward
-            if is_awaited and not self._pending and entry.stamp == self.stamp(thing):
-                refs[id(thing)] = thing, entry  # there is nothing to do for most values
-                return ValueRef(entry.value)
-            return self._reference(thing, refs)
+        entry = self._settled(thing)
+        if entry is not None:
+            refs[id(thing)] = thing, entry
+            return ValueRef(entry.value)
         if id(thing) in refs or self._adapter.is_tensor(thing):
             return self._reference(thing, refs)
         if isinstance(thing, (tuple, list)):
@@ -823,12 +838,12 @@ class ProgramRecorder:
 class _Taken:
     """What an operator was called with, described before it ran."""
 
-    __slots__ = ("_memory", "_stamp", "arguments", "exposed", "is_spread", "refs")
+    __slots__ = ("_memory", "arguments", "exposed", "is_spread", "refs")
 
     def __init__(
         self, recorder: ProgramRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self._stamp, self._memory = recorder.stamp, recorder._operators.memory
+        self._memory = recorder._operators.memory
         refs: dict[int, tuple[Any, _Live]] = {}
         argument = recorder.argument
         recorder._is_spread = False
@@ -843,11 +858,6 @@ class _Taken:
         """Tensors with what they were."""
         self.exposed: Sequence[Any] = ()
         """Tensors that may be written while their version stays."""
-
-    def changed(self) -> list[Any]:
-        """Return the tensors that are not what they were."""
-        stamp = self._stamp
-        return [one for one, entry in self.refs if stamp(one) != entry.stamp]
 
     def view_of(self, name: str, tensor: Tensor) -> _View | None:
         """Return how a tensor is a view of one that was taken; None where it is none."""

@@ -56,10 +56,21 @@ def test_small_tensors_are_copied_as_their_elements_are(name: str) -> None:
         assert copied == (ADAPTER.snapshot(part).tobytes(), name, part.shape)
 
 
+def test_a_small_tensor_is_copied_in_the_order_of_its_axes() -> None:
+    source = torch.arange(6.0).reshape(2, 3).requires_grad_()
+
+    for part in (source.t(), source[:, ::2], source.expand(2, 2, 3)):
+        assert ADAPTER.small_bytes(part, 64) == (
+            ADAPTER.snapshot(part).tobytes(),
+            "float32",
+            part.shape,
+        )
+
+
 @pytest.mark.parametrize(
     "tensor",
     [
-        torch.ones(2, 3).t(),
+        torch.ones(2, 3, dtype=torch.bfloat16).t(),
         torch.ones(0),
         torch.ones(64),
         torch.ones(2, dtype=torch.complex64).conj(),
