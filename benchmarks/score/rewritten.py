@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
         yield _rewritten(name, is_forward=False)
     for name, case in met.CASES.items():
         yield _met(name, case)
-        yield _met(name, case, fault=case.named or case.fault)
+        yield _met(name, case, fault=case.fault)
 
 
 def _expected(fault: str, *, words: str) -> Expected:

@@ -255,10 +255,11 @@ def test_a_wrong_update_makes_no_origin_of_gradients_that_are_right(tmp_path: Pa
             optimizer.step()
         assert recorder.path is not None
         paths.append(recorder.path)
+    reference, candidate = paths
 
-    found = padiff.compare(*paths)
+    found = padiff.compare(reference, candidate)
 
-    by_tolerance = padiff.compare(*paths, execute=False)
+    by_tolerance = padiff.compare(reference, candidate, execute=False)
     assert Phase.BACKWARD in {one.phase for one in by_tolerance.divergences}
     assert {one.phase for one in found.divergences} == {Phase.UPDATE}
     assert isinstance(found.divergences[0].faults[0], Edit)
@@ -269,6 +270,7 @@ class _Waves(nn.Module):
 
     def __init__(self, factor: float) -> None:
         super().__init__()
+        self.table: torch.Tensor
         self.register_buffer("table", torch.tensor([1.0, 2.0]), persistent=False)
         self.factor = factor
 
@@ -292,7 +294,9 @@ class _Field(nn.Module):
 def test_a_fault_behind_a_table_of_one_side_is_told_where_its_module_is_of_one_side(
     factor: float, verdict: str, tmp_path: Path
 ) -> None:
-    found = padiff.compare(*dumps(tmp_path, lambda: _Field(None), lambda: _Field(factor)))
+    reference, candidate = dumps(tmp_path, lambda: _Field(None), lambda: _Field(factor))
+
+    found = padiff.compare(reference, candidate)
 
     assert found.verdict == verdict
     faults = [type(fault) for one in found.origins for fault in one.faults]

@@ -358,7 +358,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         [f"exp reads {_WRONG} where the reference has {_RIGHT}"],
     ),
     "a factor left out of another form": (
-        lambda x: functional.group_norm((_LOWER @ x * 8**-0.5).reshape(12, 16), 2),
+        lambda x: functional.group_norm((torch.matmul(_LOWER, x) * 8**-0.5).reshape(12, 16), 2),
         lambda x: paddle.nn.functional.group_norm(paddle.stack(_summed(x), 1).reshape([12, 16]), 2),
         ["left out: mul, times 0.3535534"],
     ),
