@@ -364,9 +364,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
     ),
     "a divisor in the place of a factor": (
         lambda x: torch.softmax(torch.einsum("bij,bkj->bik", x, x) * 0.25, -1) @ x,
-        lambda x: paddle.matmul(
-            paddle.nn.functional.softmax((x.unsqueeze(2) * x.unsqueeze(1)).sum(-1) / 8), x
-        ),
+        lambda x: paddle.nn.functional.softmax((x.unsqueeze(2) * x.unsqueeze(1)).sum(-1) / 8) @ x,
         ["y of __truediv__: 8 where the reference has 4"],
     ),
     "numbers of a loop": (
