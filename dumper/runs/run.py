@@ -19,7 +19,7 @@ from .outputs import outputs_for
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
 from .sources import opened_sources
-from .target import import_target
+from .target import each_file_once, import_target
 from .training import Training, prepare_training
 from .usercode import UserCode
 
@@ -56,7 +56,7 @@ def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
         RecordError: The user's model raised; its exception is the ``__cause__``.
         DumpError: The dump cannot be written, or one to be read cannot be.
     """
-    with opened_sources(settings) as found:
+    with opened_sources(settings) as found, each_file_once():
         check_beforehand(found)
         return _recorded(found, Progress() if progress is None else progress)
 

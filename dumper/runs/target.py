@@ -10,6 +10,8 @@ import inspect
 import json
 import pkgutil
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from padiff.dumpfile import JSON, ConfigError
 from .usercode import UserCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from padiff.dumpfile import PadiffError
@@ -29,6 +31,7 @@ __all__ = [
     "Target",
     "build",
     "check_target",
+    "each_file_once",
     "import_target",
     "kind_of_thing",
     "named_class",
@@ -146,6 +149,20 @@ def near_names(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
+@contextmanager
+def each_file_once() -> Iterator[None]:
+    """Load a file once for all targets that are in it: they share its classes and its state."""
+    token = _loaded.set({})
+    try:
+        yield
+    finally:
+        _loaded.reset(token)
+
+
+_loaded: ContextVar[dict[Path, ModuleType] | None] = ContextVar("loaded", default=None)
+"""Files that were loaded, where each is loaded once."""
+
+
 def import_target(target: Target) -> Any:  # noqa: ANN401 - whatever the user has there
     """Import what the target names, with the current directory importable as with ``python``.
 
@@ -260,6 +277,9 @@ def _import_file(target: Target) -> ModuleType:
     check_target(target)
     path = Path(target.place)
     resolved = path.resolve()
+    loaded = _loaded.get()
+    if loaded is not None and resolved in loaded:
+        return loaded[resolved]
     _make_importable(str(resolved.parent))
     known = sys.modules.get(path.stem)
     name = path.stem if known is None else f"padiff_target_{path.stem}"
@@ -276,6 +296,8 @@ def _import_file(target: Target) -> ModuleType:
     except BaseException:
         sys.modules.pop(name, None)
         raise
+    if loaded is not None:
+        loaded[resolved] = module
     return module
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FRAMEWORKS = ("torch", "paddle")
+LAYERS = {"torch": "Module", "paddle": "Layer"}
 pytestmark = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 NET = """
@@ -38,6 +39,21 @@ class Squared:
         return (output ** 2).mean() + 0 * label.sum()
 
 squared = Squared()
+made = []
+
+class Kept(nn.LAYER):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 2)
+        made.append(self)
+
+    def forward(self, x):
+        return self.inner(x)
+
+def of_what_was_made(output, label):
+    (model,) = made
+    assert isinstance(model, Kept)
+    return scaled(output, label)
 
 def by_hand(parameters, rate=0.5):
     def update():
@@ -50,19 +66,29 @@ def by_hand(parameters, rate=0.5):
 
 @pytest.fixture
 def folder(tmp_path: Path, framework: str) -> Path:
-    (tmp_path / f"options_{framework}.py").write_text(NET.replace("FRAMEWORK", framework))
+    (tmp_path / f"options_{framework}.py").write_text(
+        NET.replace("FRAMEWORK", framework).replace("LAYER", LAYERS[framework])
+    )
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((4, 3), np.float32))
     np.save(tmp_path / "y.npy", np.array([0, 1, 1, 0]))
     return tmp_path
 
 
-def trained(folder: Path, framework: str, train: TrainSettings, plan: StepPlan) -> Path:
+def trained(
+    folder: Path,
+    framework: str,
+    train: TrainSettings,
+    plan: StepPlan,
+    *,
+    model: str = "build",
+    name: str = "m",
+) -> Path:
     return run(
         RunSettings(
-            model=parse_target(f"{folder / f'options_{framework}.py'}:build"),
+            model=parse_target(f"{folder / f'options_{framework}.py'}:{model}"),
             inputs=(parse_input(str(folder / "x.npy")),),
             training=True,
-            record=RecordSettings(out=folder / "dumps", name="m", plan=plan),
+            record=RecordSettings(out=folder / "dumps", name=name, plan=plan),
             train=train,
         )
     )
@@ -87,6 +113,18 @@ def test_loss_may_be_a_class_a_function_a_partial_or_an_object(
     expected = {"halved": entropy / 2, "squared": (output**2).mean()}.get(loss, entropy)
     assert got.array(Role.LOSS) == pytest.approx(expected, rel=1e-5)
     assert got.manifest.phase is Phase.BACKWARD
+
+
+def test_model_and_loss_of_one_file_share_its_classes_and_what_it_keeps(
+    folder: Path, framework: str
+) -> None:
+    loss = parse_target(f"{folder / f'options_{framework}.py'}:of_what_was_made")
+    train = TrainSettings(loss=loss, labels=(parse_input(str(folder / "y.npy")),))
+
+    for name in ("one", "two"):  # a later run has nothing of an earlier one
+        path = trained(folder, framework, train, StepPlan(), model="Kept", name=name)
+
+        assert open_dump(path).manifest.phase is Phase.BACKWARD
 
 
 def test_optimizer_may_change_the_weights_itself(folder: Path, framework: str) -> None:
