@@ -169,7 +169,7 @@ def _open_pairs(
     for place, pair in remarkable(judgement.pairs):
         is_asked = (
             is_same
-            or pair.end.address.phase in phases
+            or _made_in(pair, update) in phases
             or _is_alike(judgement.records[place], executed)
         )
         if is_asked and (
@@ -178,6 +178,15 @@ def _open_pairs(
             or _is_on_the_way(pair, update)
         ):
             yield place, pair
+
+
+def _made_in(pair: JudgedPair, update: UpdateComparison | None) -> Phase:
+    """Return the phase that made what a pair holds: gradients may be what the update left."""
+    end = pair.candidate or pair.end
+    is_gradient = end.address.role is Role.WEIGHT_GRAD
+    if is_gradient and update is not None and end.address.name in update.gradients:
+        return Phase.UPDATE
+    return pair.end.address.phase
 
 
 def _explained(pair: JudgedPair, verdict: Verdict, reason: str) -> JudgedPair:

@@ -282,18 +282,30 @@ class _Shown:
                 place = self._named.get((side, role, found.phase, found.name))
                 if place is not None:
                     return place
-        near = next((places for side in (1, 0) for places in self._near(found, side)), None)
+        near = next((places for side in (1, 0) for _, places in self._near(found, side)), None)
         if near is not None:
             return next((place for place in near if self._pairs[place].fatal), near[0])
         return 0 if self._at else None  # nothing is near; it must not be lost
 
     def diverging(self, found: _Found) -> int | None:
-        """Return a pair that diverged, of the innermost module of either side that has pairs."""
+        """Return where the numbers begin to differ in the innermost module that has pairs.
+
+        That is an origin by tolerance, which stands for itself if it is of no single pair, or a
+        pair that diverged.
+        """
         begins = self._begin_of(found)
         if begins is not None:
             return begins
+        origins = {
+            (side, one.phase, end.address.module): self._at.get(_addresses(one.pair))
+            for one in reversed(self._origins)
+            for side, end in enumerate((one.pair.reference, one.pair.candidate))
+            if end is not None
+        }
         for side in (1, 0):
-            for places in self._near(found, side):
+            for module, places in self._near(found, side):
+                if (side, found.phase, module) in origins:
+                    return origins[side, found.phase, module]
                 paired = [place for place in places if len(self._pairs[place].ends) > 1]
                 fatal = [place for place in paired if self._pairs[place].fatal]
                 if fatal:
@@ -302,13 +314,13 @@ class _Shown:
                     break
         return None
 
-    def _near(self, found: _Found, side: int) -> Iterator[list[int]]:
-        """Yield the pairs of each module around an operator, the innermost first."""
+    def _near(self, found: _Found, side: int) -> Iterator[tuple[str, list[int]]]:
+        """Yield each module around an operator and its pairs, the innermost first."""
         path = found.modules[side]
         for module in () if path is None else _around(path):
             for role in found.roles or _ROLES[found.phase]:
                 if places := self._of.get((side, found.phase, role, module)):
-                    yield places
+                    yield module, places
 
     def _begin_of(self, found: _Found) -> int | None:
         """Return the first origin by tolerance that is part of what was found."""

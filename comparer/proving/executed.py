@@ -274,6 +274,7 @@ def is_near(found: Array, known: Array) -> bool:
 
     Arrays that are zero or not finite show nothing.
     """
+    found, known = (one * 1.0 if one.dtype == np.bool_ else one for one in (found, known))
     size = _size(known)
     if found.shape != known.shape or not size or not np.isfinite(known).all():
         return False

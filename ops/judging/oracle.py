@@ -97,6 +97,9 @@ class Oracle:
         self._lowered: Lowered | None = None
         self.reason = ""
         """Why there is no float64 program; empty if there is."""
+        if call.wrapped:  # by code of Python, which no program says
+            self.reason = f"arguments of {call.name} are made of the tensors of the case"
+            return
         try:
             lowered = lower(self.program, TABLES[framework], contents=contents.get)
         except ProgramError as error:

@@ -16,7 +16,7 @@ from tests.support.paddle_models import LARGE, SMALL, tensors
 from tests.support.programs import Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # Paddle says so at each training-mode BatchNorm whose ``track_running_stats`` was never named.
@@ -37,9 +37,9 @@ class _Oracle:
         self.missed: list[str] = []
         """Nodes that lead to a recorded operator, and that none made."""
 
-    def observe(self, taken: Thing, result: object) -> None:
+    def observe(self, stamp: Callable[[Thing], int], taken: Thing, result: object) -> None:
         """Look at what a recorded operator took and gave."""
-        changed = {id(one) for one in taken.changed()}
+        changed = {id(one) for one, entry in taken.refs if stamp(one) != entry.stamp}
         given = [one for one, _ in taken.refs]
         for tensor in given:
             if id(tensor) not in changed:
@@ -69,7 +69,7 @@ _add = ProgramRecorder._add
 
 def _observed(recorder: Thing, oracle: _Oracle, *args: Thing) -> None:
     """Stand for ``ProgramRecorder._add``."""
-    oracle.observe(args[2], args[3])
+    oracle.observe(recorder.stamp, args[2], args[3])
     _add(recorder, *args)
 
 

@@ -196,11 +196,11 @@ FAULTS = {
     ),
     "beta1": (
         "GPT", Side(optimizer="adam"), Side(optimizer="adam", options={"beta1": 0.95}),
-        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'beta1' of the optimizer: 0.9 on the reference",
+        (0, UPDATE, Role.OPTIMIZER_STATE), "proved: beta1 of adam_: 0.95 where",
     ),
     "beta2": (
         "ResNet", Side(optimizer="adam"), Side(optimizer="adam", options={"beta2": 0.99}),
-        (0, UPDATE, Role.OPTIMIZER_STATE), "option 'beta2' of the optimizer: 0.999 on",
+        (0, UPDATE, Role.OPTIMIZER_STATE), "proved: beta2 of adam_: 0.99 where",
     ),
     "epsilon of Adam": (
         "ResNet", Side(optimizer="adam"), Side(optimizer="adam", options={"epsilon": 1e-4}),
