@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 
 @contextmanager
 def as_dumps(*paths: Path) -> Iterator[tuple[Path, ...]]:
-    """Give dumps for paths of which some are files of arrays, or folders of such files.
+    """Yield dumps for paths of which some are files of arrays, or folders of such files.
 
     Args:
         paths: Dumps stay as they are; so does what is neither, to be refused as a dump.

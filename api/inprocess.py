@@ -148,7 +148,7 @@ def assign_weight(
     *,
     strict: bool = True,
 ) -> Plan:
-    """Give a live model the weights of another live model, a dump or a checkpoint, in place.
+    """Copy another live model's, a dump's or a checkpoint's weights into a live model, in place.
 
     Args:
         reference: A model of either framework, or the path of a dump or checkpoint.
@@ -211,7 +211,7 @@ def create_model(model: object, name: str | None = None, **_: Any) -> object:  #
 
 
 def _replaced(method: str, *_: object, **__: object) -> None:
-    """Say what replaces a method of PaDiff.
+    """Name what replaces a method of PaDiff.
 
     Raises:
         ConfigError: Always.
@@ -274,7 +274,7 @@ def _batches(loader: Iterable[object], limit: int | None) -> Iterable[dict[str, 
 
 
 def _share_weights(reference: LiveRun, candidate: LiveRun) -> WeightPlan:
-    """Give the candidate the reference's weights; run both where names leave anything open.
+    """Copy the reference's weights into the candidate; run both where names leave a doubt.
 
     Returns:
         The plan that was carried out.

@@ -1,4 +1,4 @@
-"""Say which live modules are partners, as PaDiff's ``LayerMap`` does."""
+"""Describe which live modules are partners, as PaDiff's ``LayerMap`` does."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LayerMap:
         """Do nothing: partners of other classes are found without a search of its own."""
 
     def to_map_file(self, reference: Any, candidate: Any) -> MapFile:  # noqa: ANN401
-        """Give the same as a map file.
+        """Return the same as a map file.
 
         Args:
             reference: The model held to be right.
@@ -99,7 +99,7 @@ class LayerMap:
 
 
 def map_of(given: Any, reference: Any, candidate: Any) -> MapFile | None:  # noqa: ANN401
-    """Give what a user means by a map: a file, a ``LayerMap``, a dict of modules, or nothing.
+    """Return what a user means by a map: a file, a ``LayerMap``, a dict of modules, or nothing.
 
     Raises:
         ConfigError: It is none of these, or names what is not there.

@@ -119,7 +119,7 @@ def command(
 def option_group(
     name: str, make: Callable[..., Any], groups: Mapping[str, Sequence[Callable[..., Any]]]
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Give a decorator that adds options to a command.
+    """Return a decorator that adds options to a command.
 
     Args:
         name: The parameter of the command that takes what is made.

@@ -136,7 +136,7 @@ _OUTPUT = frozenset(
 
 
 def commands_to_look_further(comparison: Comparison, context: click.Context) -> str:
-    """Give the last lines of a report that found something; empty on a match.
+    """Return the last lines of a report that found something; empty on a match.
 
     The commands repeat what was typed, but for the options that choose what is printed. A name
     that a terminal could not show as it is, is left out.
@@ -155,7 +155,7 @@ def commands_to_look_further(comparison: Comparison, context: click.Context) -> 
 
 
 def _typed(context: click.Context) -> list[str]:
-    """Give the command line, without the options about output."""
+    """Return the command line, without the options about output."""
     words = context.command_path.split()
     options: list[str] = []
     for parameter in context.command.params:

@@ -103,7 +103,7 @@ def _said(series: SeriesComparison) -> str:
 
 
 def _remarks(series: SeriesComparison) -> Iterator[str]:
-    """Say what was left out."""
+    """Describe what was left out."""
     unit = "step" if series.reference.has_steps else "number"
     sides = ("reference", series.reference), ("candidate", series.candidate)
     counts = zip(sides, series.alone, series.missed, strict=True)
@@ -148,5 +148,5 @@ def _draw(path: Path, found: Sequence[SeriesComparison]) -> None:
 
 
 def _is_short(series: Series) -> bool:
-    """Tell whether a line alone could be too short to be seen."""
+    """Return whether a line alone could be too short to be seen."""
     return len(series.values) == 1

@@ -98,7 +98,7 @@ def judging(  # noqa: PLR0913 -- one parameter per option
     scheduler: str | None,
     parts: Path | None,
 ) -> dict[str, Any]:
-    """Give fields of ``CompareSettings``: the policy file's, with what was typed in place of them.
+    """Return fields of ``CompareSettings``: the policy file's, or what was typed instead of them.
 
     Raises:
         ConfigError: A word or the policy file cannot be read.
@@ -196,7 +196,7 @@ def selecting(  # noqa: PLR0913 -- one parameter per option
     map_path: Path | None,
     layouts: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Give fields of ``CompareSettings``.
+    """Return fields of ``CompareSettings``.
 
     Raises:
         ConfigError: The map file or a layout cannot be read.

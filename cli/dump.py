@@ -370,7 +370,7 @@ def _progress() -> AbstractContextManager[Any]:
 
 
 def _notes() -> Blackbox | None:
-    """Give what outlives a crash, where the command is watched."""
+    """Return what outlives a crash, where the command is watched."""
     found: Blackbox | None = click.get_current_context().obj
     return found
 
@@ -405,7 +405,7 @@ def _show_cause(error: RecordError) -> None:
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
-    """Tell whether a line is padiff's, or of what it runs the user's code by."""
+    """Return whether a line is padiff's, or of what it runs the user's code by."""
     return frame.filename.startswith((OUR_FOLDER, "<frozen importlib", contextlib.__file__))
 
 

@@ -194,7 +194,7 @@ def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_given(name: str) -> bool:
-    """Tell whether an option stands on the command line, rather than having its default."""
+    """Return whether an option stands on the command line, rather than having its default."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
 
@@ -226,7 +226,7 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSettings:
-    """Give the settings that the options come to.
+    """Return the settings that the options come to.
 
     Args:
         options: Everything that the command was given.
@@ -357,7 +357,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def train_settings(options: dict[str, Any]) -> TrainSettings:
-    """Give the settings that the options come to."""
+    """Return the settings that the options come to."""
     from padiff.dumper.runs.inputs import parse_input  # noqa: PLC0415
     from padiff.dumper.runs.outputs import parse_names  # noqa: PLC0415
     from padiff.dumper.runs.runsettings import TrainSettings  # noqa: PLC0415
@@ -375,7 +375,7 @@ def train_settings(options: dict[str, Any]) -> TrainSettings:
 
 
 def step_plan(options: dict[str, Any]) -> StepPlan:
-    """Give the steps to record; a script takes them by ``--steps`` too.
+    """Return the steps to record; a script takes them by ``--steps`` too.
 
     Raises:
         ConfigError: The list is no list of numbers.

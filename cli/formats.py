@@ -93,7 +93,7 @@ class Wanted:
 
     @property
     def has_page(self) -> bool:
-        """Tell whether a page is wanted, for which more is looked up."""
+        """Return whether a page is wanted, for which more is looked up."""
         return "html" in self.files
 
     def write(

@@ -89,7 +89,7 @@ class _LazyGroup(CommandGroup):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names in the order of the table."""
+        """Return the names in the order of the table."""
         del ctx
         return list(_COMMANDS)
 
@@ -245,7 +245,7 @@ def _by_signal(error: Exception, handlers: Handlers) -> int:
 
 
 def _ended(error: BaseException) -> int:
-    """Say that somebody ended the command, and give the exit code."""
+    """Report that somebody ended the command, and return the exit code."""
     _say(f"padiff: {error if isinstance(error, Terminated) else 'interrupted'}")
     _say_notes(error)
     return error.code if isinstance(error, Terminated) else INTERRUPTED

@@ -79,7 +79,7 @@ def map_modules(
 def _first_common(
     sides: Sides, paths: tuple[Path, Path], *, step: int | None, rank: int | None
 ) -> tuple[int, int]:
-    """Give the first step and rank that both dumps have, of those asked for."""
+    """Return the first step and rank that both dumps have, of those asked for."""
     common = sides.places(0) & sides.places(1)
     wanted = sorted(
         place for place in common if step in (None, place[0]) and rank in (None, place[1])

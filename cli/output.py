@@ -288,7 +288,7 @@ def _list(entries: Iterable[object], level: int) -> Iterator[str]:
 
 
 def _is_open(data: dict[str, object], level: int) -> bool:
-    """Tell whether an object has a line for each entry."""
+    """Return whether an object has a line for each entry."""
     if level <= _OUTER:
         return bool(data)
     if GeneratorType in map(type, data.values()):
@@ -298,5 +298,5 @@ def _is_open(data: dict[str, object], level: int) -> bool:
 
 
 def _has_lines(entries: list[object]) -> bool:
-    """Tell whether a list has a line for each entry."""
+    """Return whether a list has a line for each entry."""
     return bool(entries) and type(entries[0]) in {*_WORDY, list}

@@ -49,7 +49,7 @@ def draw_flow(canvas: Canvas, index: Index, choice: Choice) -> None:
 
 
 def flow_to_json(index: Index, choice: Choice) -> JSON:
-    """Give the same for programs; records are named by their position in the dump's index."""
+    """Return the same for programs; records are named by their position in the dump's index."""
     flow = Flow(index)
     return [
         {
@@ -112,7 +112,7 @@ def draw_nonfinite(canvas: Canvas, index: Index, choice: Choice) -> None:
 
 
 def nonfinite_to_json(index: Index, choice: Choice) -> JSON:
-    """Give the same for programs."""
+    """Return the same for programs."""
     return [
         {
             "record": one.record,

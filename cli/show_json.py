@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def manifest_to_json(manifest: Manifest) -> JSON:
-    """Give every field of a manifest."""
+    """Return every field of a manifest."""
     return _plain(manifest)
 
 
 def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
-    """Give the modules, calls and records of one step and rank."""
+    """Return the modules, calls and records of one step and rank."""
     wanted = choice.wanted(index)
     calls = [
         {"module_path": index.modules[call.module].path, **_row(call)}
@@ -43,7 +43,7 @@ def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
 
 
 def _record(index: Index, record: RecordInfo) -> JSON:
-    """Give one record with its address and the statistics of its value."""
+    """Return one record with its address and the statistics of its value."""
     value = None if record.value is None else index.values[record.value]
     return {
         "address": _plain(index.address(record)),
@@ -59,7 +59,7 @@ def _record(index: Index, record: RecordInfo) -> JSON:
 
 
 def _row(thing: object) -> dict[str, JSON]:
-    """Give a dataclass as an object."""
+    """Return a dataclass as an object."""
     plain = _plain(thing)
     return plain if isinstance(plain, dict) else {}
 

@@ -45,7 +45,7 @@ class Choice:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Give a shape as Python prints it."""
+    """Return a shape as Python prints it."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
@@ -70,7 +70,7 @@ def draw_manifest(canvas: Canvas, manifest: Manifest) -> None:
 
 
 def _mesh_text(mesh: Mesh) -> str:
-    """Give the dimensions of a mesh with their sizes, and its ranks."""
+    """Return the dimensions of a mesh with their sizes, and its ranks."""
     dims = " x ".join(f"{dim} {size}" for dim, size in zip(mesh.dims, mesh.sizes, strict=True))
     return f"{dims}, ranks {' '.join(map(str, mesh.ranks))}"
 
@@ -201,7 +201,7 @@ def _add_details(
 
 
 def _form(index: Index, record: RecordInfo) -> str:
-    """Give dtype and shape of a record, and of what it is a part."""
+    """Return dtype and shape of a record, and of what it is a part."""
     if record.value is None:
         return "none"
     form = f"{index.values[record.value].dtype} {shape_text(record.shape)}"
@@ -214,7 +214,7 @@ def _form(index: Index, record: RecordInfo) -> str:
 
 
 def _numbers(index: Index, record: RecordInfo) -> list[Text]:
-    """Give a record's statistics, its nan and inf loudly."""
+    """Return a record's statistics, its nan and inf loudly."""
     if record.value is None:
         return []
     found: Statistics = index.values[record.value].statistics

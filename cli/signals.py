@@ -52,7 +52,7 @@ class Handlers:
         self._again: threading.Timer | None = None
 
     def wanted(self) -> dict[int, _Handler]:
-        """Give the handlers to install."""
+        """Return the handlers to install."""
         found: dict[int, _Handler] = {int(signal.SIGTERM): self._terminate}
         if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
             found[signal.SIGHUP] = self._terminate
@@ -61,7 +61,7 @@ class Handlers:
         return found
 
     def recent(self) -> BaseException | None:
-        """Give what was raised for a signal a moment ago: C code may lose it in another error."""
+        """Return what was raised for a signal a moment ago: C code may lose it in another error."""
         return self._raised if self._elapsed_s() < _RECENT_S else None
 
     def lost(self, what: sys.UnraisableHookArgs) -> None:

@@ -51,7 +51,7 @@ class Crash:
 
     @property
     def name(self) -> str:
-        """Say what happened: ``SIGSEGV (segmentation fault)``."""
+        """Describe what happened: ``SIGSEGV (segmentation fault)``."""
         if self.signal is None:
             return f"the code that was run ended the process with status {self.code}"
         try:
@@ -64,7 +64,7 @@ class Crash:
 
 
 def can_watch() -> bool:
-    """Tell whether the work can run in a child here."""
+    """Return whether the work can run in a child here."""
     return (
         hasattr(os, "fork")
         and hasattr(signal, "sigwaitinfo")
@@ -172,7 +172,7 @@ class Blackbox:
         )
 
     def read(self, what: Note) -> str:
-        """Give what was noted last, ``""`` if nothing was."""
+        """Return what was noted last, ``""`` if nothing was."""
         start = what * _SLOT_BYTES + _LENGTH_BYTES
         length = int.from_bytes(self._memory[start - _LENGTH_BYTES : start], "little")
         data = self._memory[start : start + min(length, _MOST_BYTES)]
@@ -209,7 +209,7 @@ class Blackbox:
         self._watches = True
 
     def last_lines(self) -> tuple[str, ...]:
-        """Give the lines that a fatal signal wrote, the innermost first; often there are none."""
+        """Return the lines that a fatal signal wrote, the innermost first; often there are none."""
         if self._trace is None:
             return ()
         self._trace.seek(0)

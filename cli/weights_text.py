@@ -55,7 +55,7 @@ class _Shape:
 
     @property
     def cells(self) -> list[str]:
-        """Give the numbers as text."""
+        """Return the numbers as text."""
         return [f"{x:.4g}" for x in (self.mean, self.std, self.low, self.high, self.norm)]
 
 
@@ -169,7 +169,7 @@ def _ranked(
 
 
 def _unlikely(one: _Shape | None, two: _Shape | None) -> float:
-    """Give the larger of two z scores: of the means, and of the logarithms of the deviations."""
+    """Return the larger of two z scores: of the means, and of the logarithms of the deviations."""
     if one is None or two is None:
         return 0.0 if one is two else math.inf
     if one.std == 0.0 or two.std == 0.0:
@@ -191,7 +191,7 @@ def _shape_of(array: Any) -> _Shape | None:  # noqa: ANN401 - any dtype of a dum
 
 
 def _deviations(flat: Any, mean: float) -> Iterator[float]:  # noqa: ANN401 - any dtype of a dump
-    """Give sums of squared deviations of the finite elements, in float64, block by block."""
+    """Yield sums of squared deviations of the finite elements, in float64, block by block."""
     for first in range(0, flat.size, _BLOCK):
         block = flat[first : first + _BLOCK]
         with np.errstate(all="ignore"):  # a signalling nan is no news: statistics count it

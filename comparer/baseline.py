@@ -61,7 +61,7 @@ class Accepted:
 
 
 def log_of(reference: Path) -> Path:
-    """Give the log of a baseline: a line of JSON for each replacement, beside the dump."""
+    """Return the log of a baseline: a line of JSON for each replacement, beside the dump."""
     return reference.parent / f"{reference.name}.accepted.jsonl"
 
 
@@ -130,7 +130,7 @@ def _user() -> str | None:
 
 
 def _changes(reference: Path, candidate: Path) -> tuple[str, list[str]]:
-    """Say in what the new baseline differs from the old one."""
+    """Describe in what the new baseline differs from the old one."""
     if not reference.exists():
         return "new", []
     try:

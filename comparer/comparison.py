@@ -402,7 +402,7 @@ def _stages(meshes: Sequence[Mesh]) -> dict[int, tuple[int, ...]]:
 
 
 def _with_precision(result: Comparison) -> Comparison:
-    """Say how many records of the candidate are nearer to the golden run."""
+    """Return how many records of the candidate are nearer to the golden run."""
     count = count_more_precise(result)
     note = f"the candidate is more precise than the reference in {count} records"
     return replace(result, notes=(*result.notes, note)) if count else result

@@ -183,7 +183,7 @@ def _programs(position: int, step: StepComparison, one: StepFile, two: StepFile)
 def _floor_points(
     position: int, step: StepComparison, floors: tuple[Floor | None, Floor | None]
 ) -> Iterator[FloorPoint]:
-    """Give the larger floor of each pair of which one is known."""
+    """Yield the larger floor of each pair of which one is known."""
     place = step.step, step.rank
     rows = [None if floor is None else floor.records.get(place) for floor in floors]
     for number, (known, found) in enumerate(step.records):
@@ -199,7 +199,7 @@ def _floor_points(
 def _attributes(
     position: int, step: StepComparison, reference: StepReader, candidate: StepReader
 ) -> Iterator[Attributes]:
-    """Give the attributes of all modules that have some, under one vocabulary."""
+    """Yield the attributes of all modules that have some, under one vocabulary."""
     sides = [
         {module.path: canonical_attributes(module, file.framework) for module in file.index.modules}
         for file in (reference, candidate)

@@ -39,10 +39,10 @@ class Plain(Protocol):
         """Count the pairs by what a summary says of them."""
 
     def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
-        """Give (place, spot) of the first pair at each spot, in order."""
+        """Return (place, spot) of the first pair at each spot, in order."""
 
     def nearest(self, told: Set[int]) -> int | None:
-        """Give the place of the first pair that uses up most of its absolute tolerance.
+        """Return the place of the first pair that uses up most of its absolute tolerance.
 
         None where no pair differs.
         """
@@ -90,7 +90,7 @@ class JudgedPairs(LikeTuple["JudgedPair"]):
     @overload
     def __getitem__(self, place: slice) -> tuple[JudgedPair, ...]: ...
     def __getitem__(self, place: int | slice) -> JudgedPair | tuple[JudgedPair, ...]:
-        """Give one pair, or some."""
+        """Return one pair, or some."""
         if self._all is not None:
             return self._all[place]
         if isinstance(place, slice):
@@ -123,16 +123,16 @@ class JudgedPairs(LikeTuple["JudgedPair"]):
         return iter(self._listed)
 
     def columns(self) -> Columns | None:
-        """Give those that simply match, and the places that they lack; None once all are made."""
+        """Return those that simply match, and the places that they lack; None once all are made."""
         return None if self._plain is None else (self._plain, self._told.keys())
 
     def replaced(self, pairs: Mapping[int, JudgedPair]) -> JudgedPairs:
-        """Give the same with other pairs at some places."""
+        """Return the same with other pairs at some places."""
         made = self._made if self._all is None else dict(enumerate(self._all))
         return JudgedPairs(self._count, {**self._told, **pairs}, self._plain, made)
 
     def some(self, places: Sequence[int]) -> list[JudgedPair]:
-        """Give the pairs at some places; those that are not there yet are made in one go."""
+        """Return the pairs at some places; those that are not there yet are made in one go."""
         if self._all is not None:
             return [self._all[place] for place in places]
         told, made = self._told, self._made
@@ -195,19 +195,19 @@ class PackedPairs:
         return Counter(dict(self._said))
 
     def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
-        """Give (place, spot) of the first pair at each spot, in order."""
+        """Return (place, spot) of the first pair at each spot, in order."""
         found: dict[Spot, int] = {}
         for place, pair in self._unpacked(told):
             found.setdefault(spot_of(pair), place)
         return [(place, spot) for spot, place in found.items()]
 
     def nearest(self, told: Set[int]) -> int | None:
-        """Give the place of the first pair that uses up most of its absolute tolerance."""
+        """Return the place of the first pair that uses up most of its absolute tolerance."""
         best = _nearest(self._unpacked(told)) if self._has_any(told) else self._nearest
         return None if best is None else best[0]
 
     def _has_any(self, told: Set[int]) -> bool:
-        """Tell whether some of the pairs are told after all."""
+        """Return whether some of the pairs are told after all."""
         return not told.isdisjoint(self._places)
 
     def _unpacked(self, told: Set[int]) -> list[tuple[int, JudgedPair]]:
@@ -242,14 +242,14 @@ def remarkable(pairs: Sequence[JudgedPair]) -> Iterator[tuple[int, JudgedPair]]:
 
 
 def replaced(pairs: Sequence[JudgedPair], others: Mapping[int, JudgedPair]) -> Sequence[JudgedPair]:
-    """Give judged pairs with others at some places."""
+    """Return judged pairs with others at some places."""
     if isinstance(pairs, JudgedPairs):
         return pairs.replaced(others)
     return tuple([others.get(place, pair) for place, pair in enumerate(pairs)])
 
 
 def picked(pairs: Sequence[JudgedPair], places: Sequence[int]) -> list[JudgedPair]:
-    """Give the judged pairs at some places."""
+    """Return the judged pairs at some places."""
     return pairs.some(places) if isinstance(pairs, JudgedPairs) else [pairs[at] for at in places]
 
 
@@ -358,7 +358,7 @@ def sayings(steps: Iterable[StepComparison]) -> Counter[Saying]:
 
 
 def spots(pairs: Sequence[JudgedPair]) -> list[Spot]:
-    """Give all spots of a step's pairs, each once, in the order of the first pair there."""
+    """Return all spots of a step's pairs, each once, in the order of the first pair there."""
     looked_at, columns = _split(pairs)
     found = ((place, spot_of(pair)) for place, pair in looked_at)
     if columns is None:
@@ -404,7 +404,7 @@ def nearest_place(pairs: Sequence[JudgedPair]) -> tuple[float, int] | None:
 def _split(
     pairs: Sequence[JudgedPair],
 ) -> tuple[Iterable[tuple[int, JudgedPair]], Columns | None]:
-    """Give the pairs that have to be looked at one by one, with their places, and the others."""
+    """Return the pairs that have to be looked at one by one, with their places, and the others."""
     pairs = opened(pairs)
     columns = pairs.columns() if isinstance(pairs, JudgedPairs) else None
     if columns is None or not isinstance(pairs, JudgedPairs):
@@ -435,7 +435,7 @@ class Later(LikeTuple[Item_co]):
     @overload
     def __getitem__(self, place: slice) -> tuple[Item_co, ...]: ...
     def __getitem__(self, place: int | slice) -> Item_co | tuple[Item_co, ...]:
-        """Give one item, or some."""
+        """Return one item, or some."""
         return self._all()[place]
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ class _Selection:
     phases: frozenset[Phase]
 
     def holds(self, record: int) -> bool:
-        """Tell whether a record is wanted."""
+        """Return whether a record is wanted."""
         found = self.index.records[record]
         return found.module in self.wanted and found.phase in self.phases
 
@@ -178,7 +178,7 @@ def leave_unrecorded(
 
 
 def _other_loss(manifests: tuple[Manifest, Manifest]) -> str:
-    """Say whose loss takes outputs that the other model lacks; nothing if neither does."""
+    """Describe whose loss takes outputs that the other model lacks; nothing if neither does."""
     known, found = map(LossOutputs.read, manifests)
     if found.lacking - known.left_out:
         return OTHER_LOSS.format(side="reference")

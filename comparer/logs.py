@@ -60,7 +60,7 @@ class SeriesComparison:
 
     @property
     def is_match(self) -> bool:
-        """Tell whether they agree at all places that both have, at least one, and miss none."""
+        """Return whether they agree at all places that both have, at least one, and miss none."""
         return bool(self.places.size) and self.first is None and not any(self.missed)
 
     @property
@@ -78,7 +78,7 @@ class SeriesComparison:
         return len(self.reference.places) - both, len(self.candidate.places) - both
 
     def at(self, place: int) -> tuple[float, float]:
-        """Give both numbers at a place that both have."""
+        """Return both numbers at a place that both have."""
         return _at(self.reference, place), _at(self.candidate, place)
 
 

@@ -68,7 +68,7 @@ def name_of_place(place: tuple[int, int]) -> str:
 def notes_of_step(
     known: StepReader, found: StepReader, pairing: Pairing, located: Located
 ) -> tuple[str, ...]:
-    """Give the notes on a step."""
+    """Return the notes on a step."""
     return (
         *pairing.notes,
         *_output_notes(known, pairing),
@@ -121,7 +121,7 @@ def decide(reasons: list[VerdictReason], scope: Scope) -> tuple[Verdict, list[Ve
 
 
 def reasons_of_step(step: StepComparison, settings: CompareSettings) -> list[VerdictReason]:
-    """Say why a step diverged, one line for each kind of trouble."""
+    """Explain why a step diverged, one line for each kind of trouble."""
     counts = Counter(pair.verdict for _, pair in remarkable(step.pairs) if pair.fatal)
     words = (
         (Verdict.DIVERGED, ReasonKind.DIVERGED, "diverged"),
@@ -156,7 +156,7 @@ def _of_step(step: StepComparison, kind: ReasonKind, detail: str) -> VerdictReas
 
 
 def _gate(step: StepComparison, settings: CompareSettings, *, is_other_whole: bool) -> float:
-    """Give the share of one side's values that must have been judged."""
+    """Return the share of one side's values that must have been judged."""
     if settings.min_coverage is not None:
         return settings.min_coverage
     if step.same_structure:

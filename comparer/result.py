@@ -251,7 +251,7 @@ class JudgedPair:
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether it was judged without all elements at hand."""
+        """Return whether it was judged without all elements at hand."""
         is_part = self.by_statistics or self.by_digest or self.sampled_of is not None
         return is_part and not self.by_execution
 
@@ -349,7 +349,7 @@ class CallPlace:
     """How many calls of the module came before."""
 
     def __str__(self) -> str:
-        """Give the call as reports name it: ``encoder.0#1``, the first one without number."""
+        """Return the call as reports name it: ``encoder.0#1``, the first one without number."""
         return (self.module or "(root)") + (f"#{self.call}" if self.call else "")
 
 
@@ -571,7 +571,7 @@ class Comparison:
 
     @property
     def divergences(self) -> tuple[Divergence, ...]:
-        """Give the divergences of all steps, earliest step first, and in it the earliest phase.
+        """Return the divergences of all steps, earliest step first, and in it the earliest phase.
 
         The ranks of a step ran side by side, and share what they reduce: what diverged in the
         forward pass of one comes before the gradients of another.

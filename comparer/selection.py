@@ -24,7 +24,7 @@ ROOT = "(root)"
 
 
 def matches(pattern: str, module: str, class_name: str, slot: str = "") -> bool:
-    """Tell whether a pattern names a module, or the weight of a module.
+    """Return whether a pattern names a module, or the weight of a module.
 
     Args:
         pattern: ``encoder.*.norm1`` (``*`` also crosses dots, so ``**`` means the same),

@@ -144,12 +144,12 @@ class CompareSettings:
 
     @property
     def allowed_share(self) -> float:
-        """Give the share of a record's elements that may disagree."""
+        """Return the share of a record's elements that may disagree."""
         by_quantile = 0.0 if self.quantile is None else 1 - self.quantile
         return max(self.max_mismatched or 0.0, by_quantile)
 
     def to_json(self) -> dict[str, JSON]:
-        """Give the options for a report."""
+        """Return the options for a report."""
         return {
             "atol": self.atol,
             "rtol": self.rtol,

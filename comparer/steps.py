@@ -130,19 +130,19 @@ def _rows_left(tree: Sequence[NodeRow], paths: Set[str]) -> Sequence[NodeRow]:
 
 
 def _owner(pair: JudgedPair) -> _Owner:
-    """Give the call or module that a pair belongs to, and in which phase."""
+    """Return the call or module that a pair belongs to, and in which phase."""
     end = pair.end
     return pair.reference is None, end.module, end.call, end.address.phase
 
 
 def _is_shared(divergence: Divergence) -> bool:
-    """Tell whether ranks reduce it, or make it of what they reduce."""
+    """Return whether ranks reduce it, or make it of what they reduce."""
     is_gradient = divergence.pair.end.address.role is Role.WEIGHT_GRAD
     return is_gradient or divergence.phase is Phase.UPDATE
 
 
 def known_notes(pairs: Sequence[JudgedPair]) -> tuple[str, ...]:
-    """Give one line for each known difference that a step's pairs show, with where."""
+    """Return one line for each known difference that a step's pairs show, with where."""
     where: dict[str, list[str]] = {}
     for _, pair in remarkable(pairs):
         if pair.reason.startswith("known difference") and pair.reference is not None:
@@ -160,7 +160,7 @@ def _fault(divergence: Divergence) -> _Fault:
 def _is_fault(
     divergence: Divergence, rank: int, faults: Mapping[int, set[_Fault]], moved: set[int]
 ) -> bool:
-    """Tell whether a call of a fed phase diverged by itself, and not by what updates left."""
+    """Return whether a call of a fed phase diverged by itself, and not by what updates left."""
     is_known = divergence.pair.end.call is not None and _fault(divergence) in faults.get(
         rank, set()
     )
@@ -172,7 +172,7 @@ def _is_rate(end: Endpoint) -> bool:
 
 
 def _is_new_rate(divergence: Divergence, known: set[tuple[int, str]]) -> bool:
-    """Tell whether a learning rate diverged that did not before."""
+    """Return whether a learning rate diverged that did not before."""
     end = divergence.pair.end
     return _is_rate(end) and (end.address.rank, end.address.slot) not in known
 
@@ -185,7 +185,7 @@ def inherited(divergence: Divergence) -> Divergence:
 
 
 def _has_update(step: StepComparison, divergences: Sequence[Divergence]) -> bool:
-    """Tell whether what diverged may be in the weights or buffers of later steps."""
+    """Return whether what diverged may be in the weights or buffers of later steps."""
     addresses = (pair.end.address for pair in step.pairs)
     return any(found.phase is Phase.UPDATE for found in divergences) or any(
         at.phase is Phase.UPDATE and at.role is not Role.BUFFER for at in addresses

@@ -38,7 +38,7 @@ class JudgedWeight:
 
     @property
     def is_match(self) -> bool:
-        """Tell whether the candidate holds what it should."""
+        """Return whether the candidate holds what it should."""
         return self.verdict is Verdict.MATCH
 
 

@@ -86,21 +86,21 @@ class Adapter(Protocol):
     """What happens anywhere in the process; for scripts that know nothing of padiff."""
 
     def version(self) -> str:
-        """Give the framework's version."""
+        """Return the framework's version."""
 
     # -- recognising things
 
     def is_model(self, thing: object) -> bool:
-        """Tell whether this is an instance of the framework's module class."""
+        """Return whether this is an instance of the framework's module class."""
 
     def is_model_class(self, thing: object) -> bool:
-        """Tell whether this is the framework's module class or a subclass."""
+        """Return whether this is the framework's module class or a subclass."""
 
     def is_tensor(self, thing: object) -> bool:
-        """Tell whether this is one of the framework's tensors (parameters included)."""
+        """Return whether this is one of the framework's tensors (parameters included)."""
 
     def is_floating(self, tensor: Tensor) -> bool:
-        """Tell whether its dtype is real or complex floating point."""
+        """Return whether its dtype is real or complex floating point."""
 
     # -- reading a model
 
@@ -112,31 +112,31 @@ class Adapter(Protocol):
         """
 
     def unwrap(self, model: Model) -> Model:
-        """Give the user's module inside DataParallel, DDP or a compiled wrapper."""
+        """Return the user's module inside DataParallel, DDP or a compiled wrapper."""
 
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
         """Yield the parameters and buffers that the module itself owns, aliases folded."""
 
     def class_bases(self, module: Module) -> Sequence[type]:
-        """Give the method resolution order from the module's class to the framework's base."""
+        """Return the method resolution order from the module's class to the framework's base."""
 
     def is_training(self, module: Module) -> bool:
-        """Give the module's training flag."""
+        """Return the module's training flag."""
 
     # -- tensors
 
     def local(self, tensor: Tensor) -> Tensor:
-        """Give the tensor with the elements that this process holds, once they are there.
+        """Return the tensor with the elements that this process holds, once they are there.
 
         The tensor itself, unless the framework has spread it over processes or is still making
         it. No collective is started, and the same object comes each time while nothing changes.
         """
 
     def layout(self, tensor: Tensor) -> Layout | None:
-        """Tell how a tensor lies over processes; None for one that the framework has not spread."""
+        """Return how a tensor lies over processes; None if the framework has not spread it."""
 
     def elements(self, tensor: Tensor) -> Array:
-        """Give the elements as ``snapshot`` does, but in the tensor's own memory where possible.
+        """Return the elements as ``snapshot`` does, but in the tensor's own memory where possible.
 
         Those of ``local``. They are to be read at once, before the tensor can change, and never to
         be written. The memory can be freed and resized afterwards as it could before.
@@ -164,29 +164,29 @@ class Adapter(Protocol):
         """
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+        """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
 
     def content_key(self, tensor: Tensor) -> Hashable | None:
-        """Give a key that is equal only for equal content while both tensors live.
+        """Return a key that is equal only for equal content while both tensors live.
 
         Built from storage address, offset, shape, strides, dtype and in-place version; None if the
         framework cannot promise it. The recorder keeps the tensor alive while it uses the key.
         """
 
     def identity(self, tensor: Tensor) -> Hashable:
-        """Give a key that is equal for the same tensor object (tied parameters)."""
+        """Return a key that is equal for the same tensor object (tied parameters)."""
 
     def requires_grad(self, tensor: Tensor) -> bool:
-        """Tell whether a gradient will flow into the tensor."""
+        """Return whether a gradient will flow into the tensor."""
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Give the accumulated gradient of a parameter (Paddle's ``main_grad`` first), or None."""
+        """Return a parameter's accumulated gradient (Paddle's ``main_grad`` first), or None."""
 
     def in_backward(self) -> bool:
-        """Tell whether this thread is inside a backward pass: a call now is a recomputation."""
+        """Return whether this thread is inside a backward pass: a call now is a recomputation."""
 
     def random_state(self) -> Hashable:
-        """Give something that is another whenever a shared random generator was drawn from.
+        """Return something that is another whenever a shared random generator was drawn from.
 
         Read at the beginning and the end of every recorded call: it must be quick.
         """
@@ -239,10 +239,10 @@ class Adapter(Protocol):
         """Make a tensor from host memory, cast to ``dtype`` if given; 0-d stays 0-d."""
 
     def forward_keywords(self, model: Model) -> Keywords:
-        """Tell what ``forward`` accepts by keyword."""
+        """Return what ``forward`` accepts by keyword."""
 
     def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Give PaDiff's default loss: each output's mean in float32, then the mean of the means."""
+        """Return PaDiff's default loss: the mean of each output's mean, all in float32."""
 
     def backward(self, loss: Tensor) -> None:
         """Run the backward pass from a scalar."""

@@ -25,10 +25,10 @@ class Trainer(Protocol):
     """One framework's optimizers and schedules, as padiff sees them."""
 
     def is_optimizer(self, thing: object) -> bool:
-        """Tell whether this is one of the framework's optimizers."""
+        """Return whether this is one of the framework's optimizers."""
 
     def is_optimizer_class(self, thing: object) -> bool:
-        """Tell whether this is one of the framework's optimizer classes."""
+        """Return whether this is one of the framework's optimizer classes."""
 
     def make_optimizer(
         self, kind: type[Any], parameters: Sequence[Tensor], arguments: Mapping[str, JSON]
@@ -46,7 +46,7 @@ class Trainer(Protocol):
         """
 
     def gradient_scale(self, optimizer: Optimizer) -> float:
-        """Give what the gradients are still multiplied by when the update begins; nearly always 1.
+        """Return the factor that gradients still have when the update begins; nearly always 1.
 
         A fused optimizer may unscale them inside.
         """
@@ -58,7 +58,7 @@ class Trainer(Protocol):
         """Yield what the optimizer keeps for a parameter: its name there, and tensor or number."""
 
     def learning_rates(self, optimizer: Optimizer) -> list[float]:
-        """Give the learning rate in force of each parameter group."""
+        """Return the learning rate in force of each parameter group."""
 
     def options(self, optimizer: Optimizer) -> Iterator[tuple[Tensor, dict[str, JSON]]]:
         """Yield each parameter with the numbers that decide its update, in torch's words.
@@ -70,7 +70,7 @@ class Trainer(Protocol):
     def clipped(
         self, optimizer: Optimizer, parameters: Sequence[Tensor]
     ) -> list[tuple[Tensor, Tensor]]:
-        """Give each parameter with its gradient after the clip that the optimizer was made with.
+        """Return each parameter with its gradient after the clip that the optimizer was made with.
 
         Nothing without such a clip. Gradients stay as they are.
         """
@@ -104,7 +104,7 @@ class Trainer(Protocol):
     def fed(
         self, own: Tensor, wanted: Tensor | None, gradient: Callable[[], Tensor | None] | None
     ) -> Tensor:
-        """Give a tensor of the wanted value through which gradients reach the module's own.
+        """Return a tensor of the wanted value through which gradients reach the module's own.
 
         Args:
             own: What the module computed; nan or inf in it must not reach what is given.

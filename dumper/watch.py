@@ -74,7 +74,7 @@ class Watch(Protocol):
         """Enter what ``around`` gives while the framework only tries the model, to learn shapes."""
 
     def records_gradients(self) -> bool:
-        """Tell whether operations of this thread become part of a graph."""
+        """Return whether operations of this thread become part of a graph."""
 
 
 class Patch:
@@ -192,7 +192,7 @@ class ScaledLosses:
         return called
 
     def wrap_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
-        """Tell of the tensor, or of each of several, before the backward pass."""
+        """Report the tensor, or each of several, before the backward pass."""
 
         def called(tensors: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             for tensor in tensors if isinstance(tensors, list | tuple) else (tensors,):

@@ -44,7 +44,7 @@ class Arena:
         self._lock = threading.Lock()
 
     def take(self, size_bytes: int, owner: object) -> Piece | None:
-        """Give that many bytes of any content, None if there is no room for them now.
+        """Return that many bytes of any content, None if there is no room for them now.
 
         Args:
             size_bytes: How many.

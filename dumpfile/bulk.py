@@ -55,7 +55,7 @@ def build_all(
 def _cells(
     kind: type, count: int, constants: Mapping[str, object], columns: Mapping[str, Sequence[object]]
 ) -> list[Iterable[object]]:
-    """Give the cells of each field, in the order of the fields."""
+    """Return the cells of each field, in the order of the fields."""
     cells: list[Iterable[object]] = []
     for each in fields(kind):
         if each.name in columns:
@@ -81,7 +81,7 @@ _CLASS_OF = vars(object)["__class__"]
 
 @cache
 def _thawed(kind: type) -> Callable[..., Any]:
-    """Give a class with the slots of a dataclass whose constructor only fills them."""
+    """Return a class with the slots of a dataclass whose constructor only fills them."""
     names = [each.name for each in fields(kind)]
     return make_dataclass(kind.__name__, names, slots=True, eq=False, repr=False)
 

@@ -81,7 +81,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Give the numpy dtype of a name, little-endian.
+    """Return the numpy dtype of a name, little-endian.
 
     Raises:
         DumpFormatError: There is no such dtype.
@@ -95,7 +95,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def is_floating(name: str) -> bool:
-    """Tell whether a dtype's name is that of a real floating type.
+    """Return whether a dtype's name is that of a real floating type.
 
     >>> is_floating("float8_e5m2"), is_floating("complex64")
     (True, False)
@@ -104,7 +104,7 @@ def is_floating(name: str) -> bool:
 
 
 def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
-    """Give an array's elements in C order as little-endian bytes, without a copy if possible.
+    """Return an array's elements in C order as little-endian bytes, without a copy if possible.
 
     Args:
         array: Any shape, any dtype that a dump can hold.
@@ -119,7 +119,7 @@ def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
 
 @cache
 def hdf5_type(name: str) -> h5py.h5t.TypeID:
-    """Give the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's.
+    """Return the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's.
 
     Args:
         name: One of ``DTYPE_NAMES``.

@@ -43,7 +43,7 @@ class PadiffError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """Give the message, and each detail and the hint on lines of their own."""
+        """Return the message, and each detail and the hint on lines of their own."""
         hint = () if self.hint is None else (f"hint: {self.hint}",)
         return "\n".join((self.message, *(f"  {line}" for line in self.details), *hint))
 

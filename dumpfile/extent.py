@@ -32,7 +32,7 @@ class FileId:
 
     @classmethod
     def of(cls, handle: int) -> Self:
-        """Give that of an open file."""
+        """Return that of an open file."""
         found = os.fstat(handle)
         return cls(found.st_dev, found.st_ino, found.st_size)
 
@@ -55,7 +55,7 @@ class Extent:
 
     @property
     def nbytes(self) -> int:
-        """Give how many bytes they take."""
+        """Return how many bytes they take."""
         return self.size * numpy_dtype(self.dtype).itemsize
 
 
@@ -68,7 +68,7 @@ class MappedFiles:
     """Those whose elements have their digest."""
 
     def array(self, extent: Extent) -> npt.NDArray[Any]:
-        """Give the elements, read-only, in one dimension.
+        """Return the elements, read-only, in one dimension.
 
         Raises:
             DumpFormatError: The file is not the one that was meant, or damaged.

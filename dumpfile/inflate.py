@@ -75,7 +75,7 @@ def inflate(found: Found, *, offset: int, size: int, width: int) -> Array:
 
 
 def _portions(found: Found, offset: int, size: int, length: int) -> Iterator[tuple[int, int]]:
-    """Give portions of about that length that end where chunks do: none is unpacked twice."""
+    """Yield portions of about that length that end where chunks do: none is unpacked twice."""
     step = max(length // found.chunk, 1) * found.chunk
     first = 0
     while first < size:

@@ -77,7 +77,7 @@ class Keep:
         return cls(content=Content(word), sample=int(number) if equals else DEFAULT_SAMPLE)
 
     def __str__(self) -> str:
-        """Give the text form; ``Keep.parse`` reads it back."""
+        """Return the text form; ``Keep.parse`` reads it back."""
         if self.operators:
             return "operators"
         if self.program:

@@ -15,7 +15,7 @@ __all__ = ["lazy_names"]
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Give the ``__getattr__`` and ``__dir__`` of a package (PEP 562).
+    """Return the ``__getattr__`` and ``__dir__`` of a package (PEP 562).
 
     Whoever uses one name then pays for the modules behind it alone: options and help of a command
     need neither numpy nor h5py.

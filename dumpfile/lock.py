@@ -26,13 +26,13 @@ class PlaceLock:
     """
 
     def __init__(self, path: Path) -> None:
-        """Say which file to lock; its directory must be there when the lock is taken."""
+        """Note which file to lock; its directory must be there when the lock is taken."""
         self._path = path
         self._handle: int | None = None
 
     @property
     def is_held(self) -> bool:
-        """Tell whether this object holds the lock."""
+        """Return whether this object holds the lock."""
         return self._handle is not None
 
     def acquire(self) -> str | None:

@@ -133,7 +133,7 @@ _INPUT_FIELDS: dict[str, Check] = {
 
 
 def file_path(step: int, rank: int) -> str:
-    """Give the path of the file of one step and rank, relative to the dump.
+    """Return the path of the file of one step and rank, relative to the dump.
 
     >>> file_path(0, 3)
     'step_000000/rank_0003.h5'

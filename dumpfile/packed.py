@@ -112,7 +112,7 @@ def _add(archive: zipfile.ZipFile, source: Path, name: str) -> None:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Give the directory of a dump, unpacked for as long as the block runs if it is a packed one.
+    """Yield the directory of a dump, unpacked for as long as the block runs if it is a packed one.
 
     A path with another name than a packed dump has is given back as it is.
 
@@ -142,7 +142,7 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 
 def _plain_name(path: Path) -> str:
-    """Give the folder the file's own name, which what is said of it can repeat."""
+    """Return a folder of the file's own name, which messages can repeat."""
     name = path.name.removesuffix(PACKED_SUFFIX)
     return name if name.strip(".") else "dump"
 

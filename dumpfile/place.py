@@ -54,12 +54,12 @@ def reserved_for(name: str) -> str | None:
 
 
 def is_dump(directory: Path) -> bool:
-    """Tell whether a directory holds a dump with a manifest, of whatever version."""
+    """Return whether a directory holds a dump with a manifest, of whatever version."""
     return bool(_manifest_at(directory))
 
 
 def is_incomplete(directory: Path) -> bool:
-    """Tell whether a directory holds the whole steps of a recording that did not finish."""
+    """Return whether a directory holds the whole steps of a recording that did not finish."""
     return bool(_manifest_at(directory).get("incomplete"))
 
 
@@ -134,7 +134,7 @@ class Place:
     """Exclusive access to the place of one dump, from ``claim`` to ``release``."""
 
     def __init__(self, directory: Path, *, overwrite: bool) -> None:
-        """Say where, and whether a dump there may be replaced."""
+        """Note where the dump goes, and whether one there may be replaced."""
         self._target = Path(os.path.realpath(directory))
         self._shown = str(directory)
         self._overwrite = overwrite
@@ -144,12 +144,12 @@ class Place:
 
     @property
     def target(self) -> Path:
-        """Give the resolved path of the dump."""
+        """Return the resolved path of the dump."""
         return self._target
 
     @property
     def partial(self) -> Path:
-        """Give the hidden directory to build the dump in."""
+        """Return the hidden directory to build the dump in."""
         return self._partial
 
     def check(self) -> None:

@@ -48,5 +48,5 @@ class Problem:
     """One clause: what was expected, what was found."""
 
     def __str__(self) -> str:
-        """Give ``loc: message (kind)``."""
+        """Return ``loc: message (kind)``."""
         return f"{self.loc}: {self.message} ({self.kind})"

@@ -44,17 +44,17 @@ class Dump:
 
     @property
     def path(self) -> Path:
-        """Give the dump's directory, as it was named; a URL lacks a slash there."""
+        """Return the dump's directory, as it was named; a URL lacks a slash there."""
         return self._path
 
     @property
     def manifest(self) -> Manifest:
-        """Give the manifest."""
+        """Return the manifest."""
         return self._manifest
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
-        """Give all files, by step and rank."""
+        """Return all files, by step and rank."""
         return self._manifest.files
 
     @property

@@ -46,12 +46,12 @@ _WORD = (1 << 64) - 1
 
 
 def is_sampled(size: int, count: int) -> bool:
-    """Tell whether a tensor of that size is sampled; a smaller one is written whole."""
+    """Return whether a tensor of that size is sampled; a smaller one is written whole."""
     return size > 2 * count
 
 
 def sample_positions(shape: tuple[int, ...], count: int) -> Positions:
-    """Give the flat positions (C order) that a sample holds, ascending and distinct.
+    """Return the flat positions (C order) that a sample holds, ascending and distinct.
 
     Args:
         shape: Of the tensor; ``is_sampled`` holds for its size.
@@ -96,14 +96,14 @@ def _by_axes(shape: tuple[int, ...], count: int) -> Positions:
 
 
 def _blocks(draws: Sequence[Positions], orders: int) -> Iterator[Positions]:
-    """Give coordinates in portions that make ``_BLOCK`` positions in so many orders."""
+    """Yield coordinates in portions that make ``_BLOCK`` positions in so many orders."""
     length = max(_BLOCK // orders, 1)
     for first in range(0, draws[0].size, length):
         yield np.stack([line[first : first + length] for line in draws])
 
 
 def _orders(lengths: Sequence[int]) -> list[tuple[int, ...]]:
-    """Give all orders of the axes that leave the lengths as they are."""
+    """Return all orders of the axes that leave the lengths as they are."""
     repeats = [lengths.count(length) for length in set(lengths)]
     own = tuple(range(len(lengths)))
     if math.prod(map(math.factorial, repeats)) > MOST_ORDERS:
@@ -131,7 +131,7 @@ def _distinct(blocks: Iterable[Positions], count: int) -> Positions:
 
 
 def _are_among(found: Positions, drawn: Positions) -> npt.NDArray[np.bool_]:
-    """Tell which of ``drawn`` are in ``found``, which is ascending."""
+    """Return which of ``drawn`` are in ``found``, which is ascending."""
     if not found.size:
         return np.zeros(drawn.shape, np.bool_)
     places = np.minimum(np.searchsorted(found, drawn), found.size - 1)
@@ -160,7 +160,7 @@ def _along(length: int, count: int, stream: int, batch: int) -> Positions:
 
 
 def _mixed(key: int, counters: Words) -> Words:
-    """Give the outputs of a SplitMix64 that starts at ``key``, by their numbers."""
+    """Return the outputs of a SplitMix64 that starts at ``key``, by their numbers."""
     word = np.uint64(key) + (counters + np.uint64(1)) * np.uint64(_GOLDEN)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(_FIRST)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(_SECOND)

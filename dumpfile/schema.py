@@ -62,7 +62,7 @@ class SourceLine:
     """Name of the function or class there, if known."""
 
     def __str__(self) -> str:
-        """Give ``file:line``."""
+        """Return ``file:line``."""
         return f"{self.file}:{self.line}"
 
 
@@ -311,7 +311,7 @@ class Index:
         return record.call is not None and self.calls[record.call].parent is None
 
     def address(self, record: RecordInfo) -> Address:
-        """Give the full name of one of this index's records."""
+        """Return the full name of one of this index's records."""
         module = self.modules[record.module]
         return Address(
             step=self.step,

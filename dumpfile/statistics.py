@@ -194,7 +194,7 @@ def _sum_of_squares(wide: Array) -> float:
 
 
 def _mean_and_norm(sums: _Sums, flat: Array) -> tuple[float, float]:
-    """Give mean and Euclidean norm, by a second, scaled pass where the first ran out of range."""
+    """Return mean and Euclidean norm, by a second, scaled pass where the first ran out of range."""
     scale = max(abs(sums.minimum), abs(sums.maximum))
     in_range = math.isfinite(sums.total) and _SMALLEST_SQUARE < sums.squares < math.inf
     if in_range or scale == 0.0:

@@ -98,7 +98,7 @@ class StepFile:
 
     @property
     def path(self) -> Path:
-        """Give the file's path."""
+        """Return the file's path."""
         return self._path
 
     @property
@@ -191,7 +191,7 @@ class StepFile:
         return tuple(self._problems)
 
     def array(self, record: RecordInfo) -> Array:
-        """Give a record's elements, read-only, in its own shape and dtype.
+        """Return a record's elements, read-only, in its own shape and dtype.
 
         Raises:
             DumpFormatError: The elements are not in the file, damaged, or cannot be read.
@@ -203,7 +203,7 @@ class StepFile:
         return self.value_array(self.index.values[record.value]).reshape(record.shape)
 
     def value_array(self, value: ValueInfo) -> Array:
-        """Give a value's elements, read-only, in one dimension; mapped where they are contiguous.
+        """Return a value's elements, read-only, in one dimension; mapped where they are contiguous.
 
         They are held against the value's digest when they are read for the first time.
 
@@ -215,7 +215,7 @@ class StepFile:
         return array
 
     def stored_array(self, value: ValueInfo) -> Array:
-        """Give what the file holds of a value's elements, whether or not it is what was recorded.
+        """Return what the file holds of a value's elements, whether or not it is what was recorded.
 
         Raises:
             DumpFormatError: The elements are not in the file or cannot be read.
@@ -229,7 +229,7 @@ class StepFile:
         return self._elements(value, value.size)
 
     def extent(self, value: ValueInfo) -> Extent | None:
-        """Tell where a value's elements lie in the file; None where they have to be made first.
+        """Return where a value's elements lie in the file; None where they have to be made first.
 
         That is so if they are compressed, not aligned, booleans or not recorded in full. Whether
         the file holds all of them was looked at.
@@ -279,7 +279,7 @@ class StepFile:
         self._opened().fetch(ranges, is_plan=is_plan)
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
-        """Give the elements of values of one dtype and size as rows of a matrix, a copy.
+        """Return the elements of values of one dtype and size as rows of a matrix, a copy.
 
         Args:
             values: At least one, none of them empty.
@@ -306,7 +306,7 @@ class StepFile:
         return found
 
     def sample(self, value: ValueInfo) -> tuple[npt.NDArray[np.int64], Array]:
-        """Give the elements that were recorded of a sampled value.
+        """Return the elements that were recorded of a sampled value.
 
         Returns:
             Their flat positions, ascending, and themselves; both read-only.
@@ -357,7 +357,7 @@ class StepFile:
             )
 
     def _elements(self, value: ValueInfo, size: int) -> Array:
-        """Give the elements from the value's offset on."""
+        """Return the elements from the value's offset on."""
         if value.dataset is None:
             return _read_only(np.empty(0, dtype=numpy_dtype(value.dtype)))
         whole = self._whole(value.dataset, value.dtype)
@@ -379,7 +379,7 @@ class StepFile:
         return array
 
     def _whole(self, path: str, dtype: str) -> Array | None:
-        """Give a dataset as a mapped, read-only array; None if its elements are compressed."""
+        """Return a dataset as a mapped, read-only array; None if its elements are compressed."""
         known = self._arrays.get((path, dtype))
         if known is not None:
             return known

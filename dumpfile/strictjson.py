@@ -93,7 +93,7 @@ def plain(value: object) -> JSON:
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a value read from JSON is finite and not nested beyond all use."""
+    """Return whether a value read from JSON is finite and not nested beyond all use."""
     return _is_plain(value, 0)
 
 

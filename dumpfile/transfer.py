@@ -117,7 +117,7 @@ def _make_way(files: RemoteFiles, *, overwrite: bool) -> set[str]:
 
 @contextmanager
 def on_disk(place: Path) -> Iterator[Path]:
-    """Give the directory of a dump: of one in a store a copy, for as long as the block runs.
+    """Yield the directory of a dump: of one in a store a copy, for as long as the block runs.
 
     Raises:
         DumpError: It cannot be read.

@@ -75,7 +75,7 @@ def _describe(file: StepFile, name: str, size_bytes: int) -> FileInfo:
 
 
 def finish_unfinished(directory: Path, reason: str) -> Manifest | None:
-    """Give an unfinished recording a manifest that lists its whole steps, and drop the rest.
+    """Write a manifest that lists an unfinished recording's whole steps, and drop the rest.
 
     Args:
         directory: Where it was written; nobody may be writing there any more.
@@ -125,7 +125,7 @@ def _drop_rest(directory: Path, kept: set[str]) -> None:
 
 
 def is_promised(directory: Path) -> bool:
-    """Tell whether a manifest is there and all files that it lists have their sizes."""
+    """Return whether a manifest is there and all files that it lists have their sizes."""
     try:
         data = (directory / MANIFEST_NAME).read_bytes()
         manifest, _ = decode_manifest(data)

@@ -71,7 +71,7 @@ _WAIT_S = 60
 
 
 def chunks_of(path: Path) -> Iterator[bytes]:
-    """Give a file's content, a chunk at a time.
+    """Yield a file's content, a chunk at a time.
 
     A pipe, such as the shell makes of ``<(command)``, is read to its end.
 

@@ -18,7 +18,7 @@ __all__ = ["whole_file"]
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give the path to write to; the file gets its name when the block ends well.
+    """Yield the path to write to; the file gets its name when the block ends well.
 
     It is written beside its place as ``.NAME.partial``, under a lock on ``.NAME.lock``; what a
     dead writer left under these names is taken over. A link stays one: what it leads to is

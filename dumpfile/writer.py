@@ -46,7 +46,7 @@ class DumpWriter:
         compression: int | None = None,
         content: Keep = _EVERYTHING,
     ) -> None:
-        """Say where the dump goes.
+        """Note where the dump goes.
 
         Args:
             directory: The dump's directory; parents are made.
@@ -103,7 +103,7 @@ class DumpWriter:
         return self._owner.is_here
 
     def describe(self, manifest: Manifest) -> None:
-        """Say what the dump is about, so that its whole steps are of use if it never ends.
+        """Note what the dump is about, so that its whole steps are of use if it never ends.
 
         Args:
             manifest: As known when recording begins; ``files`` is not looked at.
@@ -235,7 +235,7 @@ class DumpWriter:
 
 
 def _reason(error: BaseException) -> str:
-    """Say on one line what ended a recording."""
+    """Describe on one line what ended a recording."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted (Ctrl-C)"
     text = getattr(error, "message", None) or str(error)

@@ -204,7 +204,7 @@ def _call(index: Index, module: ModuleInfo, number: int, side: str) -> CallInfo 
 def _records(
     index: Index, module: ModuleInfo, call: CallInfo | None
 ) -> Iterator[tuple[RecordInfo, str]]:
-    """Give the records of the call and the parameters of the module and all inside it.
+    """Yield the records of the call and the parameters of the module and all inside it.
 
     A parameter's name is relative to the module, as its own ``named_parameters`` gives it; its
     value is that before the step, which the call was made with.

@@ -328,7 +328,7 @@ def run(layer, positional, named):
 
 
 def script_for(side: str, framework: str, class_path: str) -> str:
-    """Give the script of one side.
+    """Return the script of one side.
 
     Args:
         side: ``reference`` or ``candidate``: which files it reads.

@@ -51,7 +51,7 @@ def argument_differences(
 
 
 def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, ...]:
-    """Say what a model gave that is no tensor and differs, and where it gave no tensor at all.
+    """Describe what a model gave that is no tensor and differs, and where it gave no tensor at all.
 
     Args:
         pairing: Which calls are partners.
@@ -99,7 +99,7 @@ def of_role(call: CallInfo, role: Role) -> Mapping[str, JSON]:
 
 
 def _is_positional(given: Mapping[str, JSON]) -> bool:
-    """Tell whether a place is filled by position, which may be a keyword on the other side."""
+    """Return whether a place is filled by position, which may be a keyword on the other side."""
     return any(not place.startswith(_KEYWORD) for place in given)
 
 

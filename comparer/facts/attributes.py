@@ -141,7 +141,7 @@ class AttributeDifference:
     candidate: JSON
 
     def __str__(self) -> str:
-        """Give one line of evidence."""
+        """Return one line of evidence."""
         return (
             f"attribute {self.name}: {self.reference!r} on the reference, "
             f"{self.candidate!r} on the candidate"
@@ -184,7 +184,7 @@ def attribute_differences(
 
 
 def _are_set_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
-    """Tell whether two modules are of one class and state the same, word for word."""
+    """Return whether two modules are of one class and state the same, word for word."""
     is_one_class = one.class_path == two.class_path and one.bases == two.bases
     if not is_one_class or one.training != two.training or one.attributes != two.attributes:
         return False
@@ -193,7 +193,7 @@ def _are_set_alike(one: ModuleInfo, two: ModuleInfo) -> bool:
 
 
 def canonical_attributes(module: ModuleInfo, framework: str) -> Mapping[str, JSON]:
-    """Give a module's settings under the names and in the sense of torch.
+    """Return a module's settings under the names and in the sense of torch.
 
     Paddle's BatchNorm momentum is 1 - torch's; its pooling says ``exclusive`` for not
     ``count_include_pad``; its GELU's ``approximate`` is a bool, torch's ``"tanh"`` or ``"none"``.
@@ -217,7 +217,7 @@ def canonical_name(name: str) -> str:
 
 
 def _name_padding(found: dict[str, JSON], class_name: str) -> None:
-    """Say how a padding layer pads, which its class says in torch; a value only where it counts."""
+    """Name how a padding layer pads, which torch says by its class; the value only if it counts."""
     word = next((word for word in _PADDINGS if class_name.startswith(word)), None)
     if word is not None:
         found["padding_mode"] = _PADDINGS[word]
@@ -226,7 +226,7 @@ def _name_padding(found: dict[str, JSON], class_name: str) -> None:
 
 
 def _canonical(name: str, value: JSON, *, is_paddle: bool, module: ModuleInfo) -> dict[str, JSON]:
-    """Give one attribute in padiff's words."""
+    """Return one attribute in padiff's words."""
     if isinstance(value, bool) and name in _FLAGS:
         word, yes, no = _FLAGS[name]
         return {word: yes if value else no}
@@ -266,7 +266,7 @@ def _derive(found: dict[str, JSON]) -> None:
 
 
 def _explicit(padding: JSON, kernel: JSON, dilation: JSON) -> JSON:
-    """Give padding as elements on each side: one number, or one for each axis.
+    """Return padding as elements on each side: one number, or one for each axis.
 
     Paddle's ``[top, bottom, left, right]`` of a two-dimensional kernel is ``[top, left]`` where
     both ends of an axis are alike. ``same`` is explicit only for odd kernels of one size, where
@@ -327,7 +327,7 @@ def attribute_notes(
     frameworks: tuple[str, str],
     divergences: Sequence[Divergence],
 ) -> tuple[str, ...]:
-    """Give a line for each setting that differs in paired layers other than the origins.
+    """Return a line for each setting that differs in paired layers other than the origins.
 
     Only layers of a known kind, or of one class of one framework, whose settings mean the same.
 
@@ -374,7 +374,7 @@ def _modules(pairing: Pairing, sides: tuple[Index, Index]) -> Iterator[tuple[int
 
 
 def _settings(module: ModuleInfo) -> _Settings:
-    """Give all that a comparison of settings looks at: most modules of a class are set alike."""
+    """Return all that a comparison of settings looks at: most modules of a class are set alike."""
     said = repr(module.attributes) if module.attributes else ""  # 1 is neither True nor 1.0
     return module.class_path, module.class_name, module.bases, module.training, said
 
@@ -382,7 +382,7 @@ def _settings(module: ModuleInfo) -> _Settings:
 def _differences(
     known: ModuleInfo, found: ModuleInfo, frameworks: tuple[str, str]
 ) -> tuple[str, ...]:
-    """Give what differs between two modules, as text; nothing where that means nothing."""
+    """Return what differs between two modules, as text; nothing where that means nothing."""
     if not _are_comparable(known, found, frameworks):
         return ()
     return tuple(map(str, attribute_differences(known, found, frameworks=frameworks)))

@@ -41,7 +41,7 @@ class KnownDifference:
     """Roles of the record that shows the divergence."""
 
     def __str__(self) -> str:
-        """Give one line of evidence."""
+        """Return one line of evidence."""
         return f"known difference: {self.text} ({SOURCE})"
 
 

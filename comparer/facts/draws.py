@@ -71,7 +71,7 @@ def draws_random_numbers(index: Index, record: RecordInfo) -> bool:
 def _advice(
     generators: set[str], frameworks: set[str], seeds: tuple[int | None, int | None]
 ) -> str:
-    """Say what makes both sides draw the same, or nothing."""
+    """Describe what makes both sides draw the same, or nothing."""
     own = sorted(generators & frameworks)
     if own and len(frameworks) > 1:
         return (
@@ -118,7 +118,7 @@ def _layers_note(name: str, end: Endpoint | None, index: Index) -> Iterator[str]
 
 
 def _upstream(end: Endpoint | None) -> float:
-    """Give up to where calls lie before a divergence; without bound if all of them may.
+    """Return up to where calls lie before a divergence; without bound if all of them may.
 
     One side may lack what the other has. In every step but the first, what comes forward has also
     come from the calls of the step before, through the weights: the same modules.
@@ -131,7 +131,7 @@ def _upstream(end: Endpoint | None) -> float:
 
 
 def _is_random(module: ModuleInfo) -> bool:
-    """Tell whether a module that runs in training mode draws random numbers.
+    """Return whether a module that runs in training mode draws random numbers.
 
     Known by its class, or by a share that it keeps under a name such as ``attention_dropout``:
     attention and recurrent layers do, and modules of users that call a functional dropout.

@@ -108,7 +108,7 @@ def add_option_facts(
     sides: tuple[Index, Index],
     optimizers: Optimizers,
 ) -> Located:
-    """Say of the origins in the update in which options the optimizers differ.
+    """Add to the origins in the update the options in which the optimizers differ.
 
     Args:
         located: What diverged, and which of it is an origin.
@@ -194,7 +194,7 @@ def _kind(optimizer: _Optimizer) -> str:
 
 
 def _differing(known: Mapping[str, JSON], had: Mapping[str, JSON]) -> list[tuple[str, JSON, JSON]]:
-    """Give the options with other values; those that only one side has need a known default."""
+    """Return the options with other values; those that only one side has need a known default."""
     found = []
     for option in dict.fromkeys((*known, *had)):
         one, two = known.get(option, _DEFAULTS.get(option)), had.get(option, _DEFAULTS.get(option))
@@ -275,7 +275,7 @@ def _said(known: Rates, had: Rates) -> str:
 
 
 def _rates(steps: Sequence[StepComparison], rank: int, slot: str) -> tuple[Rates, Rates]:
-    """Give both sides' rates by step."""
+    """Return both sides' rates by step."""
     known: Rates = {}
     had: Rates = {}
     for step in steps:

@@ -86,12 +86,12 @@ def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) 
 
 
 def is_small(dtype: str, size: int) -> bool:
-    """Tell whether a value can be measured in a batch: small, not empty, real floating point."""
+    """Return whether a value can be measured in a batch: small, not empty, real floating point."""
     return 0 < size <= SMALL and is_floating(numpy_dtype(dtype))
 
 
 def _forms(values: Sequence[ValueInfo], forms: dict[tuple[str, int], int]) -> Array:
-    """Give the number of each value's dtype and size; new ones are added."""
+    """Return the number of each value's dtype and size; new ones are added."""
     return np.array(
         [forms.setdefault((value.dtype, value.size), len(forms)) for value in values], np.int64
     )
@@ -100,7 +100,7 @@ def _forms(values: Sequence[ValueInfo], forms: dict[tuple[str, int], int]) -> Ar
 def _same_digests(
     reference: Sequence[ValueInfo], candidate: Sequence[ValueInfo], known: Array, found: Array
 ) -> Array:
-    """Tell of each pair of values whether its digests are equal."""
+    """Return for each pair of values whether its digests are equal."""
     both = zip(known.tolist(), found.tolist(), strict=True)
     return np.array([reference[a].digest == candidate[b].digest for a, b in both], np.bool_)
 
@@ -123,7 +123,7 @@ class Layouts:
         known: Sequence[RecordInfo],
         found: Sequence[RecordInfo],
     ) -> Array:
-        """Give the number of each pair's layout.
+        """Return the number of each pair's layout.
 
         Args:
             pairs: Pairs of one record each; nothing is done to the candidate's.

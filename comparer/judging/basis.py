@@ -91,13 +91,13 @@ class Bases:
     def of(
         self, references: Sequence[tuple[RecordInfo, ...]], records: Sequence[RecordInfo]
     ) -> list[Basis]:
-        """Give the basis of each pair; see ``columns``."""
+        """Return the basis of each pair; see ``columns``."""
         return self.columns(references, records).rows(np.arange(len(records)))
 
     def columns(
         self, references: Sequence[tuple[RecordInfo, ...]], records: Sequence[RecordInfo]
     ) -> BasisColumns:
-        """Give the bases of pairs.
+        """Return the bases of pairs.
 
         Args:
             references: The reference's records of each; all hold a value.
@@ -120,7 +120,7 @@ class Bases:
     def _dtypes(
         self, references: Sequence[RecordInfo], records: Sequence[RecordInfo]
     ) -> list[tuple[str, str]]:
-        """Give the dtypes of both sides; equal ones are one object."""
+        """Return the dtypes of both sides; equal ones are one object."""
         pairs = zip(
             _names(self._reference, references), _names(self._candidate, records), strict=True
         )

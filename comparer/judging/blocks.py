@@ -46,7 +46,7 @@ class Room:
         self._marks = bytearray()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
-        """Give an array whose elements may be anything; it is overwritten at the next such call.
+        """Return an array whose elements may be anything; it is overwritten at the next such call.
 
         Args:
             name: What it is for; arrays of different names do not overlap.
@@ -60,14 +60,14 @@ class Room:
         return held[:size].reshape(shape)
 
     def marks(self, size: int) -> bytearray:
-        """Give the memory of a mask of at least so many elements, which may be anything."""
+        """Return the memory of a mask of at least so many elements, which may be anything."""
         if len(self._marks) < size:
             self._marks = bytearray(size)
         return self._marks
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a dtype is real floating point, those of ``ml_dtypes`` included."""
+    """Return whether a dtype is real floating point, those of ``ml_dtypes`` included."""
     if dtype.kind == "f":
         return True
     return dtype in _NARROW
@@ -111,7 +111,7 @@ def paired_blocks(
 
 
 def marked_places(marks: bytearray, mask: Array, *, most: int) -> Array | None:
-    """Give the places of the elements that a mask holds, in ascending order.
+    """Return the places of the elements that a mask holds, in ascending order.
 
     Args:
         marks: The memory that begins with the mask; numpy cannot seek one element after another.
@@ -136,7 +136,7 @@ def marked_places(marks: bytearray, mask: Array, *, most: int) -> Array | None:
 
 
 def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
-    """Give the block in a wider dtype, exactly; the block itself if it is that already.
+    """Return the block in a wider dtype, exactly; the block itself if it is that already.
 
     Args:
         block: One-dimensional.
@@ -156,7 +156,7 @@ def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
 
 
 def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Give a copy in float64, of complex numbers in complex128: no imaginary part is lost.
+    """Return a copy in float64, of complex numbers in complex128: no imaginary part is lost.
 
     Args:
         array: Shape (*S), any dtype of numbers or booleans.
@@ -165,7 +165,7 @@ def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def numbered(cells: Sequence[object], kinds: Iterable[object]) -> Array:
-    """Give the place of each cell among some objects, by identity: members of an enumeration.
+    """Return the place of each cell among some objects, by identity: members of an enumeration.
 
     Looking up such a member by its hash takes five times as long, as that is computed in Python.
 

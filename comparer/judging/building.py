@@ -76,7 +76,7 @@ class Numbers(Protocol):
         """Make the metrics of some pairs."""
 
     def pressures(self) -> Array:
-        """Give the part of its absolute tolerance that each pair needs, float64, >= 0.
+        """Return the part of its absolute tolerance that each pair needs, float64, >= 0.
 
         0 where that tolerance is 0; -1 for pairs without any difference.
         """
@@ -99,7 +99,7 @@ class Measured:
     """What is to be said of a pair besides, by row."""
 
     def not_plain(self) -> list[int]:
-        """Give the rows of those of which there is more to say than that they agree."""
+        """Return the rows of those of which there is more to say than that they agree."""
         return sorted({*np.flatnonzero(~self.agree).tolist(), *self.reasons})
 
     def built(self, rows: Sequence[int]) -> list[JudgedPair]:
@@ -163,7 +163,7 @@ class PlainPairs:
         return found
 
     def spots(self, told: Set[int]) -> list[tuple[int, Spot]]:
-        """Give (place, spot) of the first pair at each spot, in order."""
+        """Return (place, spot) of the first pair at each spot, in order."""
         phases = tuple(Phase)
         at = np.flatnonzero(self._is_plain(told))
         modules = np.array([record.module for record in self._known], np.int64)
@@ -177,7 +177,7 @@ class PlainPairs:
         ]
 
     def nearest(self, told: Set[int]) -> int | None:
-        """Give the place of the first pair that uses up most of its absolute tolerance."""
+        """Return the place of the first pair that uses up most of its absolute tolerance."""
         is_plain = self._is_plain(told)
         best: tuple[float, int] | None = None
         for places, group in self.groups:
@@ -190,17 +190,17 @@ class PlainPairs:
 
     @cached_property
     def _known(self) -> list[RecordInfo]:
-        """Give the reference's record of each pair, the first one of several."""
+        """Return the reference's record of each pair, the first one of several."""
         records = self.builder.reference.records
         return [records[pair.reference[0]] for pair in self.pairs]
 
     @cached_property
     def _rows(self) -> list[dict[int, int]]:
-        """Give for each group the row of each of its places."""
+        """Return for each group the row of each of its places."""
         return [{at: row for row, at in enumerate(places)} for places, _ in self.groups]
 
     def _is_plain(self, told: Set[int]) -> Array:
-        """Tell of each pair whether it is not among those told."""
+        """Return for each pair whether it is not among those told."""
         mask = np.ones(len(self.pairs), np.bool_)
         mask[[place for place in told if place < len(self.pairs)]] = False
         return mask

@@ -47,7 +47,7 @@ class Counted:
 
 
 def agrees(found: Counted, tolerance: Tolerance, mode: Mode, share: float) -> bool | None:
-    """Tell whether a pair matches; None where the counts do not decide it.
+    """Return whether a pair matches; None where the counts do not decide it.
 
     Args:
         found: What is known of its elements.
@@ -73,7 +73,7 @@ def agrees(found: Counted, tolerance: Tolerance, mode: Mode, share: float) -> bo
 def by_errors(
     errors: GoldenErrors, bound: float, *, factor: float, is_finite: bool
 ) -> tuple[bool, str]:
-    """Tell whether the candidate's error against a golden run is no worse than the reference's.
+    """Return whether the candidate's error against a golden run is no worse than the reference's.
 
     Args:
         errors: Of both sides.
@@ -101,7 +101,7 @@ class ThreeWay:
     candidate: Mapping[Address, float]
 
     def errors(self, reference: Address, candidate: Address) -> GoldenErrors | None:
-        """Give the errors of both sides of a pair; None where one has no partner in the golden."""
+        """Return the errors of both sides of a pair; None where one has no golden partner."""
         known, found = self.reference.get(reference), self.candidate.get(candidate)
         if known is None or found is None:
             return None

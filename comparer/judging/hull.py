@@ -37,7 +37,7 @@ ROUNDS = 16
 
 
 def passes(hull: Iterable[Point], tolerance: Tolerance) -> bool:
-    """Tell whether all finite elements agree, from the hull alone.
+    """Return whether all finite elements agree, from the hull alone.
 
     The same as judging every element, but for rounding: where an element lies within two units in
     the last place of the line, evaluating ``atol + rtol * x`` may round it to the other side.
@@ -73,7 +73,7 @@ class Hull:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Give the vertices (``x``, ``d``) in ascending order of both; empty if all is equal."""
+        """Return the vertices (``x``, ``d``) in ascending order of both; empty if all is equal."""
         return tuple(point for point in self._points if point[1] > 0)
 
     def add(self, magnitude: Array, distance: Array) -> None:
@@ -121,7 +121,7 @@ class Hull:
         self._draw()
 
     def _height(self, magnitude: float) -> float:
-        """Give how high the hull is over one ``x``."""
+        """Return how high the hull is over one ``x``."""
         points = self._points
         after = bisect_right(points, magnitude, key=itemgetter(0))
         if after == len(points):
@@ -130,17 +130,17 @@ class Hull:
         return low + (magnitude - left) * ((high - low) / (right - left))
 
     def height(self, magnitude: Array) -> Array:
-        """Give how high the hull is over some ``x``; level beyond its last vertex."""
+        """Return how high the hull is over some ``x``; level beyond its last vertex."""
         height: Array = np.interp(magnitude, self._vertices[:, 0], self._vertices[:, 1])
         return height
 
     def above(self, magnitude: Array, distance: Array) -> Array:
-        """Tell which points may be above the hull: all that are above two of its chords."""
+        """Return which points may be above the hull: all that are above two of its chords."""
         above: Array = distance > np.minimum(self._level + self._slope * magnitude, self._cap)
         return above
 
     def screen(self) -> tuple[float, float, float]:
-        """Give the level at 0, the slope and the height of one of the screens.
+        """Return the level at 0, the slope and the height of one of the screens.
 
         It is the chord to the last vertex, whose height is hardly ever exceeded, unless that cuts
         off much of the hull.
@@ -152,7 +152,7 @@ class Hull:
         return self._level, self._slope, self._cap
 
     def screens(self) -> tuple[float, Array, Array]:
-        """Give lines that are not above the hull until they reach a height that is not, either.
+        """Return lines that are not above the hull until they reach a height that is not, either.
 
         Returns:
             What all have at 0, and for each line its slope and its height; both float64, the
@@ -363,7 +363,7 @@ class Hulls:
         self._vertices = _Points(x, d, owner).pick(order[d[order] > 0])
 
     def points(self) -> list[tuple[Point, ...]]:
-        """Give the vertices of each pair's hull as ``Hull.points`` does."""
+        """Return the vertices of each pair's hull as ``Hull.points`` does."""
         known = self._vertices
         ends = np.searchsorted(known.owner, np.arange(self._count), side="right").tolist()
         points = list(zip(known.x.tolist(), known.d.tolist(), strict=True))
@@ -371,7 +371,7 @@ class Hulls:
         return [tuple(points[begin:end]) for begin, end in zip(begins, ends, strict=True)]
 
     def largest(self, number: Callable[[Array, Array, Array], Array]) -> Array:
-        """Give the largest of a number over the vertices of each pair; 0 where there is none.
+        """Return the largest of a number over the vertices of each pair; 0 where there is none.
 
         Args:
             number: Of ``x``, ``d`` and the pair's place in the batch, >= 0.

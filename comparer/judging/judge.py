@@ -266,13 +266,13 @@ class _Judger:
         return Request(references, record, pair.rule, pair.candidate_rule)
 
     def _blank(self, pair: RecordPair) -> JudgedPair:
-        """Give a pair with the verdict match, and nothing but what pairing says."""
+        """Return a pair with the verdict match, and nothing but what pairing says."""
         return self._builder.built([pair], same={"verdict": Verdict.MATCH})[0]
 
     def _decide(
         self, metrics: Metrics, tolerance: Tolerance, errors: GoldenErrors | None
     ) -> tuple[bool, str]:
-        """Tell whether a measured pair matches, and the words for a report if there are any."""
+        """Return whether a measured pair matches, and the words for a report if there are any."""
         if errors is None:
             return self._is_match(metrics, tolerance), ""
         return by_errors(
@@ -283,7 +283,7 @@ class _Judger:
         )
 
     def _unmatched(self, unmatched: Sequence[UnmatchedRecord]) -> list[JudgedPair]:
-        """Give the verdicts on records without partner."""
+        """Return the verdicts on records without partner."""
         of_reference = [alone.side is SideName.REFERENCE for alone in unmatched]
         both = list(zip(unmatched, of_reference, strict=True))
         indexes = (True, self._builder.reference), (False, self._builder.candidate)
@@ -308,7 +308,7 @@ class _Judger:
         )
 
     def _absence(self, alone: UnmatchedRecord, found: Endpoint) -> tuple[Verdict, str]:
-        """Give the verdict on a record without partner, and the reason."""
+        """Return the verdict on a record without partner, and the reason."""
         if alone.absence is not Absence.MISSING:
             return Verdict.SKIPPED, alone.reason
         allowance = self._allowance(found)
@@ -319,7 +319,7 @@ class _Judger:
         return Verdict.SKIPPED, f"allowed to be missing by {allowance!r}"
 
     def _is_fatal(self, alone: UnmatchedRecord) -> bool:
-        """Tell whether the whole comparison diverges where a record has no partner."""
+        """Return whether the whole comparison diverges where a record has no partner."""
         is_reference = alone.side is SideName.REFERENCE
         index = self._builder.reference if is_reference else self._builder.candidate
         record = index.records[alone.record]
@@ -361,7 +361,7 @@ class _Judger:
         return bool(agrees(Counted.of(metrics), tolerance, settings.mode, settings.allowed_share))
 
     def _errors(self, pairs: Sequence[RecordPair], threeway: ThreeWay) -> list[GoldenErrors | None]:
-        """Give the errors of both sides of each pair against the golden run.
+        """Return the errors of both sides of each pair against the golden run.
 
         Of integers there are none. Weights that a run began with were not computed: what is off
         in them is their dtype, or another weight, and the rule of elements tells those apart.
@@ -374,7 +374,7 @@ class _Judger:
         ]
 
     def _ends_of(self, pairs: Sequence[RecordPair]) -> tuple[list[Endpoint], list[Endpoint]]:
-        """Give both ends of pairs."""
+        """Return both ends of pairs."""
         return (
             endpoints(self._builder.reference, [pair.reference[0] for pair in pairs]),
             endpoints(self._builder.candidate, [pair.candidate for pair in pairs]),
@@ -401,6 +401,6 @@ class _Judger:
 
 
 def _is_computed(end: Endpoint) -> bool:
-    """Tell whether a run made it, and did not begin with it."""
+    """Return whether a run made it, and did not begin with it."""
     is_first = end.address.step == 0 and end.address.phase is not Phase.UPDATE
     return not (end.address.role in STATE_ROLES and is_first)

@@ -54,12 +54,12 @@ class LargePair:
 
     @property
     def nbytes(self) -> int:
-        """Give how many bytes both sides have."""
+        """Return how many bytes both sides have."""
         return self.reference.nbytes + self.candidate.nbytes
 
     @property
     def cost_bytes(self) -> int:
-        """Give how many bytes are measured in the time that it takes."""
+        """Return how many bytes are measured in the time that it takes."""
         return self.nbytes + PAIR_BYTES
 
 

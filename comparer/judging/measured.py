@@ -39,7 +39,7 @@ class _InFile(Protocol):
     """A side whose elements lie in a file: an opened one."""
 
     def extent(self, value: ValueInfo) -> Extent | None:
-        """Tell where a value's elements lie; None where they have to be made first."""
+        """Return where a value's elements lie; None where they have to be made first."""
 
 
 @runtime_checkable
@@ -78,14 +78,14 @@ class Request:
 
     @property
     def known(self) -> tuple[RecordInfo, ...]:
-        """Give the reference's records that hold a value."""
+        """Return the reference's records that hold a value."""
         if len(self.references) == 1 or all(one.value is not None for one in self.references):
             return self.references
         return tuple(one for one in self.references if one.value is not None)
 
     @property
     def key(self) -> object:
-        """Give what two requests have in common that give the same numbers."""
+        """Return what two requests have in common that give the same numbers."""
         record, tolerance = self.record, self.tolerance
         numbers = tolerance.atol, tolerance.rtol
         if len(self.references) == 1 and not (self.rule.steps or self.candidate_rule.steps):
@@ -111,14 +111,14 @@ class Listed:
         return [self.each[row] for row in rows.tolist()]
 
     def pressures(self) -> Array:
-        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        """Return the part of its absolute tolerance that each pair needs, -1 for equal ones."""
         limits = (Tolerance(atol=atol, rtol=0.0) for atol in self.atol.tolist())
         both = zip(self.each, limits, strict=True)
         return np.array([pressure(one, limit) if one.max_abs else -1.0 for one, limit in both])
 
 
 def _plain_values(request: Request, sides: tuple[Side, Side]) -> tuple[ValueInfo, ValueInfo] | None:
-    """Give both values of a pair that needs no layout; None for all others."""
+    """Return both values of a pair that needs no layout; None for all others."""
     if len(request.references) != 1 or request.rule.steps or request.candidate_rule.steps:
         return None
     known, found = request.references[0], request.record

@@ -117,7 +117,7 @@ def _sweep_integers(reference: Array, candidate: Array, tally: Tally) -> None:
 
 
 def _distance(reference: Array, candidate: Array) -> Array:
-    """Give |candidate - reference| of integers or booleans as float64, 0 only where equal."""
+    """Return |candidate - reference| of integers or booleans as float64, 0 only where equal."""
     if reference.dtype.kind == "b":
         return np.not_equal(reference, candidate).astype(np.float64)
     if reference.dtype != candidate.dtype:
@@ -213,7 +213,7 @@ class Tally:
         self._update(place, exact, magnitude)
 
     def metrics(self, shape: tuple[int, ...], *, mean: bool) -> Metrics:
-        """Give the result.
+        """Return the result.
 
         Args:
             shape: Shape of the arrays, for the indices.
@@ -316,13 +316,13 @@ class Tally:
 
 
 def _exact(reference: Array, candidate: Array) -> tuple[Array, Array]:
-    """Give ``|c - r|`` and ``|r|`` in float64."""
+    """Return ``|c - r|`` and ``|r|`` in float64."""
     wide = reference.astype(np.float64)
     exact: Array = np.abs(candidate.astype(np.float64) - wide)
     return exact, np.abs(wide)
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Give the index of a place in C order."""
+    """Return the index of a place in C order."""
     found: Any = np.unravel_index(place, shape) if shape else ()
     return tuple(int(axis) for axis in found)

@@ -41,7 +41,7 @@ class Noise:
     factor: float
 
     def of(self, references: Sequence[int], candidate: int) -> float | None:
-        """Give the difference that is noise for a pair of records; None where it is not known."""
+        """Return the difference that is noise for a pair of records; None where it is not known."""
         found = [] if self.reference is None else [self.reference[place] for place in references]
         if self.candidate is not None:
             found.append(self.candidate[candidate])

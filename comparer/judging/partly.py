@@ -52,17 +52,17 @@ class Partial:
 
     @property
     def has_statistics(self) -> bool:
-        """Tell whether statistics of all parts are there."""
+        """Return whether statistics of all parts are there."""
         return all(value.content is not Content.DIGEST for value in (*self.known, self.found))
 
     @property
     def is_same_bytes_if_equal(self) -> bool:
-        """Tell whether digests would be equal if all elements were."""
+        """Return whether digests would be equal if all elements were."""
         is_one = len(self.known) == 1 and self.known[0].dtype == self.found.dtype
         return is_one and self.rule.is_identity and not self.is_unknown
 
     def matched(self) -> Matched | None:
-        """Give the elements that both sides hold, None if there are too few.
+        """Return the elements that both sides hold, None if there are too few.
 
         Raises:
             DumpFormatError: They cannot be read.
@@ -77,7 +77,7 @@ class Partial:
         return match_elements(self.rule, parts, found)
 
     def statistics(self) -> tuple[Statistics, Statistics] | None:
-        """Give statistics of equal elements of both sides, None if those are of others."""
+        """Return statistics of equal elements of both sides, None if those are of others."""
         if not self.has_statistics or not holds_all(self.rule):
             return None
         if sum(value.size for value in self.known) != self.found.size:
@@ -86,7 +86,7 @@ class Partial:
 
 
 def is_reordered(references: Sequence[tuple[int, ...]], shape: tuple[int, ...], rule: Rule) -> bool:
-    """Tell whether the axes stand in another order and no rule says in which.
+    """Return whether the axes stand in another order and no rule says in which.
 
     Which axis is which cannot be verified without elements; statistics do not depend on it.
     """
@@ -173,12 +173,12 @@ def _by_sample(
 def _index(
     place: tuple[int, ...] | None, matched: Matched, shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Give the index in the whole tensor for one in the sample."""
+    """Return the index in the whole tensor for one in the sample."""
     return None if place is None else index_of(int(matched.places[place[0]]), shape)
 
 
 def _joined(values: Sequence[ValueInfo]) -> Statistics:
-    """Give the statistics of all elements of several values."""
+    """Return the statistics of all elements of several values."""
     if len(values) == 1:
         return values[0].statistics
     parts = [value.statistics for value in values]
@@ -199,7 +199,7 @@ def _joined(values: Sequence[ValueInfo]) -> Statistics:
 
 
 def _why_not(partial: Partial, mode: Mode) -> str:
-    """Say why nothing that was recorded can decide."""
+    """Explain why nothing that was recorded can decide."""
     if not partial.has_statistics:
         return "only digests were recorded, of tensors in another layout or dtype"
     if mode is not Mode.STRICT:
@@ -214,7 +214,7 @@ ROUNDING = 1e-6
 def disagreement(
     reference: Statistics, candidate: Statistics, tolerance: Tolerance, *, size: int
 ) -> str:
-    """Say which statistic no two agreeing tensors could have; empty if there is none.
+    """Describe which statistic no two agreeing tensors could have; empty if there is none.
 
     From ``|c - r| <= atol + rtol * |r|`` for all elements follow, with ``m`` the largest ``|r|``:
     smallest, largest and mean value differ by at most ``atol + rtol * m``, and the norms by at most

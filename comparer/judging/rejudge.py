@@ -84,7 +84,7 @@ class Rejudged:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether it does not diverge."""
+        """Return whether it does not diverge."""
         is_kept = self.outcome is Outcome.KEPT and self.before is not Verdict.DIVERGED
         return is_kept or self.outcome is Outcome.MATCH
 
@@ -102,12 +102,12 @@ class Rejudgement:
 
     @property
     def diverged(self) -> tuple[Rejudged, ...]:
-        """Give the pairs that do not agree."""
+        """Return the pairs that do not agree."""
         return tuple(pair for pair in self.pairs if pair.outcome is Outcome.DIVERGED)
 
     @property
     def undecided(self) -> tuple[Rejudged, ...]:
-        """Give the pairs of which the report holds too little."""
+        """Return the pairs of which the report holds too little."""
         return tuple(pair for pair in self.pairs if pair.outcome is Outcome.UNDECIDED)
 
 

@@ -43,10 +43,10 @@ class Sides(Protocol):
     candidate: StepReader
 
     def expected(self, pair: RecordPair) -> Array:
-        """Give what the candidate should hold."""
+        """Return what the candidate should hold."""
 
     def found(self, pair: RecordPair) -> Array:
-        """Give what it holds."""
+        """Return what it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class RunningVariance:
             )
 
     def explain(self, step: Sides, pair: RecordPair, judged: JudgedPair) -> str | None:
-        """Say that a diverged variance is what the known difference makes of it, if it is."""
+        """Report that a diverged variance is what the known difference makes of it, if it is."""
         record = step.candidate.index.records[pair.candidate]
         start = self._starts.get(self._key(step, record))
         if start is None or not _is_variance(step, pair) or judged.reference is None:
@@ -119,7 +119,7 @@ def _is_variance(step: Sides, pair: RecordPair) -> bool:
 
 
 def _kept(module: ModuleInfo, framework: str) -> float:
-    """Give the share of the running value that an update keeps."""
+    """Return the share of the running value that an update keeps."""
     momentum = module.attributes.get("momentum", module.attributes.get("_momentum"))
     if not isinstance(momentum, int | float):
         return 0.9
@@ -127,7 +127,7 @@ def _kept(module: ModuleInfo, framework: str) -> float:
 
 
 def _elements(index: Index, module: ModuleInfo) -> tuple[int | None, int]:
-    """Give the elements per channel of a module's training calls, and how many there are."""
+    """Return the elements per channel of a module's training calls, and how many there are."""
     calls = {call.id for call in index.calls if call.module == module.id and call.training}
     sizes = {
         prod(record.shape) // record.shape[1]

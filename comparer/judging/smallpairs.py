@@ -166,7 +166,7 @@ class SmallNumbers:
         return found
 
     def pressures(self) -> Array:
-        """Give the part of its absolute tolerance that each pair needs, -1 for equal ones."""
+        """Return the part of its absolute tolerance that each pair needs, -1 for equal ones."""
         found = self.counted.pressures()
         for place, metrics in self.alone.items():
             tolerance = Tolerance(atol=float(self.counted.atol[place]), rtol=0.0)
@@ -282,7 +282,7 @@ class Counted:
         )
 
     def pressures(self) -> Array:
-        """Give the part of its atol that each pair needs; 0 where that is 0, -1 for equal ones."""
+        """Return the part of its atol that each pair needs; 0 where atol is 0, -1 if equal."""
         with np.errstate(all="ignore"):
             needed = Hulls(self.slopes).largest(partial(_needed_atol, self.rtol))
         found = np.divide(needed, self.atol, out=np.zeros(needed.size), where=self.atol != 0)
@@ -297,7 +297,7 @@ class Counted:
         return relative
 
     def _cosine(self) -> Array:
-        """Give the cosines, nan where there is none."""
+        """Return the cosines, nan where there is none."""
         sizes = np.sqrt(self.known) * np.sqrt(self.found)
         cosine = np.where(np.isfinite(sizes) & (sizes != 0), self.product / sizes, np.nan)
         return np.clip(cosine, -1.0, 1.0)
@@ -368,7 +368,7 @@ def _agreeing(
 
 
 def _dot(one: Array, other: Array) -> Array:
-    """Give the product of each row with the other's."""
+    """Return the product of each row with the other's."""
     product: Array = np.matmul(one[:, None, :], other[:, :, None])[:, 0, 0]
     return product
 
@@ -384,7 +384,7 @@ def _needed_rtol(atol: Array, x: Array, d: Array, owner: Array) -> Array:
 
 
 def _known(numbers: Array) -> list[float | None]:
-    """Give None for nan."""
+    """Return None for nan."""
     found: list[float | None] = numbers.tolist()
     if np.isnan(numbers).any():
         return [None if number != number else number for number in found]  # noqa: PLR0124 -- nan
@@ -392,7 +392,7 @@ def _known(numbers: Array) -> list[float | None]:
 
 
 def _indices(places: Array, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Give the index of a place in C order in each shape."""
+    """Return the index of a place in C order in each shape."""
     found: list[tuple[int, ...]] = [()] * len(shapes)
     of_shape: dict[tuple[int, ...], list[int]] = {}
     for row, shape in enumerate(shapes):

@@ -177,7 +177,7 @@ class Sweep:
         return True
 
     def _hull_passes(self) -> bool:
-        """Tell whether all elements that are below the hull agree, whatever rounding does."""
+        """Return whether all elements that are below the hull agree, whatever rounding does."""
         atol, rtol = self._tally.tolerance.atol, self._tally.tolerance.rtol
         return all(d <= (atol + rtol * x) * (1 - MARGIN) for x, d in self._tally.hull.points)
 
@@ -239,7 +239,7 @@ class Sweep:
                 tally.follow(start, reference[at], candidate[at], at=at)
 
     def _above(self, tops: Array) -> Array | None:
-        """Give the places of what is above the screen, ascending; None if that is not a few.
+        """Return the places of what is above the screen, ascending; None if that is not a few.
 
         Magnitudes are overwritten.
         """
@@ -273,7 +273,7 @@ class Sweep:
         self._screen = level * BELOW, min(slope * BELOW, STEEPEST), height * BELOW
 
     def _joined_hull(self, reference: Array, candidate: Array) -> Hull:
-        """Give the hull of all that was seen and of this block's farthest and steepest elements."""
+        """Return the hull of all elements so far and of this block's farthest and steepest."""
         scratch = self._scratch
         ratio = np.abs(reference, out=scratch.magnitude)
         np.add(ratio, np.finfo(self._kind).tiny, out=ratio)

@@ -70,13 +70,13 @@ class ToleranceRule:
         )
 
     def __str__(self) -> str:
-        """Give the text form, which ``parse`` reads back."""
+        """Return the text form, which ``parse`` reads back."""
         fields = (("atol", self.atol), ("rtol", self.rtol), ("role", self.role))
         options = ",".join(f"{name}={value}" for name, value in fields if value is not None)
         return f"{self.pattern}:{options}"
 
     def applies_to(self, *addresses: Address | None) -> bool:
-        """Tell whether the rule names one of the two sides of a pair."""
+        """Return whether the rule names one of the two sides of a pair."""
         return any(
             address is not None
             and (self.role is None or self.role is address.role)
@@ -99,7 +99,7 @@ class _Group:
     began with."""
 
     def tolerance(self, largest_gradient: float) -> Tolerance:
-        """Give the tolerance of the pairs whose reference has gradients up to a size."""
+        """Return the tolerance of the pairs whose reference has gradients up to a size."""
         atol, rtol = self.loosest.atol, self.loosest.rtol
         if rtol <= 0:
             return self.loosest
@@ -224,7 +224,7 @@ class TolerancePolicy:
         )
 
     def unused(self, used: Iterable[int]) -> tuple[str, ...]:
-        """Give the rules that named no pair."""
+        """Return the rules that named no pair."""
         places = set(used)
         return tuple(str(rule) for place, rule in enumerate(self.rules) if place not in places)
 
@@ -288,15 +288,15 @@ def loosest_of(dtypes: tuple[str, ...]) -> Tolerance:
 
 
 def epsilon_of(dtype: str) -> float:
-    """Give the spacing of 1.0 in a dtype, 0 for one that has none."""
+    """Return the spacing of 1.0 in a dtype, 0 for one that has none."""
     return _EPSILONS.get(dtype, 0.0)
 
 
 def default_of(dtype: str) -> Tolerance:
-    """Give the tolerance that a dtype has without any option."""
+    """Return the tolerance that a dtype has without any option."""
     return _DEFAULTS.get(dtype, EXACT)
 
 
 def has_default(dtype: str) -> bool:
-    """Tell whether a dtype has a tolerance above 0 without any option."""
+    """Return whether a dtype has a tolerance above 0 without any option."""
     return dtype in _DEFAULTS

@@ -36,7 +36,7 @@ class Contents:
         self._lacking = _lacking(reference), _lacking(candidate)
 
     def are_of_one_form(self, pair: RecordPair, references: References, record: RecordInfo) -> bool:
-        """Tell whether both are tensors of one shape and dtype, as they are: most pairs of most."""
+        """Return whether both are tensors of one shape and dtype, as most pairs are."""
         if len(references) != 1 or pair.rule.steps or pair.candidate_rule.steps:
             return False
         value, found = references[0].value, record.value
@@ -45,7 +45,7 @@ class Contents:
         return self._values[0][value].dtype == self._values[1][found].dtype
 
     def are_equal(self, references: References, record: RecordInfo, rule: Rule) -> bool:
-        """Tell whether the digests say that all bits are the same."""
+        """Return whether the digests say that all bits are the same."""
         if not rule.is_identity or len(references) != 1 or references[0].shape != record.shape:
             return False
         known, found = references[0].value, record.value
@@ -55,7 +55,7 @@ class Contents:
         return expected.digest == value.digest and expected.dtype == value.dtype
 
     def lack_elements(self, references: References, record: RecordInfo) -> bool:
-        """Tell whether not all elements of a pair were recorded."""
+        """Return whether not all elements of a pair were recorded."""
         if not (self._lacking[0] or self._lacking[1]):
             return False
         return record.value in self._lacking[1] or any(
@@ -65,7 +65,7 @@ class Contents:
     def other_shape(
         self, references: Sequence[RecordInfo], record: RecordInfo, pair: RecordPair
     ) -> str:
-        """Say that shapes do not fit, of which no element can be compared; empty if they do."""
+        """Report that shapes do not fit, of which no element can be compared; empty if they do."""
         rule = pair.rule
         shapes = [known.shape for known in references]
         lacks = self.lack_elements(tuple(references), record)
@@ -78,7 +78,7 @@ class Contents:
         return f"shape {expected} on the reference, {record.shape} on the candidate{layout}"
 
     def other_kind(self, references: Sequence[RecordInfo], record: RecordInfo) -> str:
-        """Say that dtypes are of different kinds; empty if they are not."""
+        """Report that dtypes are of different kinds; empty if they are not."""
         found = self._values[1][record.value or 0].dtype
         for known in references:
             expected = self._values[0][known.value or 0].dtype
@@ -88,7 +88,7 @@ class Contents:
 
 
 def _lacking(index: Index) -> frozenset[int | None]:
-    """Give the values of which not all elements are in the file."""
+    """Return the values of which not all elements are in the file."""
     return frozenset(value.id for value in index.values if value.content is not Content.FULL)
 
 
@@ -111,7 +111,7 @@ class Forms:
         self._known: dict[tuple[int, int], str] = {}
 
     def same(self, known: RecordInfo, found: RecordInfo) -> str:
-        """Say in words that an input is the same on both sides; ``""`` if it is not.
+        """Report in words that an input is the same on both sides; ``""`` if it is not.
 
         Args:
             known: Of the reference, with a value.
@@ -144,7 +144,7 @@ class Forms:
 
 
 def _masks(flags: Array, added: Array, names: str) -> str:
-    """Say of a mask of booleans what it says, if what the other side adds to the scores agrees.
+    """Describe what a mask of booleans says, if the other side's summand of the scores agrees.
 
     True keeps, as 0 does. Where it drops, only executing both programs can tell that both masks are
     right.
@@ -205,7 +205,7 @@ def judge_absent(
 
 
 def is_partly_absent(references: Sequence[RecordInfo], record: RecordInfo) -> bool:
-    """Tell whether the candidate stacks the gradients of layers of which some have none.
+    """Return whether the candidate stacks the gradients of layers of which some have none.
 
     Of experts in a list those that no token reached have no gradient; of experts in one parameter
     they have a part of zeros.
@@ -227,7 +227,7 @@ def arrays_of(references: Sequence[RecordInfo], side: Side) -> list[Array]:
 
 
 def _is_zero_part(references: Sequence[RecordInfo], rule: Rule, side: Side) -> bool:
-    """Tell whether the rule takes a part of zeros out of a stack."""
+    """Return whether the rule takes a part of zeros out of a stack."""
     # What is absent has no shape that the part could be laid out in.
     steps = tuple(step for step in rule.steps if step.verb is not Verb.RESHAPE or step.numbers)
     is_part = any(step.verb in PICKING for step in steps)
@@ -237,6 +237,6 @@ def _is_zero_part(references: Sequence[RecordInfo], rule: Rule, side: Side) -> b
 
 
 def _are_zero(index: Index, records: Sequence[RecordInfo]) -> bool:
-    """Tell whether gradients are None or nothing but zeros."""
+    """Return whether gradients are None or nothing but zeros."""
     found = [index.values[record.value] for record in records if record.value is not None]
     return all(value.statistics.zeros == value.size for value in found)

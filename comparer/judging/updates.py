@@ -90,7 +90,7 @@ class TrainingJudge:
     def settle(
         self, judgement: Judgement, pairing: Pairing, reference: StepReader, candidate: StepReader
     ) -> Judgement:
-        """Give the judgement with updates judged by what they are.
+        """Return the judgement with updates judged by what they are.
 
         Args:
             judgement: By the tolerances of the dtypes.
@@ -173,7 +173,7 @@ def _open_ones(
 
 
 def _open_address(judged: JudgedPair) -> Address | None:
-    """Give where a pair stands whose verdict may change; None for what was loaded and agrees."""
+    """Return where a pair stands whose verdict may change; None for what was loaded and agrees."""
     if judged.reference is None or judged.verdict not in DECIDED:
         return None
     address = judged.reference.address
@@ -233,7 +233,7 @@ def _judge_weight(
 
 
 def _epsilon(judged: JudgedPair, *, is_model: bool = False) -> float:
-    """Give the rounding of a pair's coarser side, or of the coarser model if that is more."""
+    """Return the rounding of a pair's coarser side, or of the coarser model if that is more."""
     dtypes = judged.basis.model_dtypes if is_model and judged.basis is not None else ()
     return max(map(epsilon_of, (*(end.dtype for end in judged.ends), *dtypes)))
 
@@ -241,7 +241,7 @@ def _epsilon(judged: JudgedPair, *, is_model: bool = False) -> float:
 def _is_noise(
     step: UpdateSides, pair: RecordPair, after: Array, atol: float, moved: float, noise: float
 ) -> bool:
-    """Tell whether only elements differ whose gradient is noise, and no more than it explains."""
+    """Return whether only elements differ whose gradient is noise, and no more than it explains."""
     gradients = step.gradients(pair)
     if gradients is None:
         return False
@@ -295,20 +295,20 @@ class UpdateSides:
                 self._states[name] = max(self._states.get(name, 0.0), self._size(record))
 
     def known(self, record: int) -> RecordInfo:
-        """Give a record of the reference."""
+        """Return a record of the reference."""
         return self.reference.index.records[record]
 
     def is_new_weight(self, pair: RecordPair) -> bool:
-        """Tell whether a pair is of weights after the update."""
+        """Return whether a pair is of weights after the update."""
         record = self.candidate.index.records[pair.candidate]
         return record.role is Role.WEIGHT and record.phase is Phase.UPDATE
 
     def largest_state(self, name: str) -> float:
-        """Give the largest element that the reference's optimizer keeps under a name."""
+        """Return the largest element that the reference's optimizer keeps under a name."""
         return self._states.get(name, 0.0)
 
     def digests(self, pair: RecordPair) -> tuple[tuple[str, ...], str]:
-        """Give what identifies the two contents of a pair."""
+        """Return what identifies the two contents of a pair."""
         sides = self.reference.index, self.candidate.index
         values = [sides[0].records[record].value for record in pair.reference]
         found = sides[1].records[pair.candidate].value
@@ -318,7 +318,7 @@ class UpdateSides:
         )
 
     def has_elements(self, pair: RecordPair) -> bool:
-        """Tell whether all elements of both sides were recorded."""
+        """Return whether all elements of both sides were recorded."""
         sides = self.reference.index, self.candidate.index
         values = [sides[0].records[record].value for record in pair.reference]
         found = sides[1].records[pair.candidate].value
@@ -328,18 +328,18 @@ class UpdateSides:
         return all(content is Content.FULL for content in contents)
 
     def expected(self, pair: RecordPair, arrays: Sequence[Array] | None = None) -> Array:
-        """Give what the candidate should hold, of the pair's own or of other reference arrays."""
+        """Return what the candidate should hold, of the pair's own or of other reference arrays."""
         shape = self.candidate.index.records[pair.candidate].shape
         if arrays is None:
             arrays = [self.reference.array(self.known(place)) for place in pair.reference]
         return pair.rule.apply(arrays, shape)
 
     def found(self, pair: RecordPair) -> Array:
-        """Give what the candidate holds."""
+        """Return what the candidate holds."""
         return self.candidate.array(self.candidate.index.records[pair.candidate])
 
     def excess(self, pair: RecordPair) -> float:
-        """Give how far a weight is from the reference's, in default tolerances of its dtype."""
+        """Return how far a weight is from the reference's, in default tolerances of its dtype."""
         wanted = in_double(self.expected(pair))
         distance = np.abs(in_double(self.found(pair)) - wanted)
         if not wanted.size:
@@ -352,21 +352,21 @@ class UpdateSides:
         return float((distance / allowed).max()) if tolerance.atol else 0.0
 
     def befores(self, pair: RecordPair) -> list[Array] | None:
-        """Give the reference's weights before the update, None if one is not known."""
+        """Return the reference's weights before the update, None if one is not known."""
         return self._arrays(self._before, pair)
 
     def found_before(self, pair: RecordPair) -> Array | None:
-        """Give the candidate's weight before the update, None if it is not known."""
+        """Return the candidate's weight before the update, None if it is not known."""
         record = self.candidate.index.records[pair.candidate]
         before = self._found_before.get((record.module, record.slot))
         return None if before is None else self.candidate.array(before)
 
     def gradients(self, pair: RecordPair) -> list[Array] | None:
-        """Give the gradients that the reference's update took, None if one is not known."""
+        """Return the gradients that the reference's update took, None if one is not known."""
         return self._arrays(self._gradients, pair)
 
     def differs_by(self, pair: RecordPair) -> Array:
-        """Give how far the gradient and the optimizer's tensors of a weight are apart.
+        """Return how far the gradient and the optimizer's tensors of a weight are apart.
 
         Returns:
             Shaped as the candidate's weight: the largest relative difference, in [0, 2]; 0 if one
@@ -386,7 +386,7 @@ class UpdateSides:
         return found
 
     def _ingredients(self) -> dict[tuple[int, str], dict[str, RecordPair]]:
-        """Give what each weight's update is made of, by the candidate's module and slot."""
+        """Return what each weight's update is made of, by the candidate's module and slot."""
         if self._made_of is None:
             self._made_of = {}
             for pair in self.pairing.records:

@@ -91,7 +91,7 @@ class Search:
         return origins
 
     def _leaving_inside(self, call: int) -> list[int]:
-        """Give the diverged input gradients, except of tensors that the call around was given too.
+        """Return the diverged input gradients, but not of tensors that the call around got, too.
 
         Those accuse the call around, if any, by its own input gradients.
         """
@@ -107,19 +107,19 @@ class Search:
         return [*own, *entering] if self._cuts_gradient(call) else own
 
     def _is_sound_before(self, call: int, entering: list[int]) -> bool:
-        """Tell whether gradients came in, and all of them agree."""
+        """Return whether gradients came in, and all of them agree."""
         came = (pair for _, pair in self._tree.of_call(call, Role.GRAD_OUTPUT))
         return not entering and any(map(is_told, came))
 
     def _amplifies(self, call: int, own: list[int]) -> bool:
-        """Tell whether the gradients leaving a call are much worse than those that came in."""
+        """Return whether the gradients leaving a call are much worse than those that came in."""
         tree = self._tree
         before = [relative_error(pair) for _, pair in tree.of_call(call, Role.GRAD_OUTPUT)]
         after = [relative_error(tree.pairs[place]) for place in own]
         return max(after, default=0.0) > AMPLIFICATION * max(before, default=0.0)
 
     def _is_wronged(self, call: int) -> bool:
-        """Tell whether a gradient that came to a call diverged: that excuses what left it."""
+        """Return whether a gradient that came to a call diverged: that excuses what left it."""
         return bool(self._tree.tainted(call, Role.GRAD_OUTPUT))
 
     def _find_producers(self) -> dict[int, set[int]]:
@@ -142,7 +142,7 @@ class Search:
         )
 
     def _is_left_out(self, call: int) -> bool:
-        """Tell whether only the reference calls it, in a call whose own outputs diverged."""
+        """Return whether only the reference calls it, in a call whose own outputs diverged."""
         tree = self._tree
         if call in tree.partner_call:
             return False
@@ -212,7 +212,7 @@ class Search:
         return None, gradient.value
 
     def _accusing(self, call: int) -> list[int]:
-        """Give the diverged input gradients that nothing but this call explains."""
+        """Return the diverged input gradients that nothing but this call explains."""
         tree = self._tree
         places = []
         for place in tree.bad(call, Role.GRAD_INPUT):
@@ -230,7 +230,7 @@ class Search:
         return places
 
     def _is_own(self, call: int, place: int, others: set[int], around: set[int]) -> bool:
-        """Tell whether a total gradient accuses this call and not its container's own code.
+        """Return whether a total gradient accuses this call and not its container's own code.
 
         It does where the call's weight gradients or attributes differ too, where the gradient is
         absent, or where nothing else can have used the tensor: no other call, and no code of the
@@ -261,12 +261,12 @@ class Search:
         return partner is not None and bool(tree.differing_settings(module, partner))
 
     def _is_made_by_sibling(self, call: int, place: int) -> bool:
-        """Tell whether the input of this gradient is, as it is, what another call gave."""
+        """Return whether the input of this gradient is, as it is, what another call gave."""
         value = self._tensor(call, place)[0]
         return value is not None and bool(self._made_by.get(value, set()) - {call})
 
     def _is_only_child(self, call: int) -> bool:
-        """Tell whether the container is nothing but this call: it gives what the call gives."""
+        """Return whether the container is nothing but this call: it gives what the call gives."""
         tree = self._tree
         parent = tree.reference.calls[call].parent
         if parent is None or len(tree.children[parent]) != 1:
@@ -278,7 +278,7 @@ class Search:
         return given <= made
 
     def _is_input_cut(self, call: int, place: int) -> bool:
-        """Tell whether the input came in without gradient on one side only."""
+        """Return whether the input came in without gradient on one side only."""
         known = self._tree.pairs[place]
         slot = known.reference.address.slot if known.reference is not None else None
         for other, pair in self._tree.of_call(call, Role.INPUT):
@@ -287,7 +287,7 @@ class Search:
         return False
 
     def _cuts_gradient(self, call: int) -> bool:
-        """Tell whether gradient flow ends in this call on one side only, as its flags say."""
+        """Return whether gradient flow ends in this call on one side only, as its flags say."""
         tree = self._tree
         inputs = [self._requires_differ(place) for place, _ in tree.of_call(call, Role.INPUT)]
         outputs = [self._requires_differ(place) for place, _ in tree.of_call(call, Role.OUTPUT)]

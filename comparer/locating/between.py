@@ -1,4 +1,4 @@
-"""Say at an origin which calls fed it, and between which calls its own code went wrong."""
+"""Describe at an origin which calls fed it, and between which calls its own code went wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
-    """Say where each input of a reference call came from, and on the candidate if elsewhere."""
+    """Describe where each input of a reference call came from, and the candidate's if elsewhere."""
     lines = []
     for place, pair in tree.of_call(call, Role.INPUT):
         if pair.reference is None:
@@ -44,7 +44,7 @@ CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "
 
 
 def glue(tree: CallTree, call: int) -> tuple[str, ...]:
-    """Say between which calls the code of an origin, on its own, made what diverged first.
+    """Describe between which calls the code of an origin, on its own, made what diverged first.
 
     Nothing where a call made it, as in a leaf: then the call itself is all that can be said.
     """
@@ -88,7 +88,7 @@ def is_cut(tree: CallTree, call: int) -> bool:
 
 
 def cut(tree: CallTree, call: int) -> tuple[str, ...]:
-    """Say on which side gradient flow ends in a call, as the flags of its outputs tell."""
+    """Describe on which side gradient flow ends in a call, as the flags of its outputs tell."""
     lines = []
     for output, side in _one_sided(tree, call, Role.OUTPUT):
         lines.append(
@@ -121,7 +121,7 @@ def _one_sided(tree: CallTree, call: int, role: Role) -> Iterator[tuple[RecordIn
 
 
 def _cut_before(tree: CallTree, call: int, child: int) -> list[str]:
-    """Say what a call inside is given without gradient on one side only."""
+    """Describe what a call inside is given without gradient on one side only."""
     lines = []
     for known, side in _one_sided(tree, child, Role.INPUT):
         name = name_of(tree.reference, known, inside=tree.path(call))
@@ -194,7 +194,7 @@ def _bad_inputs(tree: CallTree, call: int) -> Iterator[int]:
 
 
 def _is_judged(tree: CallTree, call: int) -> bool:
-    """Tell whether any output of a call was compared with that of a partner."""
+    """Return whether any output of a call was compared with that of a partner."""
     pairs = (pair for _, pair in tree.of_call(call, Role.OUTPUT))
     return any(pair.metrics is not None or pair.equal_digest for pair in pairs)
 
@@ -216,7 +216,7 @@ def _outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
 
 
 def describe_feed(flow: Flow, feed: Feed) -> str:
-    """Say in words where a tensor came from."""
+    """Describe where a tensor came from."""
     index = flow.index
     if feed.made is Made.GIVEN:
         return "given from outside"
@@ -230,7 +230,7 @@ def describe_feed(flow: Flow, feed: Feed) -> str:
 
 
 def _span(index: Index, feed: Feed) -> str:
-    """Say between which calls, and where in the source."""
+    """Describe between which calls, and where in the source."""
     module = index.modules[index.calls[feed.around or 0].module]
     code, inside = f"by the code of {module.path or '(root)'} ({module.class_name})", module.path
     after, before = feed.after, feed.before
@@ -277,7 +277,7 @@ def name_of(index: Index, record: RecordInfo, *, inside: str = "") -> str:
 
 
 def _path(index: Index, module: int, inside: str) -> str:
-    """Give a module path, without what is known of it."""
+    """Return a module path, without what is known of it."""
     path = index.modules[module].path
     if inside and path.startswith(f"{inside}."):
         return path.removeprefix(inside)

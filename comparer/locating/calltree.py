@@ -33,7 +33,7 @@ _BAD = frozenset({Verdict.DIVERGED, Verdict.INCOMPARABLE})
 
 
 def is_bad(pair: JudgedPair) -> bool:
-    """Tell whether a pair shows a divergence."""
+    """Return whether a pair shows a divergence."""
     return pair.fatal or pair.verdict in _BAD
 
 
@@ -56,7 +56,7 @@ class _Places:
 
 
 def is_told(pair: JudgedPair) -> bool:
-    """Tell whether anything is known of how a record and its counterpart compare."""
+    """Return whether anything is known of how a record and its counterpart compare."""
     return pair.covered or None not in (pair.reference, pair.candidate)
 
 
@@ -117,7 +117,7 @@ class CallTree:
 
     @cached_property
     def _places(self) -> _Places:
-        """Give the places of all pairs, sorted once that is asked for: where anything is bad."""
+        """Return the places of all pairs, sorted once that is asked for: where anything is bad."""
         found = _Places()
         for place, pair in enumerate(self.pairs):
             self._hang(found, place, pair)
@@ -125,17 +125,17 @@ class CallTree:
 
     @property
     def updates(self) -> list[int]:
-        """Give the places of the pairs of the phase ``update``, which hang on nothing."""
+        """Return the places of the pairs of the phase ``update``, which hang on nothing."""
         return self._places.updates
 
     @cached_property
     def reference_flow(self) -> Flow:
-        """Give which call of the reference fed which."""
+        """Return which call of the reference fed which."""
         return Flow(self.reference)
 
     @cached_property
     def candidate_flow(self) -> Flow:
-        """Give which call of the candidate fed which."""
+        """Return which call of the candidate fed which."""
         return Flow(self.candidate)
 
     def of_call(self, call: int, *roles: Role) -> Iterator[tuple[int, JudgedPair]]:
@@ -151,23 +151,23 @@ class CallTree:
                 yield place, self.pairs[place]
 
     def modules_with(self, *roles: Role) -> list[int]:
-        """Give the modules that own pairs of these roles, ascending."""
+        """Return the modules that own pairs of these roles, ascending."""
         return sorted({module for module, role in self._places.of_module if role in roles})
 
     @property
     def has_bad(self) -> bool:
-        """Tell whether any pair diverged."""
+        """Return whether any pair diverged."""
         return bool(self._bad)
 
     def bad(self, call: int, *roles: Role) -> list[int]:
-        """Give the places of a call's diverged pairs, earliest first."""
+        """Return the places of a call's diverged pairs, earliest first."""
         if not self._bad:
             return []
         found = [place for place, _ in self.of_call(call, *roles) if place in self._bad]
         return sorted(found, key=self.order)
 
     def bad_inside(self, call: int, *roles: Role) -> list[int]:
-        """Give the places of the diverged pairs of all calls inside a call, earliest first."""
+        """Return the places of the diverged pairs of all calls inside a call, earliest first."""
         places, waiting = [], list(self.children.get(call, ()))
         while waiting:
             current = waiting.pop()
@@ -176,7 +176,7 @@ class CallTree:
         return sorted(places, key=self.order)
 
     def tainted(self, call: int, role: Role) -> list[int]:
-        """Give the places of what diverged at a call, or holds a value that diverged elsewhere.
+        """Return the places of what diverged at a call, or holds a value that diverged elsewhere.
 
         A call that only the reference has is judged by its values: they may be paired at the
         address of another call.
@@ -191,7 +191,7 @@ class CallTree:
         ]
 
     def handed_on(self, call: int) -> list[tuple[int, int]]:
-        """Give what a call of a paired module made that is judged, and diverged, where it is used.
+        """Return the outputs of a paired module's call that are judged, and diverged, as inputs.
 
         A container that holds other things than its partner has outputs that are not judged at
         its own address but as what the next call was given.
@@ -212,7 +212,7 @@ class CallTree:
 
     @cached_property
     def _judged_bad(self) -> dict[int, int]:
-        """Give by value of the reference the first place at which it diverged as a call's input."""
+        """Return by value of the reference where it first diverged as a call's input."""
         found: dict[int, int] = {}
         for place in sorted(self._bad, key=self.order, reverse=True):
             known, other = self.pairs[place].reference, self.pairs[place].candidate
@@ -222,7 +222,7 @@ class CallTree:
         return found
 
     def counterpart(self, call: int) -> int | None:
-        """Give the candidate's call that does a reference call's job, as far as is known.
+        """Return the candidate's call that does a reference call's job, as far as is known.
 
         Its partner; without one, the call of as many before of the partner of its module.
         """
@@ -233,7 +233,7 @@ class CallTree:
         return self._numbered.get((module, self.reference.calls[call].index))
 
     def counterpart_module(self, call: int) -> int | None:
-        """Give the candidate's module that does a reference call's job: not always the same."""
+        """Return the candidate's module that does a reference call's job: not always the same."""
         found = self.counterpart(call)
         if found is not None:
             return self.candidate.calls[found].module
@@ -241,13 +241,13 @@ class CallTree:
 
     @cached_property
     def _numbered(self) -> dict[tuple[int, int], int]:
-        """Give the candidate's calls that are no partners, by module and number."""
+        """Return the candidate's calls that are no partners, by module and number."""
         paired = set(self.partner_call.values())
         calls = self.candidate.calls
         return {(one.module, one.index): one.id for one in calls if one.id not in paired}
 
     def candidate_records(self, call: int, role: Role) -> list[int]:
-        """Give the ids of the records of a candidate's call."""
+        """Return the ids of the records of a candidate's call."""
         return self._candidate_records.get((call, role), [])
 
     @cached_property
@@ -259,13 +259,13 @@ class CallTree:
         return found
 
     def judged_elsewhere(self, place: int) -> int | None:
-        """Give the first pair that diverged with a value of a record without counterpart."""
+        """Return the first pair that diverged with a value of a record without counterpart."""
         found = (self._bad_by_value.get(value) for value in self.values(place))
         return next((judged for judged in found if judged is not None), None)
 
     @cached_property
     def _bad_by_value(self) -> dict[int, int]:
-        """Give by value of the reference the first place at which it diverged."""
+        """Return by value of the reference the first place at which it diverged."""
         found: dict[int, int] = {}
         for place in sorted(self._bad, key=self.order, reverse=True):
             if None not in (self.pairs[place].reference, self.pairs[place].candidate):
@@ -273,7 +273,7 @@ class CallTree:
         return found
 
     def ends(self, place: int) -> tuple[RecordInfo | None, RecordInfo | None]:
-        """Give the records of a pair: the reference's, the first one of several, and the other."""
+        """Return the records of a pair: the reference's (first of several), the candidate's."""
         known, found = self.records[place]
         return (
             self.reference.records[known[0]] if known else None,
@@ -281,7 +281,7 @@ class CallTree:
         )
 
     def differing_settings(self, module: int, partner: int) -> tuple[AttributeDifference, ...]:
-        """Give the settings in which a reference module and its partner differ."""
+        """Return the settings in which a reference module and its partner differ."""
         return attribute_differences(
             self.reference.modules[module],
             self.candidate.modules[partner],
@@ -289,7 +289,7 @@ class CallTree:
         )
 
     def order(self, place: int) -> int:
-        """Give the execution order of a pair on the reference, or the candidate's if alone."""
+        """Return the execution order of a pair on the reference, or the candidate's if alone."""
         return self.pairs[place].end.order
 
     def ancestors(self, call: int) -> Iterator[int]:
@@ -300,11 +300,11 @@ class CallTree:
             parent = self.reference.calls[parent].parent
 
     def path(self, call: int) -> str:
-        """Give the module path of a reference call."""
+        """Return the module path of a reference call."""
         return self.reference.modules[self.reference.calls[call].module].path
 
     def values(self, place: int) -> list[int]:
-        """Give the reference's values of a pair."""
+        """Return the reference's values of a pair."""
         values = (self.reference.records[record].value for record in self.records[place][0])
         return [value for value in values if value is not None]
 
@@ -364,7 +364,7 @@ class CallTree:
 def _partners_around(
     partners: Mapping[int, int], parents: Iterable[int | None]
 ) -> list[int | None]:
-    """Give for each node its partner, or that of the nearest node around it that has one."""
+    """Return for each node its partner, or that of the nearest node around it that has one."""
     found: list[int | None] = []
     for node, parent in enumerate(parents):
         found.append(partners.get(node, None if parent is None else found[parent]))
@@ -372,5 +372,5 @@ def _partners_around(
 
 
 def earliest(orders: Iterable[int | None]) -> int | None:
-    """Give the smallest of the known orders, None if none is known."""
+    """Return the smallest of the known orders, None if none is known."""
     return min((order for order in orders if order is not None), default=None)

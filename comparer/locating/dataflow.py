@@ -110,7 +110,7 @@ class Flow:
             self._states.setdefault(record.value, record)
 
     def records(self, call: int, role: Role) -> list[RecordInfo]:
-        """Give the inputs or outputs of a call, in the order of recording."""
+        """Return the inputs or outputs of a call, in the order of recording."""
         return self._of_call.get((call, role), [])
 
     def feeds(self) -> Iterator[Feed]:
@@ -123,7 +123,7 @@ class Flow:
         yield from sorted(found, key=lambda feed: self.index.records[feed.record].order)
 
     def feed(self, record: RecordInfo) -> Feed:
-        """Say where an input of a call came from, or an output of a call with calls inside."""
+        """Return where an input of a call came from, or an output of a call with calls inside."""
         assert record.call is not None
         call = self.index.calls[record.call]
         is_input = record.role is Role.INPUT
@@ -147,7 +147,7 @@ class Flow:
         )
 
     def ingredients(self, around: int, until: int) -> list[RecordInfo]:
-        """Give what the code of a call had at hand: its inputs, and what its calls gave so far.
+        """Return what the code of a call had at hand: its inputs, and what its calls gave so far.
 
         Args:
             around: The call whose code it is.
@@ -195,7 +195,7 @@ class Flow:
         return next((one for one in reversed(given) if is_moved(self.index, one, record)), None)
 
     def _end(self, call: int | None) -> int:
-        """Give when a call returned; long after all else if it never did."""
+        """Return when a call returned; long after all else if it never did."""
         end = None if call is None else self.index.calls[call].end
         return NEVER if end is None else end
 
@@ -210,7 +210,7 @@ _FEW = 2
 
 
 def is_moved(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
-    """Tell whether two records hold the same elements: see ``only_moves``.
+    """Return whether two records hold the same elements: see ``only_moves``.
 
     Args:
         index: The index of both.
@@ -221,7 +221,7 @@ def is_moved(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
 
 
 def only_moves(index: Index, given: Sequence[RecordInfo], back: Sequence[RecordInfo]) -> bool:
-    """Tell whether records hold the elements of others: reordered, joined or split.
+    """Return whether records hold the elements of others: reordered, joined or split.
 
     Each that came back is one that was given, or all that came back together are all that was
     given together: the same number of elements, extremes, zeros, sum and norm. Constant tensors

@@ -40,7 +40,7 @@ class Fed:
     """Module path and number of the candidate's calls that ran unfed, or partly so."""
 
     def calls_unfed(self, index: Index) -> frozenset[int]:
-        """Give the ids of the candidate's calls that ran unfed."""
+        """Return the ids of the candidate's calls that ran unfed."""
         wanted = set(self.unfed)
         return frozenset(
             call.id
@@ -49,7 +49,7 @@ class Fed:
         )
 
     def notes(self, reference: str) -> list[str]:
-        """Say what it means for the report.
+        """Describe what it means for the report.
 
         Args:
             reference: Name of the dump that the candidate is compared with.
@@ -165,7 +165,7 @@ class _FedSearch(Search):
         return {call for call in accused if not self._is_forward_bad[call]}
 
     def _forward_diverged(self, call: int, inside: list[int] | tuple[int, ...]) -> bool:
-        """Tell whether a call's forward pass diverged, by values judged elsewhere too."""
+        """Return whether a call's forward pass diverged, by values judged elsewhere too."""
         tree = self._tree
         return bool(
             tree.tainted(call, Role.INPUT)
@@ -174,7 +174,7 @@ class _FedSearch(Search):
         )
 
     def _symptoms(self, call: int) -> list[int]:
-        """Give what left a call diverged, except what a call inside it or before it explains."""
+        """Return what left a call diverged, except what a call inside it or before it explains."""
         tree = self._tree
         if not self._cuts_gradient(call) and self._is_wronged(call):
             return []
@@ -192,12 +192,12 @@ class _FedSearch(Search):
         return [*self._weight_gradients[call], *accusing]
 
     def _is_wronged(self, call: int) -> bool:
-        """Tell whether a gradient never came, so that nothing could be fed in its place."""
+        """Return whether a gradient never came, so that nothing could be fed in its place."""
         pairs = [self._tree.pairs[place] for place in self._tree.bad(call, Role.GRAD_OUTPUT)]
         return any(pair.candidate is None or pair.candidate.dtype == "none" for pair in pairs)
 
     def _leaks(self, call: int, explained: set[int | None]) -> list[int]:
-        """Give the gradients inside a call that nothing but its own code can have made wrong.
+        """Return the gradients inside a call that nothing but its own code can have made wrong.
 
         Its code may have turned what diverged earlier in the backward pass into others.
         """
@@ -213,6 +213,6 @@ class _FedSearch(Search):
         return [place for place in (*came, *left) if self._gradient(place) not in explained]
 
     def _gradient(self, place: int, side: int = 0) -> int | None:
-        """Give the value of a gradient, the reference's or (side 1) the candidate's."""
+        """Return the value of a gradient, the reference's or (side 1) the candidate's."""
         end = self._tree.ends(place)[side]
         return None if end is None else end.value

@@ -23,7 +23,7 @@ DRIFT = 10.0
 
 
 def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> float | None:
-    """Give the relative error of what left a call over that of what went in.
+    """Return the relative error of what left a call over that of what went in.
 
     Returns:
         inf if what went in is equal, None if one of the two was not measured or nothing differs.
@@ -39,7 +39,7 @@ def amplification(tree: CallTree, call: int, entry: Role, leaving: Role) -> floa
 
 
 def growth(tree: CallTree, call: int, entry: Role, leaving: Role) -> tuple[str, ...]:
-    """Say how the error grew within an origin, where what went in was not equal.
+    """Describe how the error grew within an origin, where what went in was not equal.
 
     A step (a fault) multiplies it; a drift (rounding that adds up) has grown before. Nothing where
     what left the call agrees, as for an origin that is a weight's gradient, nor where it is off by
@@ -64,7 +64,7 @@ def _may_be_rounding(pair: JudgedPair) -> bool:
 
 
 def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:
-    """Say on which sides a call makes nan or inf out of finite inputs."""
+    """Describe on which sides a call makes nan or inf out of finite inputs."""
     lines = []
     for side in ("reference", "candidate"):
         ends = {
@@ -82,7 +82,7 @@ def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:
 
 
 def only_passes_on(tree: CallTree, call: int) -> bool:
-    """Tell whether a call gives back, on both sides, the elements that it was given.
+    """Return whether a call gives back, on both sides, the elements that it was given.
 
     Reordered, joined or split; known from the statistics of what is paired at the call.
     """
@@ -99,7 +99,7 @@ def only_passes_on(tree: CallTree, call: int) -> bool:
 
 
 def follows_bad(tree: CallTree, call: int) -> bool:
-    """Tell whether a call beside this one diverged before, so that it may have been given that.
+    """Return whether a call beside this one diverged before, so that it may have been given that.
 
     Asked of calls whose inputs nothing judges: they are handed what the code around made.
     """
@@ -134,7 +134,7 @@ class CallError:
 
     @property
     def amplification(self) -> float | None:
-        """Give the one over the other; inf from equal inputs, None if not known."""
+        """Return the one over the other; inf from equal inputs, None if not known."""
         if self.entering is None or (math.isinf(self.entering) and math.isinf(self.leaving)):
             return None
         return self.leaving / self.entering if self.entering else math.inf

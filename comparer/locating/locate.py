@@ -97,7 +97,7 @@ def _find_forward(tree: CallTree) -> Faults:
 
 
 def _has_judged_input(tree: CallTree, call: int) -> bool:
-    """Tell whether anything that went into a call was judged; else it may only pass on."""
+    """Return whether anything that went into a call was judged; else it may only pass on."""
     return any(pair.verdict in DECIDED for _, pair in tree.of_call(call, Role.INPUT))
 
 
@@ -238,13 +238,13 @@ class _Writer:
         return Divergence(pair=pair, phase=phase, kind=kind, inputs_agree=None, evidence=evidence)
 
     def _known(self, end: Endpoint) -> list[str]:
-        """Give the known differences that may explain a record of a module."""
+        """Return the known differences that may explain a record of a module."""
         partner = self._tree.partner_module.get(end.module)
         role = VARIANCE if end.address.slot in RUNNING_VARIANCE else str(end.address.role)
         return [] if partner is None else self._known_of(end.module, partner, role)
 
     def _known_of(self, module: int, partner: int, role: str) -> list[str]:
-        """Give the known differences of two modules that may explain a record of a role."""
+        """Return the known differences of two modules that may explain a record of a role."""
         tree = self._tree
         found = known_differences(
             tree.reference.modules[module],
@@ -255,7 +255,7 @@ class _Writer:
         return list(map(str, found))
 
     def _with_settings(self, divergence: Divergence) -> Divergence:
-        """Say what a module is set to whose own code changed a buffer: no optimizer does."""
+        """Return what a module is set to whose own code changed a buffer: no optimizer does."""
         end, tree = divergence.pair.reference, self._tree
         is_own = divergence.kind is Kind.ORIGIN and end is not None
         if end is None or not is_own or end.address.role is not Role.BUFFER:
@@ -356,7 +356,7 @@ class _Writer:
         return Entering.ARGUMENT if self._arguments(call) else None
 
     def _arguments(self, call: int) -> tuple[str, ...]:
-        """Say which arguments that are no tensors a call and its partner differ in."""
+        """Describe which arguments that are no tensors a call and its partner differ in."""
         tree = self._tree
         partner = tree.partner_call.get(call)
         if partner is None:
@@ -366,7 +366,7 @@ class _Writer:
 
 
 def _difference(pair: JudgedPair) -> str:
-    """Say in a few words how a pair differs."""
+    """Describe in a few words how a pair differs."""
     if pair.reason or pair.metrics is None or pair.metrics.max_abs is None:
         return pair.reason or str(pair.verdict)
     return f"max abs {pair.metrics.max_abs:.4g}"

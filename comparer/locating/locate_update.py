@@ -76,7 +76,7 @@ def _began_here(tree: CallTree, pair: JudgedPair, told: Container[int]) -> bool:
 
 
 def _evidence(tree: CallTree, bad: Sequence[int]) -> list[str]:
-    """Say what of the update agrees, and which weights do not."""
+    """Describe what of the update agrees, and which weights do not."""
     lines = [
         _count(tree, Role.LR, "learning rate"),
         _count(tree, Role.WEIGHT_GRAD, "clipped gradient"),
@@ -110,7 +110,7 @@ def _count(tree: CallTree, role: Role, noun: str, where: str = "") -> str:
 
 
 def _states(tree: CallTree) -> str:
-    """Say which tensors of the optimizer agree, by the reference's names for them."""
+    """Describe which tensors of the optimizer agree, by the reference's names for them."""
     names: dict[str, bool] = {}
     for place in tree.updates:
         pair = tree.pairs[place]

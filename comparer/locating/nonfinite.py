@@ -65,7 +65,7 @@ def find_nonfinite(index: Index) -> tuple[Nonfinite, ...]:
 
 
 def nonfinite_notes(reference: Index, candidate: Index) -> tuple[str, ...]:
-    """Say where each side makes its first nan or inf, if it does."""
+    """Describe where each side makes its first nan or inf, if it does."""
     notes = []
     for side, index in (("reference", reference), ("candidate", candidate)):
         if not any(value.statistics.nan or value.statistics.posinf for value in index.values):
@@ -179,7 +179,7 @@ class _Search:
 
 
 def _changed(level: _Level, before: _Level) -> str:
-    """Say what a call did that was given values of one level and gave those of another."""
+    """Describe what a call did that was given values of one level and gave those of another."""
     if level <= before or level is _Level.FINITE:
         return ""
     if before is _Level.FINITE:

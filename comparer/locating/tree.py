@@ -112,7 +112,7 @@ def _grow(pairing: Pairing, reference: Index, candidate: Index) -> _Nodes:
 
 
 def _laid_out(nodes: _Nodes) -> tuple[list[int], list[int | None]]:
-    """Give the nodes, parents before their children, and the place of each one's parent."""
+    """Return the nodes, parents before their children, and the place of each one's parent."""
     order: list[int] = []
     parents: list[int | None] = []
     waiting: list[tuple[int, int | None]] = [(node, None) for node in reversed(nodes.roots)]
@@ -173,7 +173,7 @@ class _Annotations:
         return [self._shown.get(own, _NOTHING) for own in nodes]
 
     def _own(self, spot: Spot) -> _Own:
-        """Give the modules that a record belongs to."""
+        """Return the modules that a record belongs to."""
         if spot.is_candidates:
             return self._back.get(spot.module), spot.module
         return spot.module, self._partner.get(spot.module)

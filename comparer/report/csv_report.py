@@ -93,5 +93,5 @@ def _safe(text: str | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Give all digits; numbers are no formulas, also negative ones."""
+    """Return all digits; numbers are no formulas, also negative ones."""
     return "" if value is None else repr(value)

@@ -119,7 +119,7 @@ def _what(pair: JudgedPair) -> str:
 
 
 def _inputs(found: Divergence) -> str:
-    """Say whether what went into an origin agrees."""
+    """Return whether what went into an origin agrees."""
     if found.inputs_agree is None:
         return "no inputs were recorded"
     if not found.inputs_agree:
@@ -222,7 +222,7 @@ def _faults(comparison: Comparison) -> list[_Fault]:
 
 
 def _where(found: Sequence[StepComparison]) -> str:
-    """Say in which steps and on which ranks the same is; empty of one."""
+    """Describe in which steps and on which ranks the same is; empty of one."""
     steps, ranks = {one.step for one in found}, {one.rank for one in found}
     words = [f"in {count(len(steps))} steps"] if len(steps) > 1 else []
     if len(ranks) > 1:
@@ -346,7 +346,7 @@ def shown(text: str) -> str:
 
 
 def _embedded(data: Mapping[str, JSON]) -> str:
-    """Give the data as JSON that can stand inside a script element."""
+    """Return the data as JSON that can stand inside a script element."""
     text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")

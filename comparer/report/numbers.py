@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def at_least(value: float) -> str:
-    """Give four significant digits, rounded up: what is typed so is no less than the value.
+    """Return four significant digits, rounded up: what is typed so is no less than the value.
 
     >>> at_least(0.100000001), at_least(0.25), at_least(1.23401e-5)
     ('0.1001', '0.25', '1.235e-05')
@@ -22,7 +22,7 @@ def at_least(value: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """Give four significant digits, in scientific notation where needed; ``-`` for None.
+    """Return four significant digits, in scientific notation where needed; ``-`` for None.
 
     >>> number(0.0000123456), number(0.25), number(None), number(float("nan"))
     ('1.235e-05', '0.25', '-', 'nan')
@@ -35,7 +35,7 @@ def number(value: float | None) -> str:
 
 
 def factor(value: float) -> str:
-    """Give a factor, with how far it is from 1 where it is near.
+    """Return a factor, with how far it is from 1 where it is near.
 
     >>> factor(2.0), factor(0.3535534), factor(1.0000012), factor(0.9999)
     ('2', '0.353553', '(1 + 1.2e-06)', '(1 - 0.0001)')
@@ -55,7 +55,7 @@ def count(value: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Give a percentage that is 0 only for none and 100 only for all.
+    """Return a percentage that is 0 only for none and 100 only for all.
 
     >>> share(1, 2001), share(1999999, 2000000), share(0, 5), share(5, 5)
     ('0.05 %', '>99.9 %', '0 %', '100 %')
@@ -67,7 +67,7 @@ def share(part: int, whole: int) -> str:
 
 
 def plural(value: int, noun: str) -> str:
-    """Give a count with its noun.
+    """Return a count with its noun.
 
     >>> plural(1, "origin"), plural(2, "origin")
     ('1 origin', '2 origins')
@@ -76,7 +76,7 @@ def plural(value: int, noun: str) -> str:
 
 
 def allowed(tolerance: Tolerance | None, *, short: bool = False) -> str:
-    """Say how far a candidate may be from its reference.
+    """Describe how far a candidate may be from its reference.
 
     >>> from padiff.comparer import Tolerance
     >>> allowed(Tolerance(atol=1e-4, rtol=1e-5)), allowed(Tolerance(atol=0.0, rtol=0.0))
@@ -92,5 +92,5 @@ def allowed(tolerance: Tolerance | None, *, short: bool = False) -> str:
 
 
 def index(position: tuple[int, ...] | None) -> str:
-    """Say where an element is; empty for no or a 0-dimensional position."""
+    """Describe where an element is; empty for no or a 0-dimensional position."""
     return f"at [{', '.join(map(str, position))}]" if position else ""

@@ -90,7 +90,7 @@ def in_short(canvas: Canvas, pair: JudgedPair) -> str:
 
 
 def _when(found: Divergence, ranks: Sequence[int], comparison: Comparison) -> str:
-    """Say in which phase and step, on which ranks, and whose numbers follow."""
+    """Describe in which phase and step, on which ranks, and whose numbers follow."""
     words: list[str] = [str(found.phase)]
     if len(comparison.steps) > 1:
         address = found.pair.end.address
@@ -117,7 +117,7 @@ def _first(canvas: Canvas, found: Divergence, *, by_mean: bool) -> Facts:
 
 
 def _told(canvas: Canvas, pair: JudgedPair, evidence: Sequence[str]) -> Facts:
-    """Give the evidence, and why nothing was measured."""
+    """Return the evidence, and why nothing was measured."""
     rows: Facts = [
         ("evidence" if not position else "", Text(canvas.safe(line), style="bold"))
         for position, line in enumerate(evidence)
@@ -135,7 +135,7 @@ def _measured(canvas: Canvas, pair: JudgedPair, *, by_mean: bool) -> Facts:
 
 
 def _side(canvas: Canvas, end: Endpoint | None) -> Text:
-    """Give where a record is in its own model and source."""
+    """Return where a record is in its own model and source."""
     if end is None:
         return Text("nothing here", style="yellow")
     address = end.address
@@ -159,7 +159,7 @@ def _side(canvas: Canvas, end: Endpoint | None) -> Text:
 
 
 def _inputs(found: Divergence) -> Text:
-    """Say whether what went in agrees."""
+    """Return whether what went in agrees."""
     if found.faults:
         return Text("the same in both programs: the fault is here", style="green")
     if found.inputs_agree is None:
@@ -189,12 +189,12 @@ def _tensors(canvas: Canvas, pair: JudgedPair) -> Facts:
 
 
 def _form(end: Endpoint) -> str:
-    """Give dtype and shape."""
+    """Return dtype and shape."""
     return f"{end.dtype} ({', '.join(map(str, end.shape))}{',' if len(end.shape) == 1 else ''})"
 
 
 def _values(canvas: Canvas, reference: Statistics | None, candidate: Statistics | None) -> Facts:
-    """Give what the two tensors hold, on a line each, number below number."""
+    """Return what the two tensors hold, on a line each, number below number."""
     if reference is None or candidate is None:
         return []
     cells = [
@@ -218,7 +218,7 @@ def _values(canvas: Canvas, reference: Statistics | None, candidate: Statistics 
 
 
 def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
-    """Give what was measured, what was judged first and beside what was allowed."""
+    """Return what was measured, what was judged first and beside what was allowed."""
     largest = Text(number(metrics.max_abs), style="" if by_mean else HERE)
     largest.append(f" {index(metrics.max_abs_index)}".rstrip(), style="not bold default")
     mean = Text(number(metrics.mean_abs), style=HERE if by_mean else "")
@@ -259,25 +259,25 @@ def _metrics(pair: JudgedPair, metrics: Metrics, *, by_mean: bool) -> Facts:
 
 
 def _elements(pair: JudgedPair) -> str:
-    """Say of which elements a share is."""
+    """Describe of which elements a share is."""
     whole = pair.sampled_of
     return "elements" if whole is None else f"sampled elements of {count(whole)}"
 
 
 def _infinite(metrics: Metrics) -> bool:
-    """Tell whether there is an infinity anywhere."""
+    """Return whether there is an infinity anywhere."""
     return bool(metrics.inf_reference or metrics.inf_candidate)
 
 
 def _cosine(value: float | None) -> str:
-    """Give a cosine, by its distance from 1 where it is close to it."""
+    """Return a cosine, by its distance from 1 where it is close to it."""
     if value is not None and 0.9995 < value < 1:  # noqa: PLR2004 -- four digits would show 1
         return f"1 - {1 - value:.3g}"
     return number(value)
 
 
 def _would_pass(metrics: Metrics) -> str:
-    """Give the tolerances that would have been enough."""
+    """Return the tolerances that would have been enough."""
     ways = [
         f"{option} {at_least(value)}"
         for option, value in (("--atol", metrics.needed_atol), ("--rtol", metrics.needed_rtol))

@@ -54,7 +54,7 @@ def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying
 
 
 def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[Told[JudgedPair]], int]:
-    """Give those that are no consequence, then the ones that are farthest off; and what is left.
+    """Return those that are no consequence, then the ones that are farthest off; and what is left.
 
     What follows from an origin elsewhere tells little: a few show how far it reaches.
     """
@@ -69,7 +69,7 @@ def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[Told[Judge
 
 
 def _distance(pair: JudgedPair) -> float:
-    """Give how far a pair is off, relative to its size; without numbers it is far."""
+    """Return how far a pair is off, relative to its size; without numbers it is far."""
     found = None if pair.metrics is None else pair.metrics.relative_l2
     return math.inf if found is None or math.isnan(found) else found
 
@@ -112,7 +112,7 @@ def _summary(said: Counter[Saying]) -> str:
 
 
 def _agree(total: int, skipped: int, noun: str) -> str:
-    """Say that nothing of this kind differs."""
+    """Report that nothing of this kind differs."""
     if total == skipped:
         return f"{plural(skipped, noun)} skipped"
     rest = f", {count(skipped)} skipped" if skipped else ""
@@ -120,7 +120,7 @@ def _agree(total: int, skipped: int, noun: str) -> str:
 
 
 def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
-    """Give the full parameter name, both where they differ, and the step where there are some."""
+    """Return the full parameter name, both where they differ, and the step where there are some."""
     pair = told.first
     names = [None if end is None else end.address.name for end in (pair.reference, pair.candidate)]
     text = f"{names[0]} = {names[1]}" if names[0] != names[1] else f"{names[0]}"
@@ -132,7 +132,7 @@ def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
 
 
 def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str | Text]:
-    """Give one parameter."""
+    """Return one parameter."""
     pair = told.first
     inherited = pair.kind is Kind.INHERITED
     verdict = Text(
@@ -156,6 +156,6 @@ def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str
 
 
 def _why(pair: JudgedPair) -> str:
-    """Say why nothing was measured."""
+    """Explain why nothing was measured."""
     forms = " | ".join(f"{end.dtype} {list(end.shape)}" for end in pair.ends)
     return pair.reason or forms

@@ -119,7 +119,7 @@ def _uri(file: str) -> str:
 
 
 def _message(text: str) -> str:
-    """Give the text of a message, in which ``[text](target)`` would be a link (SARIF 3.11.6)."""
+    """Return the text of a message, in which ``[text](target)`` would be a link (SARIF 3.11.6)."""
     return _text(text).replace("](", "] (")
 
 

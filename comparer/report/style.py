@@ -41,12 +41,12 @@ _WORDS = {
 
 
 def verdict_style(verdict: Verdict, *, inherited: bool = False) -> str:
-    """Give the colour of a verdict."""
+    """Return the colour of a verdict."""
     return DIM if inherited else _STYLES[verdict]
 
 
 def verdict_word(verdict: Verdict, *, inherited: bool = False) -> str:
-    """Give the word of a verdict; capitals only for what is nobody else's consequence."""
+    """Return the word of a verdict; capitals only for what is nobody else's consequence."""
     word = _WORDS[verdict]
     return word.lower() if inherited else word
 
@@ -95,7 +95,7 @@ class Canvas:
         self.left(len(lines) - limit)
 
     def left(self, count: int) -> None:
-        """Say how many rows were left, if any were."""
+        """Report how many rows were left, if any were."""
         if count > 0:
             self.line(f"  ... {count} more (--max-rows 0: all)", style=DIM)
 
@@ -162,7 +162,7 @@ _DEEPEST = 12
 
 
 def branches(trunk: tuple[bool, ...], *, plain: bool) -> str:
-    """Give what stands before a name in a tree.
+    """Return what stands before a name in a tree.
 
     Args:
         trunk: For each ancestor below the root, and for the node itself, whether siblings follow

@@ -115,7 +115,7 @@ def _manifest(manifest: Manifest) -> str:
 
 
 def _together(side: LogicalSide) -> str:
-    """Say which ranks were taken as one side, and how it is known how their tensors lie."""
+    """Describe which ranks were taken as one side, and how it is known how their tensors lie."""
     grids = f": {', '.join(side.meshes)}" if side.meshes else ""
     told = ", ".join(f"{count(number_)} {how}" for how, number_ in side.layouts.items())
     return f"{folded(side.ranks)} of the {side.side} as one{grids}\n  layouts: {told}"
@@ -138,7 +138,7 @@ def _counts(said: Counter[Saying]) -> str:
 
 
 def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
-    """Say what the verdicts rest on, where not all elements were recorded."""
+    """Describe what the verdicts rest on, where not all elements were recorded."""
     kinds: Counter[Evidence] = Counter()
     for one, number_ in said.items():
         kinds[one.rests_on] += number_ if one.verdict in DECIDED else 0
@@ -153,7 +153,7 @@ def _evidence(said: Counter[Saying], comparison: Comparison) -> Iterator[str]:
 
 
 def _sampled(comparison: Comparison) -> str:
-    """Say how much of the sampled tensors was compared."""
+    """Describe how much of the sampled tensors was compared."""
     compared = total = 0
     for pair in remarkable_pairs(comparison.steps, lambda said: said.is_partial):
         if pair.sampled_of is not None and pair.metrics is not None:
@@ -199,7 +199,7 @@ _USUAL = {"execute": True, "strict": False}
 
 
 def _settings(comparison: Comparison) -> str:
-    """Give the options that decided."""
+    """Return the options that decided."""
     words = []
     if comparison.settings.get("atol") is None and comparison.settings.get("rtol") is None:
         words.append("tolerances by dtype")
@@ -264,7 +264,7 @@ def _draw_missing(canvas: Canvas, missing: list[JudgedPair]) -> None:
 
 
 def _alike(pair: JudgedPair) -> str:
-    """Give the reason for something alone without the name of the module that it is of."""
+    """Return the reason for something alone without the name of the module that it is of."""
     path = pair.end.address.module
     return pair.reason.replace(f"no call of {path!r}", "no such call")
 
@@ -300,7 +300,7 @@ def _draw_skipped(canvas: Canvas, skipped: list[JudgedPair]) -> None:
 
 
 def _phases(comparison: Comparison) -> Iterator[str]:
-    """Say what the dumps do not hold at all."""
+    """Describe what the dumps do not hold at all."""
     for side, manifest in (
         ("reference", comparison.reference),
         ("candidate", comparison.candidate),
@@ -310,7 +310,7 @@ def _phases(comparison: Comparison) -> Iterator[str]:
 
 
 def _only(pair: JudgedPair) -> str:
-    """Give the side that has it."""
+    """Return the side that has it."""
     if pair.reference is None:
         return "candidate"
     return "reference" if pair.candidate is None else "both"

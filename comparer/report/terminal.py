@@ -119,7 +119,7 @@ def _draw_growth(canvas: Canvas, comparison: Comparison) -> None:
 
 
 def _growth(error: CallError) -> str:
-    """Give a growth, loudly where it is a step."""
+    """Return a growth, loudly where it is a step."""
     if error.amplification is None:
         return "-"
     if math.isinf(error.amplification):
@@ -129,7 +129,7 @@ def _growth(error: CallError) -> str:
 
 
 def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
-    """Say how partners were found."""
+    """Report how partners were found."""
     for step in comparison.steps:
         _draw_modules(canvas, step)
         _draw_calls(canvas, step)
@@ -151,7 +151,7 @@ def _draw_pairing(canvas: Canvas, comparison: Comparison) -> None:
 
 
 def _draw_modules(canvas: Canvas, step: StepComparison) -> None:
-    """Say which module was compared with which, why, how sure that is, and what else it may be."""
+    """List which module was compared with which, why, how surely, and what else it may be."""
     known = {pair.reference: pair for pair in step.pairing}
     rows: list[list[str | Text]] = []
     doubtful = 0
@@ -246,7 +246,7 @@ def _manifest(manifest: Manifest) -> str:
 
 
 def _evidence(comparison: Comparison, pair: JudgedPair) -> tuple[str, ...]:
-    """Give what was found about the array."""
+    """Return what was found about the array."""
     ends = pair.reference, pair.candidate
     for found in comparison.divergences:
         if (found.pair.reference, found.pair.candidate) == ends:
@@ -280,7 +280,7 @@ def _draw_table(canvas: Canvas, pairs: list[JudgedPair], *, has_steps: bool, is_
 
 
 def _why(canvas: Canvas, pair: JudgedPair) -> str:
-    """Say why nothing was measured."""
+    """Explain why nothing was measured."""
     if pair.equal_digest:
         return "equal"
     if pair.reference is None or pair.candidate is None:

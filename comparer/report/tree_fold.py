@@ -52,12 +52,12 @@ class Sum:
     """Phases in which something skipped is judged nowhere else."""
 
     def verdicts(self) -> dict[Phase, Verdict]:
-        """Give the verdicts of the phases that have one."""
+        """Return the verdicts of the phases that have one."""
         both = zip(_PHASES, self.worst, strict=True)
         return {phase: verdict for phase, verdict in both if verdict is not None}
 
     def joined(self, other: Sum) -> Sum:
-        """Give what both amount to."""
+        """Return what both amount to."""
         return Sum(
             state=_joined(self.state, other.state),
             worst=tuple(map(_worse, self.worst, other.worst)),
@@ -107,22 +107,22 @@ class TreeSums:
             self._unwrap(wrapping)
 
     def of(self, node: int) -> Sum:
-        """Give what a module amounts to with all inside it."""
+        """Return what a module amounts to with all inside it."""
         return self._table[self._sums[node]]
 
     def own(self, node: int) -> Sum:
-        """Give what a module amounts to alone."""
+        """Return what a module amounts to alone."""
         return self._table[self._own[node]]
 
     def joined(self, nodes: Iterable[int]) -> Sum:
-        """Give what several modules amount to together, each with all inside it."""
+        """Return what several modules amount to together, each with all inside it."""
         first, *rest = dict.fromkeys(self._sums[node] for node in nodes)
         for place in rest:
             first = self._join(first, place)
         return self._table[first]
 
     def kind(self, node: int) -> tuple[object, ...]:
-        """Give what siblings must have in common to share a line.
+        """Return what siblings must have in common to share a line.
 
         What has to be seen is shown once where the same is to be seen in all that is inside.
         """
@@ -139,7 +139,7 @@ class TreeSums:
 
     @cached_property
     def _forms(self) -> list[int | None]:
-        """Give equal numbers to subtrees in which all looks the same; None with an origin."""
+        """Return equal numbers to subtrees in which all looks the same; None with an origin."""
         known: dict[tuple[object, ...], int] = {}
         forms: list[int | None] = [None] * len(self._own)
         for node in range(len(forms) - 1, -1, -1):
@@ -191,7 +191,7 @@ class TreeSums:
             self.children[parent] = [node for part in inside for node in part]
 
     def _open(self, place: int) -> int:
-        """Give the sum of a pair: what is missing inside has to be seen by name."""
+        """Return the sum of a pair: what is missing inside has to be seen by name."""
         found = self._opened.get(place)
         if found is None:
             total = self._table[place]
@@ -208,7 +208,7 @@ class TreeSums:
         return found
 
     def _place(self, total: Sum) -> int:
-        """Give the number of a sum."""
+        """Return the number of a sum."""
         found = self._places.setdefault(total, len(self._table))
         if found == len(self._table):
             self._table.append(total)
@@ -242,14 +242,14 @@ def _own_state(row: NodeRow, sides: int) -> State:
 
 
 def _joined(one: State, other: State) -> State:
-    """Give the state of two parts together; what is calm goes along with anything."""
+    """Return the state of two parts together; what is calm goes along with anything."""
     if one is other or other is State.CALM:
         return one
     return other if one is State.CALM else State.OPEN
 
 
 def _worse(one: Verdict | None, other: Verdict | None) -> Verdict | None:
-    """Give the worse of two verdicts; None is the absence of one."""
+    """Return the worse of two verdicts; None is the absence of one."""
     if one is None or other is None:
         return other if one is None else one
     return other if _RANK[other] > _RANK[one] else one
@@ -297,7 +297,7 @@ class Folded:
 
 
 def fold(rows: Sequence[NodeRow], *, unfold: bool = False, most: int = 0) -> Folded:
-    """Give the lines to draw, in tree order.
+    """Return the lines to draw, in tree order.
 
     Args:
         rows: The tree, parents before their children.
@@ -363,7 +363,7 @@ class _Tree:
         return lines
 
     def _opens(self, node: int) -> bool:
-        """Tell whether a node's children get lines: where something has to be seen, or most is."""
+        """Return whether a node's children get lines: if one must be seen, or most are."""
         sums = self.sums
         children = sums.children[node]
         is_most = len(children) > 1 and 2 * sums.sizes[node] > self._total
@@ -418,7 +418,7 @@ class _Tree:
 
 
 def _bases(row: NodeRow, above: tuple[str | None, str | None]) -> tuple[str | None, str | None]:
-    """Give the nearest paths above the children of a row."""
+    """Return the nearest paths above the children of a row."""
     return (
         above[0] if row.reference is None else row.reference,
         above[1] if row.candidate is None else row.candidate,

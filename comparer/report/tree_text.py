@@ -126,7 +126,7 @@ def _chosen(lines: Sequence[Line], max_rows: int) -> list[Line | int]:
 
 
 def _cell(line: Line, phase: Phase, origin: _Origin | None) -> Text:
-    """Give a phase's verdict."""
+    """Return a phase's verdict."""
     verdict = line.worst.get(phase)
     if verdict is None:
         return Text("-", style=DIM)
@@ -141,7 +141,7 @@ def _cell(line: Line, phase: Phase, origin: _Origin | None) -> Text:
 
 
 def _name(canvas: Canvas, line: Line, room: int) -> Text:
-    """Give branches, names, classes and counts of a line, as much of it as there is room for."""
+    """Return branches, names, classes and counts of a line, as much of it as there is room for."""
     prefix = branches(line.trunk, plain=canvas.plain)
     names = [canvas.safe(name) for name in _names(line)]
     classes = canvas.safe(_both(line.first.reference_class, line.first.candidate_class))
@@ -180,7 +180,7 @@ def _styled(
 
 
 def _names(line: Line) -> list[str]:
-    """Give one name for both sides, or one for each; of siblings the first and the last."""
+    """Return one name for both sides, or one for each; of siblings the first and the last."""
     ends = [_locals(line.first, line.bases)]
     if line.siblings > 1:
         ends.append(_locals(line.last, line.bases))
@@ -201,12 +201,12 @@ def _remarks(canvas: Canvas, line: Line) -> list[str]:
 
 
 def _locals(row: NodeRow, bases: tuple[str | None, str | None]) -> tuple[str | None, str | None]:
-    """Give both names, relative to what they are inside of."""
+    """Return both names, relative to what they are inside of."""
     return _local(row.reference, bases[0]), _local(row.candidate, bases[1])
 
 
 def _local(path: str | None, parent: str | None) -> str | None:
-    """Give what a path adds to its parent's, the whole path where it is no child of it."""
+    """Return what a path adds to its parent's, the whole path where it is no child of it."""
     if path is None:
         return None
     if not path:
@@ -217,14 +217,14 @@ def _local(path: str | None, parent: str | None) -> str | None:
 
 
 def _both(reference: str | None, candidate: str | None) -> str:
-    """Give one name for two that are equal."""
+    """Return one name for two that are equal."""
     if reference == candidate or candidate is None:
         return reference or ""
     return candidate if reference is None else f"{reference} = {candidate}"
 
 
 def _mark(line: Line, origin: _Origin | None) -> Text:
-    """Give the word at the end of a row."""
+    """Return the word at the end of a row."""
     row = line.first
     if row.origin:
         is_further = origin is not None and origin.position > 1

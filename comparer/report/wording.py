@@ -58,7 +58,7 @@ def word_of(counted: str) -> str:
 
 
 def measured(pair: JudgedPair) -> str:
-    """Say what was measured and allowed, or why nothing was."""
+    """Describe what was measured and allowed, or why nothing was."""
     metrics = pair.metrics
     if metrics is None:
         return pair.reason
@@ -79,7 +79,7 @@ def origins_or_first(comparison: Comparison) -> tuple[Divergence, ...]:
 
 
 def when(found: Divergence, ranks: Sequence[int] = (), *, has_steps: bool) -> str:
-    """Say in which phase, and in which step and on which ranks where there are several."""
+    """Describe in which phase, and in which step and on which ranks where there are several."""
     return f"{found.phase}, {step_of(found.pair, ranks)}" if has_steps else str(found.phase)
 
 
@@ -115,7 +115,7 @@ def has_steps(comparison: Comparison) -> bool:
 
 
 def evidence(comparison: Comparison) -> str:
-    """Say what the verdicts rest on; empty where all elements were compared or bit-equal."""
+    """Describe what the verdicts rest on; empty where all elements were compared or bit-equal."""
     said = sayings(comparison.steps)
     counts = dict.fromkeys(Evidence, 0)
     for one, times in said.items():

@@ -60,7 +60,7 @@ _MOST_RUNS = 8
 def add_rank_causes(
     located: Located, judgement: Judgement, sides: tuple[StepReader, StepReader]
 ) -> Located:
-    """Say of each origin what another reading of the ranks' parts explains.
+    """Return for each origin what another reading of the ranks' parts explains.
 
     Args:
         located: What diverged, and which of it is an origin.
@@ -208,7 +208,7 @@ def _case(
 
 
 def _not_reduced(case: _Case, at: int, dim: str, size: int) -> str:
-    """Say that terms were taken for the whole: their sum, or mean, is what is expected."""
+    """Report that terms were taken for the whole: their sum, or mean, is what is expected."""
     if case.layout.placements[at] != REPLICATE or dim not in case.known.differing:
         return ""
     one = case.whole(case.layout.placements)
@@ -243,7 +243,7 @@ def _bias(case: _Case) -> Array | None:
 
 
 def _counted_again(case: _Case, at: int, dim: str, size: int) -> str:
-    """Say that all ranks have a multiple of what is expected, or a part of it."""
+    """Report that all ranks have a multiple of what is expected, or a part of it."""
     if dim in case.known.differing or split_axis(case.layout.placements[at]) is not None:
         return ""
     whole = case.whole(case.layout.placements).astype(np.float64)
@@ -267,7 +267,7 @@ def _counted_again(case: _Case, at: int, dim: str, size: int) -> str:
 
 
 def _in_another_order(case: _Case, at: int, dim: str, size: int) -> str:
-    """Say that the shards are the expected ones, on other ranks or cut in runs."""
+    """Report that the shards are the expected ones, on other ranks or cut in runs."""
     axis = split_axis(case.layout.placements[at])
     if axis is None:
         return ""
@@ -312,7 +312,7 @@ _READINGS: tuple[Callable[[_Case, int, str, int], str], ...] = (
 
 
 def _differing(case: _Case, dim: str) -> str:
-    """Say how far replicas are apart, and why where randomness tells."""
+    """Describe how far replicas are apart, and why where randomness tells."""
     wholes = replicas_of(replace(case.known, differing=(dim,)), case.parts)
     (first, base), *others = wholes.items()
     rank, apart = max(
@@ -328,7 +328,7 @@ def _differing(case: _Case, dim: str) -> str:
 
 
 def _offset(case: _Case) -> str:
-    """Say that words were looked up some rows beside their own."""
+    """Report that words were looked up some rows beside their own."""
     index, record = case.side.index, case.record
     if record.role is not Role.OUTPUT or record.call is None:
         return ""

@@ -458,7 +458,7 @@ class Layouts:
     def _decided(
         self, open_: OpenRecord, placements: Sequence[str], *, has_target: bool, is_last: bool
     ) -> KnownLayout | Unknown:
-        """Say what a record is whose parts are as large as the whole, and differ."""
+        """Return what a record is whose parts are as large as the whole, and differ."""
         key = open_.record.key
         differing = set(self._differing(open_, placements))
         if self._is_root(key, Role.INPUT):

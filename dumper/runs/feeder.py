@@ -100,7 +100,7 @@ class Feeder:
         return notes
 
     def settings(self) -> dict[str, JSON]:
-        """Give what the manifest keeps of it: the phase, and every output that ran unfed."""
+        """Return what the manifest keeps of it: the phase, and every output that ran unfed."""
         unfed: list[JSON] = [
             {"module": place.path, "call": place.call, "slot": place.slot, "reason": why}
             for place, why in self._unfed.items()
@@ -157,7 +157,7 @@ class Feeder:
         yield self._adapter.trainer.feed_output(module, replace)
 
     def _again(self, path: str, made: int, recorder: Recorder) -> int | None:
-        """Give which call of a module checkpointing has just run again, None if nothing tells."""
+        """Return which call of a module checkpointing has just run again, None if nothing tells."""
         current = recorder.steps.current
         found = None if current is None else current.repeated(path)
         if found is None and made != 1:
@@ -181,7 +181,7 @@ class Feeder:
         return rebuilt(output, changed)
 
     def _feed(self, place: Place, own: Tensor, *, has_gradient: bool) -> Tensor:
-        """Give the tensor to hand on.
+        """Return the tensor to hand on.
 
         Raises:
             Unfit: The reference has nothing for it.

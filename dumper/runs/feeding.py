@@ -70,7 +70,7 @@ class StepInputs:
         return self._convert(load_inputs(sources, _ANY), wants_grad=False)
 
     def named_labels(self, labels: Arguments) -> Iterator[tuple[str, Tensor]]:
-        """Give each label tensor the name under which it is recorded."""
+        """Yield each label tensor with the name under which it is recorded."""
         for slot, tensor in flatten_call(*labels, self._adapter.is_tensor).tensors:
             yield f"label{slot}", tensor
 
@@ -80,13 +80,13 @@ class StepInputs:
 
     @property
     def _is_same(self) -> bool:
-        """Tell whether all steps take the same."""
+        """Return whether all steps take the same."""
         sources = self._settings.inputs
         return self._source is None and all(one.of_step(1) == one for one in sources)
 
     @property
     def _source(self) -> Path | None:
-        """Give the dump that the inputs come from."""
+        """Return the dump that the inputs come from."""
         settings = self._settings
         return settings.inputs_from or (None if settings.inputs else settings.feed)
 

@@ -129,7 +129,7 @@ class Pantry:
                 self._open = None
 
     def output(self, place: Place, shape: Sequence[int]) -> Array:
-        """Give what the reference has in the place of an output.
+        """Return what the reference has in the place of an output.
 
         Raises:
             Unfit: It has nothing there, or nothing of that shape.
@@ -140,7 +140,7 @@ class Pantry:
         return self._serve({} if self._open is None else self._open.outputs, food, shape)
 
     def gradient(self, place: Place, shape: Sequence[int]) -> Array | None:
-        """Give the reference's gradient of an output, None if it recorded none."""
+        """Return the reference's gradient of an output, None if it recorded none."""
         food = self._table.get(place)
         if food is None or self._open is None:
             return None
@@ -150,7 +150,7 @@ class Pantry:
             return None
 
     def has_gradient(self, place: Place) -> bool:
-        """Tell whether the reference recorded the gradient of an output."""
+        """Return whether the reference recorded the gradient of an output."""
         food = self._table.get(place)
         return (
             food is not None
@@ -171,7 +171,7 @@ class Pantry:
 
 
 def _are_exchanged(*ends: tuple[Side, RecordInfo]) -> bool:
-    """Tell whether two outputs are those of activations of different kinds.
+    """Return whether two outputs are those of activations of different kinds.
 
     Such a call runs unfed, so that what is around it shows what it did.
     """

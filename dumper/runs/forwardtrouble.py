@@ -1,4 +1,4 @@
-"""Say in which module an exception of the forward pass arose."""
+"""Describe in which module an exception of the forward pass arose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["forward_trouble"]
 def forward_trouble(
     adapter: Adapter, model: Model, *, has_inputs: bool
 ) -> Callable[[Exception], PadiffError | None]:
-    """Say in which module an exception of the forward pass arose.
+    """Return in which module an exception of the forward pass arose.
 
     Args:
         adapter: The framework's.

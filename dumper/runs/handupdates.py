@@ -47,7 +47,7 @@ class HandUpdates:
             self._before = [self._adapter.snapshot(weight) for weight in self._watched]
 
     def happened(self) -> bool:
-        """Tell whether a weight has changed since; if so, wait for the next backward pass."""
+        """Return whether a weight has changed since; if so, wait for the next backward pass."""
         if not self._before:
             return False
         is_changed = any(

@@ -128,7 +128,7 @@ def check_keyword(name: str, forward: Keywords, *, where: str) -> None:
 
 
 def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
-    """Give recorded arguments the names that ``forward`` has for them, in order.
+    """Name recorded arguments as ``forward`` names them, in order.
 
     Two authors call the same inputs otherwise. Only where ``forward`` knows none of the recorded
     names can they be meant by their places; else a name that it does not know is a mistake.
@@ -154,7 +154,7 @@ def _only_or_all(arrays: Array | dict[str, Array]) -> Array | dict[str, Array]:
 
 
 def _are_keywords(arrays: Mapping[str, Array], forward: Keywords) -> bool:
-    """Tell whether the names in a file are those of parameters.
+    """Return whether the names in a file are those of parameters.
 
     Where ``forward`` also takes any other keyword, a name that it does not know may still vanish in
     it: at least one must be known, unless none has a name at all.
@@ -166,7 +166,7 @@ def _are_keywords(arrays: Mapping[str, Array], forward: Keywords) -> bool:
 
 
 def _in_position(text: str, arrays: Array | dict[str, Array], known: Sequence[str]) -> list[Array]:
-    """Give the arrays of a file without keywords: a single one, or ``arr_0`` and so on."""
+    """Return the arrays of a file without keywords: a single one, or ``arr_0`` and so on."""
     if not isinstance(arrays, dict):
         return [arrays]
     if len(arrays) == 1 or all(f"arr_{at}" in arrays for at in range(len(arrays))):

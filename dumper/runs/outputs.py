@@ -62,7 +62,7 @@ class Chosen:
         return {SETTING: told}
 
     def notes(self, reference: str) -> tuple[str, ...]:
-        """Say what was left out, and why.
+        """Describe what was left out, and why.
 
         Args:
             reference: Name of the dump whose outputs decided.
@@ -205,7 +205,7 @@ def parse_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _outputs_of(index: Index) -> list[Output]:
-    """Give the floating outputs of the model's first call."""
+    """Return the floating outputs of the model's first call."""
     roots = [call.id for call in index.calls if call.parent is None]
     own = [one for one in roots if not index.modules[index.calls[one].module].path]
     root = next(iter(own or roots), None)
@@ -230,7 +230,7 @@ def _has_size(one: Output, other: Output) -> bool:
 
 
 def _parts(slot: str) -> tuple[str, ...]:
-    """Give the parts of a slot without the kind of container; a bare tensor is the first part."""
+    """Return the parts of a slot without the kind of container; a bare tensor is the first part."""
     parts = tuple(next(filter(None, match), "0") for match in _PART.findall(slot))
     return parts or ("0",)
 

@@ -77,7 +77,7 @@ class Provided:
         return self._feeder.feeding(recorder, step)
 
     def describe(self, recorder: Recorder) -> None:
-        """Say at the end what was fed and what was not."""
+        """Report at the end what was fed and what was not."""
         if self._feeder is not None:
             recorder.describe(notes=self._feeder.notes(), settings=self._feeder.settings())
 

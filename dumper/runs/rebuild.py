@@ -16,7 +16,7 @@ __all__ = ["rebuilt"]
 
 
 def rebuilt(value: object, changed: Mapping[int, Tensor], depth: int = 0) -> Any:  # noqa: ANN401
-    """Give a copy of a nested value in which some tensors are others.
+    """Return a copy of a nested value in which some tensors are others.
 
     Goes wherever ``nested.flatten`` goes: lists, tuples, named tuples, dataclasses, and mappings
     such as transformers' ``ModelOutput``. A container without a changed tensor is kept as it is,

@@ -156,7 +156,7 @@ class _Run:
     def sibling(
         self, feeder: Feeder | None, outputs: LossOutputs
     ) -> Callable[[StepInputs, RecordSettings], Path]:
-        """Give what runs all steps once more: of other inputs, and into a dump of its own."""
+        """Return what runs all steps once more: of other inputs, and into a dump of its own."""
         settings, adapter, model = self._settings, self._adapter, self._model
 
         def again(fed: StepInputs, record: RecordSettings) -> Path:

@@ -29,7 +29,7 @@ class Choice:
     """The variable of the script that holds it, such as ``model`` or ``trainer.net``."""
 
     def __str__(self) -> str:
-        """Say what is looked for."""
+        """Describe what is looked for."""
         if self.class_name is not None:
             return f"a model of class {self.class_name!r}"
         if self.variable is not None:
@@ -37,7 +37,7 @@ class Choice:
         return "a model"
 
     def fits(self, adapter: Adapter, module: Module, frame: FrameType | None) -> bool:
-        """Tell whether a module that is called is the one.
+        """Return whether a module that is called is the one.
 
         Args:
             adapter: Its framework.
@@ -64,7 +64,7 @@ class Entered:
 
     @property
     def note(self) -> str:
-        """Say what is not recorded of it, ``""`` if all is."""
+        """Describe what is not recorded of it, ``""`` if all is."""
         if not self.methods:
             return ""
         return (
@@ -100,7 +100,7 @@ def entered(adapter: Adapter, module: Module, frame: FrameType | None) -> Entere
 
 
 def is_inside_update(adapter: Adapter, frame: FrameType | None) -> bool:
-    """Tell whether an optimizer called the code that runs, as LBFGS calls its closure."""
+    """Return whether an optimizer called the code that runs, as LBFGS calls its closure."""
     while frame is not None:
         if adapter.trainer.is_optimizer(_receiver(frame)):
             return True
@@ -109,7 +109,7 @@ def is_inside_update(adapter: Adapter, frame: FrameType | None) -> bool:
 
 
 def _receiver(frame: FrameType) -> object:
-    """Give what a function got as its first argument."""
+    """Return what a function got as its first argument."""
     code = frame.f_code
     return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
 

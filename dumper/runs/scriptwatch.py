@@ -80,7 +80,7 @@ class ScriptWatch:
         no_dropout: bool = False,
         given: RunSettings | None = None,
     ) -> None:
-        """Say what to look for; nothing is watched before a framework is imported.
+        """Note what to look for; nothing is watched before a framework is imported.
 
         Args:
             settings: What to record; its plan's steps are counted from 0 by updates.
@@ -113,7 +113,7 @@ class ScriptWatch:
         self._trouble: PadiffError | None = None
 
     def describe(self, *, command: Sequence[str], script: str) -> None:
-        """Say what goes to the manifest."""
+        """Return what goes to the manifest."""
         self._about = {"command": command, "model": script, "seed": self._seed}
 
     def __enter__(self) -> ScriptWatch:
@@ -191,7 +191,7 @@ class ScriptWatch:
             nesting.depth -= 1
 
     def _model_of(self, adapter: Adapter, module: Module, *, is_root: bool) -> Entered | None:
-        """Give the model that is entered by the call of a module, None if it is not the one."""
+        """Return the model that is entered by the call of a module, None if it is not the one."""
         if is_root:
             self._met.setdefault(type(module).__name__)
         is_named = self._choice.class_name is not None or self._choice.variable is not None
@@ -268,14 +268,14 @@ class ScriptWatch:
     # -- the model's calls
 
     def _around(self, module: Module) -> AbstractContextManager[object]:
-        """Give the context of one call of a module that may be the model."""
+        """Return the context of one call of a module that may be the model."""
         is_ours = any(module is model for model in self._models)
         if self._is_over or self._nesting.is_inside or not is_ours:
             return nullcontext()
         return self._around_call()
 
     def _around_inside(self, module: Module) -> AbstractContextManager[object]:
-        """Give the context of a call inside the model that may be part of an evaluation."""
+        """Return the context of a call inside the model that may be part of an evaluation."""
         recorder, adapter = self._recorder, self._adapter
         is_ours = id(module) in self._inside and not self._nesting.is_inside
         if self._is_over or not is_ours or recorder is None or adapter is None:
@@ -283,7 +283,7 @@ class ScriptWatch:
         return nullcontext() if self._is_of_a_step(adapter) else recorder.pause()
 
     def _is_of_a_step(self, adapter: Adapter) -> bool:
-        """Tell whether a call that begins now is one to train by, rather than to evaluate."""
+        """Return whether a call that begins now is one to train by, rather than to evaluate."""
         if self._settings.phase is Phase.FORWARD:
             return True
         if not adapter.watch.records_gradients():
@@ -339,7 +339,7 @@ class ScriptWatch:
         return True
 
     def _is_step_whole(self, recorder: Recorder) -> bool:
-        """Tell whether the weights were changed in this step, by whatever."""
+        """Return whether the weights were changed in this step, by whatever."""
         step, adapter = self._step, self._adapter
         by_hand = self._by_hand if step.is_trained and not step.is_updated else None
         if adapter is None or by_hand is None:
@@ -405,7 +405,7 @@ class ScriptWatch:
                     current.update.ended(optimizer, is_changed=is_changed)
 
     def _is_training_it(self, optimizer: Optimizer) -> bool:
-        """Tell whether an optimizer changes the model, in a step in which that was called."""
+        """Return whether an optimizer changes the model, in a step in which that was called."""
         adapter = self._adapter
         if adapter is None or self._is_over or not self._step.is_trained:
             return False

@@ -75,11 +75,11 @@ class Target:
 
     @property
     def is_file(self) -> bool:
-        """Tell whether ``place`` is a path."""
+        """Return whether ``place`` is a path."""
         return self.place.endswith(".py")
 
     def __str__(self) -> str:
-        """Give what the user wrote."""
+        """Return what the user wrote."""
         return f"{self.place}:{self.attribute}"
 
 
@@ -107,7 +107,7 @@ def parse_target(
 
 
 def _load_hint(text: str) -> str:
-    """Say how the model in a file becomes one that can be named."""
+    """Describe how the model in a file becomes one that can be named."""
     loader = _LOADED_BY[Path(text).suffix]
     if not loader:
         return "record the Cell that it was exported from"
@@ -138,7 +138,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, JSON]:
 
 
 def near_names(name: str, known: Iterable[str]) -> str | None:
-    """Give a hint that lists the known names nearest to a wrong one, None without any."""
+    """Return a hint that lists the known names nearest to a wrong one, None without any."""
     candidates = sorted(set(known))
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
     if near:
@@ -195,7 +195,7 @@ def build(
     *,
     is_model: Callable[[object], bool],
 ) -> Any:  # noqa: ANN401 - a model of any framework
-    """Give the model: the thing found itself, or what it returns when it is called.
+    """Return the model: the thing found itself, or what it returns when it is called.
 
     Args:
         target: What the user named, for messages and arguments.
@@ -308,7 +308,7 @@ def _import_module(target: Target) -> ModuleType:
 
 
 def _importing(target: Target) -> UserCode:
-    """Say what was wrong when the user's module cannot be imported."""
+    """Return what was wrong when the user's module cannot be imported."""
 
     def translate(error: Exception) -> PadiffError | None:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None

@@ -47,11 +47,11 @@ class Training:
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """Give what a recorder should watch."""
+        """Return what a recorder should watch."""
         return () if self.optimizer is None else (self.optimizer,)
 
     def loss_of(self, output: object, labels: Labels) -> tuple[Tensor | None, str | None]:
-        """Give the step's loss, and why there is no backward pass if so.
+        """Return the step's loss, and why there is no backward pass if so.
 
         Raises:
             RecordError: The user's loss raised.
@@ -185,7 +185,7 @@ def _load_scheduler(settings: TrainSettings, adapter: Adapter, optimizer: Optimi
 
 
 def _takes_model(function: Callable[..., object]) -> bool:
-    """Tell whether a function's first parameter is called ``model``."""
+    """Return whether a function's first parameter is called ``model``."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

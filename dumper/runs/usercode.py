@@ -58,7 +58,7 @@ class UserCode:
 
 
 def describe(error: BaseException) -> str:
-    """Give an exception's class and the line of its message that says what happened.
+    """Return an exception's class and the line of its message that says what happened.
 
     Paddle's messages begin with a C++ traceback between rulers and say it in a line that starts
     with the kind of error in parentheses.

@@ -132,7 +132,7 @@ _NUMPY_NAMES: dict[tuple[str, str], Callable[..., object]] = {
 
 
 def names_for(size_bytes: int) -> dict[tuple[str, str], Callable[..., object]]:
-    """Give the names for one pickle of that many bytes."""
+    """Return the names for one pickle of that many bytes."""
     return {**_NUMPY_NAMES, ("_codecs", "encode"): _Encoder(size_bytes)}
 
 

@@ -106,7 +106,7 @@ class FileSide:
         return self._index
 
     def array(self, record: RecordInfo) -> Array:
-        """Give an array as it is in the file."""
+        """Return an array as it is in the file."""
         return self._arrays[record.id]
 
 
@@ -159,7 +159,7 @@ def _place(path: Path) -> Path:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Tell files of weights from dumps: any file that is no packed dump, or the name of one."""
+    """Return files of weights from dumps: any file that is no packed dump, or the name of one."""
     if path.exists():
         return path.is_file() and not path.name.endswith(PACKED_SUFFIX)
     return path.name.lower().endswith(_SUFFIXES)

@@ -28,7 +28,7 @@ def told_one_by_one(
     run: Callable[[Mapping[int, int]], AbstractContextManager[Side]],
     meetings: Callable[[Side], list[Meeting]],
 ) -> tuple[int, ...] | None:
-    """Give the order in which the reference's layers take the places of the candidate's.
+    """Return the order in which the reference's layers take the places of the candidate's.
 
     Runs the model twice for each layer.
 
@@ -68,7 +68,7 @@ def told_one_by_one(
 
 
 def _own(every: Sequence[Meeting], touched: Sequence[Set[int]]) -> list[list[Meeting]]:
-    """Give for each layer the values that it alone changes.
+    """Return for each layer the values that it alone changes.
 
     Args:
         every: All values that are evidence.

@@ -98,7 +98,7 @@ class PlainUnpickler(pickle._Unpickler):
         self._table = table
 
     def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - as the base class
-        """Give what the table has under a name, and refuse all others."""
+        """Return what the table has under a name, and refuse all others."""
         found = self._table.get((module, name))
         if found is None:
             raise refuse(f"wants to load {str(module)[:80]}.{str(name)[:80]}")

@@ -64,7 +64,7 @@ def read_index(path: Path) -> Mapping[Path, tuple[str, ...]]:
 
 
 def _names(document: JSON) -> dict[str, list[str]]:
-    """Give the names by the file that holds them."""
+    """Return the names by the file that holds them."""
     table = document.get("weight_map") if isinstance(document, dict) else None
     if not isinstance(table, dict):
         raise ValueError("expected an object with a weight_map")  # noqa: TRY004 - of the file's

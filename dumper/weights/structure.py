@@ -73,7 +73,7 @@ def record_structure(
 
 
 def _selected(side: LiveSide, settings: RecordSettings) -> frozenset[str]:
-    """Give the paths of the modules whose weights are wanted."""
+    """Return the paths of the modules whose weights are wanted."""
     selection = Selection.parse(
         include=settings.include, exclude=settings.exclude, depth=settings.depth
     )

@@ -65,7 +65,7 @@ class _Unpickler(PlainUnpickler):
         self.storages: dict[str, Storage] = {}
 
     def persistent_load(self, pid: object) -> Storage:
-        """Give the storage that an entry is about."""
+        """Return the storage that an entry is about."""
         if not isinstance(pid, tuple) or len(pid) not in {5, 6} or pid[0] != "storage":
             raise refuse("names something else than a storage")
         _, kind, key, _, count, *views = pid
@@ -87,7 +87,7 @@ class _Archive:
             raise pickle.UnpicklingError(f"the file is damaged or cut off: {error}") from error
 
     def read(self) -> object:
-        """Give what it holds."""
+        """Return what it holds."""
         homes = [name.removesuffix(_PICKLE) for name in self._members if name.endswith(_PICKLE)]
         if len(homes) != 1:
             raise pickle.UnpicklingError("an archive, but none that torch.save wrote")
@@ -104,7 +104,7 @@ class _Archive:
         return made(found)
 
     def _bytes(self, name: str) -> Array:
-        """Give the bytes of a member, mapped; all of them are in the file."""
+        """Return the bytes of a member, mapped; all of them are in the file."""
         member = self._members.get(name)
         if member is None:
             raise pickle.UnpicklingError(f"the archive has no {name[-80:]!r}")

@@ -55,16 +55,16 @@ class Storage:
 
     @property
     def count(self) -> int:
-        """Give the number of elements that the pickle says it has."""
+        """Return the number of elements that the pickle says it has."""
         return self._count
 
     @property
     def size_bytes(self) -> int:
-        """Give the number of bytes that the pickle says it has."""
+        """Return the number of bytes that the pickle says it has."""
         return self._count * self._dtype.itemsize
 
     def fill(self, data: Array, *, is_turned: bool = False) -> None:
-        """Say where the bytes are.
+        """Note where the bytes are.
 
         Args:
             data: As uint8.
@@ -75,7 +75,7 @@ class Storage:
         self._data = data.view(self._dtype).byteswap().view(np.uint8) if is_turned else data
 
     def elements(self, dtype: np.dtype[Any] | None) -> Array:
-        """Give them all, as another dtype where a tensor says so.
+        """Return them all, as another dtype where a tensor says so.
 
         Raises:
             pickle.UnpicklingError: The file does not have them, or they are no such elements.
@@ -112,7 +112,7 @@ class _Tensor:
         self.metadata = metadata
 
     def made(self) -> Array:
-        """Give the elements, read-only, without a copy; none lies outside of the storage."""
+        """Return the elements, read-only, without a copy; none lies outside of the storage."""
         offset, size, stride = self.place
         if not isinstance(self.storage, Storage) or type(offset) is not int:
             raise refuse("holds a tensor of a wrong form")

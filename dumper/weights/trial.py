@@ -75,7 +75,7 @@ class Trial:
     map_file: MapFile | None = None
 
     def settle(self, plan: WeightPlan) -> WeightPlan:
-        """Give the plan with what runs could tell; the model's weights are any of those tried."""
+        """Return the plan with what runs could tell; the model's weights are any of those tried."""
         names = dict.fromkeys(choice.name for choice in plan.choices)
         kinds = [[choice for choice in plan.choices if choice.name == name] for name in names]
         plan, still = self._passed(plan, kinds)
@@ -106,7 +106,7 @@ class Trial:
         return (self._placed(plan) if len(rest) < len(still) else plan), rest
 
     def _placed(self, plan: WeightPlan) -> WeightPlan:
-        """Give layers in doubt the partners that are given the same, as far as that is told.
+        """Pair layers in doubt with partners that get the same inputs, as far as runs show that.
 
         What names tell inside containers that are known by now comes first, then exchanges.
         """
@@ -121,7 +121,7 @@ class Trial:
         return plan
 
     def _open_layers(self, plan: WeightPlan) -> dict[int, int]:
-        """Give the layers of which only the partner is in doubt, with the supposed ones."""
+        """Return the layers of which only the partner is in doubt, with the supposed ones."""
         chosen = {record for choice in plan.choices for record in choice.candidates}
         open_pairs = [pair for pair in plan.ambiguous if pair.candidate not in chosen]
         layers = open_layers(self.reference.index, self.live, open_pairs)
@@ -130,7 +130,7 @@ class Trial:
         return layers
 
     def _moved(self, plan: WeightPlan) -> WeightPlan:
-        """Give layers in doubt the partners that alone are given the same."""
+        """Pair layers in doubt with the only partners that get the same inputs."""
         layers = self._open_layers(plan)
         told: dict[int, int] = {}
         for _ in range(_MOST_TURNS if layers else 0):
@@ -156,7 +156,7 @@ class Trial:
     def _behind(
         self, plan: WeightPlan, run: Side, siblings: Sequence[Siblings], told: Iterable[int]
     ) -> set[int]:
-        """Give the layers whose inputs change if siblings are exchanged that are in doubt."""
+        """Return the layers whose inputs change if siblings are exchanged that are in doubt."""
         if not siblings or not told:
             return set()
         partners = {module: other for one in siblings for module, other in one.shifted.items()}
@@ -223,7 +223,7 @@ class Trial:
     def _told_apart(
         self, plan: WeightPlan, many: Iterable[Siblings], labels: dict[str, str | None]
     ) -> WeightPlan:
-        """Tell the first layers that are too many for every order, each by what it changes."""
+        """Return the first layers that are too many for every order, each by what it changes."""
         indexes = self.reference.index, self.live
         pairs = [pair for pair in plan.ambiguous if pair.note in _PLACES]
 
@@ -248,12 +248,12 @@ class Trial:
         return plan
 
     def _rules(self, run: Side) -> dict[int, Rule]:
-        """Give the layouts of values that are known."""
+        """Return the layouts of values that are known."""
         pairing = pair_runs(self.reference, run, map_file=self.map_file, explains_unmatched=False)
         return {one.candidate: one.rule for one in pairing.records}
 
     def _is_allowed(self, pair: WeightPair) -> bool:
-        """Tell whether no name says otherwise."""
+        """Return whether no name says otherwise."""
         named = self.named.get(pair.candidate)
         return named is None or named == pair.reference
 
@@ -274,7 +274,7 @@ class Trial:
     def _told(
         self, plan: WeightPlan, alike: Sequence[WeightChoice], *, is_every: bool = False
     ) -> str | None:
-        """Give the way that agrees with the reference if no other that was tried comes near.
+        """Return the way that agrees with the reference if no other that was tried comes near.
 
         Args:
             plan: What else is supposed.
@@ -323,14 +323,14 @@ class Trial:
         ]  # fmt: skip
 
     def _sure_layers(self, plan: WeightPlan) -> dict[int, int]:
-        """Give the layers with the only partner that they have, and that is not in doubt."""
+        """Return the layers with the only partner that they have, and that is not in doubt."""
         sure = [pair for pair in plan.pairs if not pair.is_ambiguous]
         found = open_layers(self.reference.index, self.live, sure)
         doubted = {self.live.records[pair.candidate].module for pair in plan.ambiguous}
         return {module: other for module, other in found.items() if module not in doubted}
 
     def _owners(self, plan: WeightPlan) -> tuple[set[int], set[int]]:
-        """Give the layers whose weights are in question; a container puts out other things too."""
+        """Return the layers whose weights are in question; a container has other outputs, too."""
         indexes = self.reference.index, self.live
         fused = [choice for choice in plan.choices if choice.is_fused]
         chosen = (
@@ -366,7 +366,7 @@ def _labels(alike: Sequence[WeightChoice]) -> list[str]:
 
 
 def _ways(alike: Sequence[WeightChoice], label: str) -> Iterator[WeightWay]:
-    """Give the way of a label for each layer, its first one if it has none of this label."""
+    """Yield each layer's way of this label, or its first one if it has none."""
     for choice in alike:
         yield next((way for way in choice.ways if way.label == label), choice.ways[0])
 
@@ -378,7 +378,7 @@ def _as(plan: WeightPlan, alike: Sequence[WeightChoice], label: str) -> WeightPl
 def _with_way(
     plan: WeightPlan, alike: Sequence[WeightChoice], label: str, *, confidence: float, note: str
 ) -> WeightPlan:
-    """Give a plan that has one way of like layers, and says how it came to it."""
+    """Return a plan that has one way of like layers, with a note that says why."""
     before = {pair.candidate: pair for pair in plan.pairs}
     made = [
         replace(

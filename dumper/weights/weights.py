@@ -89,7 +89,7 @@ def assign_weight(
     *,
     strict: bool = True,
 ) -> WeightPlan:
-    """Give a live model the weights of another live model, a dump or a checkpoint, in place.
+    """Copy another live model's, a dump's or a checkpoint's weights into a live model, in place.
 
     Args:
         reference: A model of either framework, or the path of a dump or checkpoint.
@@ -241,7 +241,7 @@ def _supposed(
 
 
 def _named(plan: WeightPlan) -> dict[int, tuple[int, ...]]:
-    """Give what weights are made of by their names alone."""
+    """Return what weights are made of by their names alone."""
     return {
         pair.candidate: pair.reference
         for pair in plan.pairs
@@ -251,7 +251,7 @@ def _named(plan: WeightPlan) -> dict[int, tuple[int, ...]]:
 
 @contextmanager
 def _unchanged(live: LiveSide) -> Iterator[None]:
-    """Give a model its weights back."""
+    """Restore a model's weights."""
     before = [(record, live.array(record)) for record in live.index.records]
     try:
         yield
