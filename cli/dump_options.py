@@ -248,12 +248,12 @@ def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSe
         stop=options["stop"],
         seed=options["seed"] if is_given("seed") else None,
         no_dropout=options["no_dropout"],
-        given=_given(options, record),
+        given=_replacing(options, record),
         command=("padiff", *sys.argv[1:]),
     )
 
 
-def _given(options: dict[str, Any], record: RecordSettings) -> RunSettings | None:
+def _replacing(options: dict[str, Any], record: RecordSettings) -> RunSettings | None:
     """Return the sources that the model gets in place of the script's; None without any."""
     if not any(map(is_given, _GIVEN)):
         return None

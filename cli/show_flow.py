@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from padiff.comparer.locating.between import called, describe_feed
-from padiff.comparer.locating.dataflow import Flow, Made
+from padiff.comparer.locating.dataflow import Flow, Source
 from padiff.comparer.locating.nonfinite import find_nonfinite
 from padiff.comparer.report.numbers import count, plural
 from padiff.dumpfile import Role
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .show_text import Choice
 
-_MARKS = {Made.GLUE: "<--- changed between modules", Made.MOVED: "<--- moved between modules"}
+_MARKS = {Source.GLUE: "<--- changed between modules", Source.MOVED: "<--- moved between modules"}
 
 
 def draw_flow(canvas: Canvas, index: Index, choice: Choice) -> None:
@@ -35,8 +35,8 @@ def draw_flow(canvas: Canvas, index: Index, choice: Choice) -> None:
     counts = Counter(feed.made for feed in feeds)
     canvas.heading(
         f"STEP {index.step} RANK {index.rank}",
-        f"data flow: {plural(len(feeds), 'tensor')}, {counts[Made.GLUE]} changed and "
-        f"{counts[Made.MOVED]} moved by code between modules",
+        f"data flow: {plural(len(feeds), 'tensor')}, {counts[Source.GLUE]} changed and "
+        f"{counts[Source.MOVED]} moved by code between modules",
     )
     if not feeds:
         canvas.line("  nothing: no call with inputs is recorded, or none was chosen")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def manifest_to_json(manifest: Manifest) -> JSON:
     """Return every field of a manifest."""
-    return _plain(manifest)
+    return _as_object(manifest)
 
 
 def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
@@ -36,7 +36,7 @@ def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:
     return {
         "step": index.step,
         "rank": index.rank,
-        "modules": [_plain(module) for module in index.modules if module.id in wanted],
+        "modules": [_as_object(module) for module in index.modules if module.id in wanted],
         "calls": list(calls),
         "records": [_record(index, record) for record in index.records if record.module in wanted],
     }
@@ -46,33 +46,33 @@ def _record(index: Index, record: RecordInfo) -> JSON:
     """Return one record with its address and the statistics of its value."""
     value = None if record.value is None else index.values[record.value]
     return {
-        "address": _plain(index.address(record)),
+        "address": _as_object(index.address(record)),
         "order": record.order,
         "shape": list(record.shape),
-        "layout": _plain(record.layout),
+        "layout": _as_object(record.layout),
         "dtype": "none" if value is None else value.dtype,
         "requires_grad": record.requires_grad,
         "value": record.value,
         "digest": None if value is None else value.digest,
-        "statistics": None if value is None else _plain(value.statistics),
+        "statistics": None if value is None else _as_object(value.statistics),
     }
 
 
 def _row(thing: object) -> dict[str, JSON]:
     """Return a dataclass as an object."""
-    plain = _plain(thing)
+    plain = _as_object(thing)
     return plain if isinstance(plain, dict) else {}
 
 
-def _plain(thing: object) -> JSON:
+def _as_object(thing: object) -> JSON:
     """Turn dataclasses, mappings and tuples into what strict JSON can carry."""
     if dataclasses.is_dataclass(thing):
         names = [field.name for field in dataclasses.fields(thing)]
-        return {name: _plain(getattr(thing, name)) for name in names}
+        return {name: _as_object(getattr(thing, name)) for name in names}
     if isinstance(thing, Mapping):
-        return {str(key): _plain(value) for key, value in thing.items()}
+        return {str(key): _as_object(value) for key, value in thing.items()}
     if isinstance(thing, list | tuple):
-        return [_plain(item) for item in thing]
+        return [_as_object(item) for item in thing]
     return _scalar(thing)
 
 

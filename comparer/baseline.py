@@ -148,7 +148,7 @@ def _changes(reference: Path, candidate: Path) -> tuple[str, list[str]]:
 
 
 def _lines(found: Comparison) -> list[str]:
-    lines = [*map(str, found.reasons), *_moved(found)]
+    lines = [*map(str, found.reasons), *_count_differing(found)]
     old, new = found.reference, found.candidate
     for name in ("framework", "framework_version", "device", "dtype", "seed", "model"):
         before, after = getattr(old, name), getattr(new, name)
@@ -160,7 +160,7 @@ def _lines(found: Comparison) -> list[str]:
     return lines
 
 
-def _moved(found: Comparison) -> list[str]:
+def _count_differing(found: Comparison) -> list[str]:
     """Count the records that are not bit-equal, and name the one that moved most."""
     pairs = [pair for pair in found.pairs if pair.rests_on in _MEASURED]
     moved = [pair for pair in pairs if not pair.equal_digest]

@@ -169,7 +169,7 @@ def _open_pairs(
     for place, pair in remarkable(judgement.pairs):
         is_asked = (
             is_same
-            or _made_in(pair, update) in phases
+            or _phase_that_made(pair, update) in phases
             or _is_alike(judgement.records[place], executed)
         )
         if is_asked and (
@@ -180,7 +180,7 @@ def _open_pairs(
             yield place, pair
 
 
-def _made_in(pair: JudgedPair, update: UpdateComparison | None) -> Phase:
+def _phase_that_made(pair: JudgedPair, update: UpdateComparison | None) -> Phase:
     """Return the phase that made what a pair holds: gradients may be what the update left."""
     end = pair.candidate or pair.end
     is_gradient = end.address.role is Role.WEIGHT_GRAD
@@ -239,7 +239,7 @@ class _Sound:
             return False
         if self._is_trusted:
             return True
-        begun = self._given()
+        begun = self._model_outputs()
         return all(
             (value, Check.GRADIENT) in self._audited
             for one in run
@@ -250,7 +250,7 @@ class _Sound:
             and recorded.has_elements(value)
         )
 
-    def _given(self) -> set[int]:
+    def _model_outputs(self) -> set[int]:
         """Return what the model gives: nobody saw where its gradients come from."""
         borders = {} if self._recorded is None else self._recorded.borders
         return {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .result import JudgedPair, Metrics, StepComparison, Tolerance
 
 
-class Plain(Protocol):
+class Agreeing(Protocol):
     """The pairs of a step that match and of which nothing else is to be said, as columns.
 
     All that is asked of it leaves out the places that are given as ``told``: of the pairs there
@@ -48,7 +48,7 @@ class Plain(Protocol):
         """
 
 
-Columns = tuple[Plain, Set[int]]
+Columns = tuple[Agreeing, Set[int]]
 """Pairs that simply match, and the places that they lack."""
 
 
@@ -64,7 +64,7 @@ class JudgedPairs(LikeTuple["JudgedPair"]):
         self,
         count: int,
         told: Mapping[int, JudgedPair],
-        plain: Plain | None,
+        plain: Agreeing | None,
         made: dict[int, JudgedPair] | None = None,
     ) -> None:
         """Keep what there is.
@@ -231,7 +231,7 @@ def packed_pairs(pairs: Sequence[JudgedPair]) -> tuple[dict[int, JudgedPair], Pa
     return told, PackedPairs.of(pairs, told.keys())
 
 
-def _arrived(count: int, told: Mapping[int, JudgedPair], plain: Plain) -> JudgedPairs:
+def _arrived(count: int, told: Mapping[int, JudgedPair], plain: Agreeing) -> JudgedPairs:
     return JudgedPairs(count, told, plain)
 
 

@@ -296,7 +296,7 @@ def _of_one(node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]) -> T
     if node.primitive == "cast":
         return tangent
     if isinstance(tangent, Outer):
-        found = _moved_outer(node, tangent, attributes, shape)
+        found = _reordered_outer(node, tangent, attributes, shape)
         if found is not None:
             return found
     if node.primitive == "pad":
@@ -304,7 +304,7 @@ def _of_one(node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]) -> T
     return np.asarray(VOCABULARY[node.primitive].run(_dense(tangent), **attributes))
 
 
-def _moved_outer(
+def _reordered_outer(
     node: Node, tangent: Outer, attributes: dict[str, Any], shape: tuple[int, ...]
 ) -> Outer | _Turned | None:
     """Return an outer product whose elements are moved, if it is still one."""

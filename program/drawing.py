@@ -134,7 +134,7 @@ class _Drawing:
         """
         taken, made = draw.operator.taken[0], draw.operator.outputs[0]
         after = self._recorded(made)
-        dropped = self._made(draw, np.zeros(after.shape), is_kept=False)
+        dropped = self._with_all_or_none(draw, np.zeros(after.shape), is_kept=False)
         unit = UNIT_ROUNDOFF[self.recorded.program.values[made].dtype]
         allowed = _ROUNDINGS * unit * np.abs(dropped)
         is_open = np.abs(after - dropped) <= allowed
@@ -146,11 +146,13 @@ class _Drawing:
             is_open &= arrived == 0
         before = self._before(taken) if is_open.any() else None
         if before is not None:
-            is_open &= np.abs(self._made(draw, before, is_kept=True) - dropped) <= allowed
+            is_open &= (
+                np.abs(self._with_all_or_none(draw, before, is_kept=True) - dropped) <= allowed
+            )
             kept |= is_open
         return _Kept(kept, is_open=not is_followed and bool(is_open.any()))
 
-    def _made(self, draw: _Draw, taken: Array, *, is_kept: bool) -> Array:
+    def _with_all_or_none(self, draw: _Draw, taken: Array, *, is_kept: bool) -> Array:
         """Execute an operator that keeps all elements or drops all."""
         kept = np.broadcast_to(np.bool_(is_kept), taken.shape)
         leaves: dict[int, Leaf] = {draw.operator.taken[0]: taken, draw.leaf: kept}

@@ -79,7 +79,7 @@ class Pieces:
         for at in self._places():
             sizes = tuple(one.stop - one.start for one in at.values())
             if sizes not in self._made:
-                self._made[sizes] = self._narrowed(dict(zip(at, sizes, strict=True)))
+                self._made[sizes] = self._at_sizes(dict(zip(at, sizes, strict=True)))
             places = {value: self._place(term, at) for value, term in self._values.items()}
             parts: dict[int, Leaf] = {
                 value: array[places[value]] for value, array in arrays.items()
@@ -115,8 +115,8 @@ class Pieces:
                 found[own] = one
         return tuple(found)
 
-    def _narrowed(self, sizes: Mapping[int, int]) -> Lowered:
-        def narrow(term: int) -> tuple[int, ...]:
+    def _at_sizes(self, sizes: Mapping[int, int]) -> Lowered:
+        def shape_at(term: int) -> tuple[int, ...]:
             shape = list(self._lowered.specs[term].shape)
             for axis, size in sizes.items():
                 own = self._cuts[axis][1].get(term)
@@ -124,7 +124,7 @@ class Pieces:
                     shape[own] = size
             return tuple(shape)
 
-        return _with_shapes(self._lowered, self._nodes, self._values, narrow)
+        return _with_shapes(self._lowered, self._nodes, self._values, shape_at)
 
 
 def cut(lowered: Lowered, given: Iterable[int], wanted: int) -> Pieces | None:

@@ -143,12 +143,12 @@ class _Spreading(Execution):
         uses[output] += 1  # so that it is still there below
         super().run_node(node, uses)
         uses[output] -= 1
-        parts = self._handed_on(node, taken, errors)
+        parts = self._contributions(node, taken, errors)
         unit = 0.0 if node.primitive in EXACT else self._units.get(node.operator, 0.0)
         if parts or unit:
             self.squares[output] = _squares(self.arrays[output], unit, parts)
 
-    def _handed_on(
+    def _contributions(
         self, node: Node, taken: list[Array], errors: list[Array | None]
     ) -> list[tuple[Array, Array]]:
         """Return the slopes and squares of errors of the operands, or of those inside a sum."""

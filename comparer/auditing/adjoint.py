@@ -79,7 +79,7 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
     for part in parts:
         incoming = known.narrow(part.wanted, is_gradient=True)
         found = _product_in_pieces(known, value, part, direction, incoming)
-        terms.append(found or product_of(incoming, _moved(known, value, part, direction)))
+        terms.append(found or product_of(incoming, _tangent_of_end(known, value, part, direction)))
     return product_of(gradient, direction), terms
 
 
@@ -133,7 +133,7 @@ def _split(point: Array, parts: Sequence[Part]) -> int:
     return min(max(split, 0), point.ndim)
 
 
-def _moved(known: KnownProgram, value: int, part: Part, direction: Outer) -> Tangent:
+def _tangent_of_end(known: KnownProgram, value: int, part: Part, direction: Outer) -> Tangent:
     """Return how the end of a part moves: exactly, or as a central difference."""
     leaves = {**known.leaves(part), value: partial(known.elements, value)}
     found = derivative(known.lowered, leaves, value, direction, part.wanted)

@@ -303,7 +303,7 @@ class _Way:
             nodes = [node for node in one.nodes if node.primitive in _NORMALIZING]
             terms = {term for node in nodes for term in (node.operands[0], node.outputs[0])}
             above, below = (
-                self._known.compute_seen(one, self._moved(way * step), terms) if nodes else {}
+                self._known.compute_seen(one, self._shifted(way * step), terms) if nodes else {}
                 for way in (1.0, -1.0)
             )
             for node in nodes:
@@ -346,9 +346,9 @@ class _Way:
 
     def _at(self, one: Part, step: float, seed: int | None) -> Array:
         # By itself: the others hold what was recorded, so that no way through them counts twice.
-        return self._known.compute(one, changed=self._moved(step), seed=seed)
+        return self._known.compute(one, changed=self._shifted(step), seed=seed)
 
-    def _moved(self, step: float) -> dict[int, Array]:
+    def _shifted(self, step: float) -> dict[int, Array]:
         return {self._value: self._point + step * self.direction}
 
 

@@ -231,7 +231,7 @@ class KnownProgram:
         """
         terms = self.lowered.terms
         own = terms[value]
-        moved = self._moved(own, {terms[one] for one in held}) | {terms[wanted]}
+        moved = self._dependents(own, {terms[one] for one in held}) | {terms[wanted]}
         made = (one for those in self.walls.values() for one in those)
         walled = {terms[one]: one for one in made if terms[one] not in moved}
         return self._part(wanted, _Sources(self.known, moved, own, walled), own)
@@ -243,7 +243,7 @@ class KnownProgram:
         taken = {term: known.value(term) for term in read if term in known and term != own}
         return Part(wanted, nodes, taken)
 
-    def _moved(self, own: int, held: Collection[int]) -> set[int]:
+    def _dependents(self, own: int, held: Collection[int]) -> set[int]:
         """Return a term and all that are computed from it on the way to terms that are held."""
         found, open_ = {own}, [own]
         while open_:

@@ -153,7 +153,7 @@ def add_call_facts(located: Located, reference: Side, candidate: Side) -> Locate
         ("candidate", candidate.index, _by_call(candidate.index)),
     ]
 
-    def told(divergence: Divergence) -> Divergence:
+    def with_notes(divergence: Divergence) -> Divergence:
         if divergence.kind is not Kind.ORIGIN:
             return divergence
         ends = (divergence.pair.reference, divergence.pair.candidate)
@@ -165,7 +165,7 @@ def add_call_facts(located: Located, reference: Side, candidate: Side) -> Locate
         ]
         return replace(divergence, evidence=(*divergence.evidence, *lines))
 
-    return replace(located, divergences=tuple(map(told, located.divergences)))
+    return replace(located, divergences=tuple(map(with_notes, located.divergences)))
 
 
 def _by_call(index: Index) -> dict[int, Draw]:

@@ -122,8 +122,8 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainPairs:
-    """Pairs that agree, by their place among all; implements ``Plain``."""
+class AgreeingPairs:
+    """Pairs that agree, by their place among all; implements ``Agreeing``."""
 
     builder: Builder
     pairs: Sequence[RecordPair]

@@ -18,7 +18,7 @@ from padiff.pairing import Absence, Pairing, RecordPair, Side, SideName, Unmatch
 
 from .alike import find_alike
 from .basis import Bases
-from .building import Builder, Measured, PlainPairs, endpoints
+from .building import AgreeingPairs, Builder, Measured, endpoints
 from .decision import Counted, agrees, by_errors
 from .largepairs import default_jobs
 from .measured import Listed, Measurements, Request, plan_reading
@@ -158,7 +158,7 @@ class _Judger:
             bad = group.not_plain()
             told |= zip([places[row] for row in bad], group.built(bad), strict=True)
         told |= enumerate(self._unmatched(unmatched), start=len(pairs))
-        plain = PlainPairs(builder=self._builder, pairs=pairs, groups=groups)
+        plain = AgreeingPairs(builder=self._builder, pairs=pairs, groups=groups)
         return JudgedPairs(len(pairs) + len(unmatched), told, plain)
 
     def _small(self, pairs: Sequence[RecordPair], alike: Alike) -> Measured:

@@ -147,7 +147,9 @@ class Search:
         if call in tree.partner_call:
             return False
         around = next((one for one in tree.ancestors(call) if one in tree.partner_call), None)
-        return around is not None and bool(tree.bad(around, Role.OUTPUT) or tree.handed_on(around))
+        return around is not None and bool(
+            tree.bad(around, Role.OUTPUT) or tree.diverged_uses(around)
+        )
 
     def _attach_weight_gradients(self) -> dict[int, list[int]]:
         """Hang diverged weight gradients on the calls that could have made them.

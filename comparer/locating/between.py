@@ -8,7 +8,7 @@ from padiff.dumpfile import Role
 from padiff.pairing import kind_of
 
 from .calltree import is_bad
-from .dataflow import Made
+from .dataflow import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def feeders(tree: CallTree, call: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-_GLUE = frozenset({Made.GLUE, Made.MOVED})
+_GLUE = frozenset({Source.GLUE, Source.MOVED})
 CONTAINERS = frozenset({"Sequential", "ModuleList", "LayerList", "ModuleDict", "LayerDict"})
 """Classes whose forward, if any, only calls their children in turn."""
 
@@ -207,7 +207,7 @@ def _outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
         record: The input, or another record, which stays what it is.
         call: Whose code is meant: what that was given itself is not followed further.
     """
-    while record.role is Role.INPUT and (feed := flow.feed(record)).made is Made.PASSED:
+    while record.role is Role.INPUT and (feed := flow.feed(record)).made is Source.PASSED:
         outer = None if feed.source is None else flow.index.records[feed.source]
         if outer is None or outer.call is None or outer.call == call:
             break
@@ -218,10 +218,10 @@ def _outermost(flow: Flow, record: RecordInfo, call: int | None) -> RecordInfo:
 def describe_feed(flow: Flow, feed: Feed) -> str:
     """Describe where a tensor came from."""
     index = flow.index
-    if feed.made is Made.GIVEN:
+    if feed.made is Source.GIVEN:
         return "given from outside"
     source = None if feed.source is None else index.records[feed.source]
-    if source is not None and feed.made is not Made.MOVED:
+    if source is not None and feed.made is not Source.MOVED:
         return name_of(index, source)
     where = _span(index, feed)
     if source is not None:

@@ -190,7 +190,7 @@ class CallTree:
             or (pair.candidate is None and not self._bad_values.isdisjoint(self.values(place)))
         ]
 
-    def handed_on(self, call: int) -> list[tuple[int, int]]:
+    def diverged_uses(self, call: int) -> list[tuple[int, int]]:
         """Return the outputs of a paired module's call that are judged, and diverged, as inputs.
 
         A container that holds other things than its partner has outputs that are not judged at

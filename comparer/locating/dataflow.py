@@ -27,7 +27,7 @@ NEAR = 16
 """Calls before a tensor among whose outputs its elements are looked for, in another order."""
 
 
-class Made(StrEnum):
+class Source(StrEnum):
     """Where a tensor came from."""
 
     CALL = "call"
@@ -50,7 +50,7 @@ class Feed:
 
     record: int
     """Id of the record."""
-    made: Made
+    made: Source
     source: int | None = None
     """Id of the record that it equals, or whose elements were moved."""
     around: int | None = None
@@ -129,17 +129,17 @@ class Flow:
         is_input = record.role is Role.INPUT
         around = call.parent if is_input else call.id
         if around is None:
-            return Feed(record=record.id, made=Made.GIVEN)
+            return Feed(record=record.id, made=Source.GIVEN)
         known = self._equal(record, around)
         if known is not None:
             made, source = known
             return Feed(record=record.id, made=made, source=source.id, around=around)
         until = call.start if is_input else self._end(record.call)
         earlier = self._before(around, until, most=NEAR)
-        moved = self._moved(record, around, earlier)
+        moved = self._reordered_from(record, around, earlier)
         return Feed(
             record=record.id,
-            made=Made.GLUE if moved is None else Made.MOVED,
+            made=Source.GLUE if moved is None else Source.MOVED,
             source=None if moved is None else moved.id,
             around=around,
             after=earlier[-1] if earlier else None,
@@ -168,7 +168,7 @@ class Flow:
         count = bisect_left(calls, until, key=self._end)
         return calls[max(count - most, 0) : count]
 
-    def _equal(self, record: RecordInfo, around: int) -> tuple[Made, RecordInfo] | None:
+    def _equal(self, record: RecordInfo, around: int) -> tuple[Source, RecordInfo] | None:
         """Find the record with the same value that came last."""
         value = record.value
         if value is None:
@@ -177,22 +177,24 @@ class Flow:
         near = self._made_in.get((value, around), ())
         made = _last(near, record.order) or _last(self._outputs.get(value, ()), record.order)
         if made is not None:
-            return Made.CALL, made
+            return Source.CALL, made
         outer: int | None = around
         while outer is not None:
             given = self._given.get((outer, value))
             if given is not None:
-                return Made.PASSED, given
+                return Source.PASSED, given
             outer = self.index.calls[outer].parent
         state = self._states.get(value)
-        return None if state is None else (Made.STATE, state)
+        return None if state is None else (Source.STATE, state)
 
-    def _moved(self, record: RecordInfo, around: int, earlier: list[int]) -> RecordInfo | None:
+    def _reordered_from(
+        self, record: RecordInfo, around: int, earlier: list[int]
+    ) -> RecordInfo | None:
         given = [
             *self.records(around, Role.INPUT),
             *(one for call in earlier for one in self.records(call, Role.OUTPUT)),
         ]
-        return next((one for one in reversed(given) if is_moved(self.index, one, record)), None)
+        return next((one for one in reversed(given) if is_reordered(self.index, one, record)), None)
 
     def _end(self, call: int | None) -> int:
         """Return when a call returned; long after all else if it never did."""
@@ -209,7 +211,7 @@ _FEW = 2
 """Elements from which statistics say anything."""
 
 
-def is_moved(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
+def is_reordered(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
     """Return whether two records hold the same elements: see ``only_moves``.
 
     Args:

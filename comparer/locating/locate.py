@@ -82,7 +82,7 @@ def _find_forward(tree: CallTree) -> Faults:
     for call in reversed(tree.reference.calls):
         inside = tree.children.get(call.id, ())
         outputs = [tree.order(place) for place in tree.bad(call.id, Role.OUTPUT)]
-        outputs += [tree.order(place) for place, _ in tree.handed_on(call.id)]
+        outputs += [tree.order(place) for place, _ in tree.diverged_uses(call.id)]
         inputs = [tree.order(place) for place in tree.tainted(call.id, Role.INPUT)]
         below = earliest([*outputs, *(first_bad[child] for child in inside)])
         explained = earliest(first_origin[child] for child in inside)
@@ -154,7 +154,7 @@ class _Writer:
             places = self._tree.bad(call.id, *roles)
             shown: tuple[str, ...] = ()
             is_alone = is_origin and not places
-            handed = handed_pair(self._tree, call.id) if is_alone else None
+            handed = consumed_pair(self._tree, call.id) if is_alone else None
             if is_alone and handed is None:
                 places, shown = self._stand_in(call.id, phase, roles)
                 handed = self._covered(call.id, roles, places)
@@ -302,12 +302,12 @@ class _Writer:
     def _agreement(self, call: int, entry: Role) -> bool | None:
         told = [
             place
-            for place, pair in self._told(call, entry)
+            for place, pair in self._own_pairs(call, entry)
             if pair.covered or pair.verdict is not Verdict.SKIPPED
         ]
         return set(told).isdisjoint(self._tree.tainted(call, entry)) if told else None
 
-    def _told(self, call: int, role: Role) -> Iterator[tuple[int, JudgedPair]]:
+    def _own_pairs(self, call: int, role: Role) -> Iterator[tuple[int, JudgedPair]]:
         """Yield what is known of a call's own records; those of calls inside hang there too."""
         partner = self._tree.partner_call.get(call)
         for place, pair in self._tree.of_call(call, role):
@@ -316,7 +316,7 @@ class _Writer:
                 yield place, pair
 
     def _evidence(self, call: int, entry: Role, *, is_origin: bool) -> tuple[str, ...]:
-        pairs = list(self._told(call, entry))
+        pairs = list(self._own_pairs(call, entry))
         agreeing = len({place for place, _ in pairs}.difference(self._tree.tainted(call, entry)))
         word = "input" if entry is Role.INPUT else "output gradient"
         lines = [f"{agreeing} of {len(pairs)} {word}s agree"] if pairs else []
@@ -376,7 +376,7 @@ Shown = tuple["JudgedPair", "JudgedPair"]
 """A pair to show at a call, and the one at another address that it has verdict and numbers of."""
 
 
-def handed_pair(tree: CallTree, call: int) -> Shown | None:
+def consumed_pair(tree: CallTree, call: int) -> Shown | None:
     """Make the pair of an output that was judged, and diverged, where the next call took it.
 
     Args:
@@ -394,7 +394,7 @@ def handed_pair(tree: CallTree, call: int) -> Shown | None:
         if pair.covered and pair.candidate is not None and pair.candidate.module == partner
         if pair.candidate.address.role is Role.OUTPUT
     }
-    for place, judged in tree.handed_on(call):
+    for place, judged in tree.diverged_uses(call):
         found = tree.records[judged][1]
         value = None if found is None else tree.candidate.records[found].value
         if value is not None and value in theirs:
@@ -414,7 +414,7 @@ def covered_pair(tree: CallTree, call: int, role: Role, inside: Sequence[int]) -
         inside: Places of what diverged inside the call, earliest first.
 
     Returns:
-        As ``handed_pair``: the numbers are those of the values themselves, else of what diverged
+        As ``consumed_pair``: the numbers are those of the values themselves, else of what diverged
         first inside; None if nothing did, or if the partner gave nothing of that role.
     """
     partner = tree.counterpart(call)
@@ -447,7 +447,7 @@ def agreeing_pair(tree: CallTree, place: int, inside: Sequence[int]) -> Shown | 
         inside: Places of what diverged inside the call, earliest first.
 
     Returns:
-        As ``handed_pair``: the numbers are those of what diverged first; None if nothing did.
+        As ``consumed_pair``: the numbers are those of what diverged first; None if nothing did.
     """
     end, own = tree.pairs[place].reference, tree.records[place][1]
     return None if end is None or own is None else _first_inside(tree, (end, own), inside)

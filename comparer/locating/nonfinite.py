@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import Phase, Role
 
 from .between import describe_feed
-from .dataflow import Flow, Made
+from .dataflow import Flow, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,9 +133,9 @@ class _Search:
     def _of_glue(self, record: RecordInfo) -> str:
         """Remark on what code between modules made: for a call, or to return it."""
         feed = self._flow.feed(record)
-        if feed.made is Made.GIVEN:
+        if feed.made is Source.GIVEN:
             return "given from outside"
-        if feed.made is not Made.GLUE or feed.around is None:
+        if feed.made is not Source.GLUE or feed.around is None:
             return ""
         given = self._flow.ingredients(feed.around, record.order)
         worst = self._worst_of(one for one in given if one.id != record.id)

@@ -31,7 +31,7 @@ Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[Thing]):
+class Repeated(Generic[Thing]):
     """What several ranks say, as the first of them says it."""
 
     first: Thing
@@ -43,7 +43,7 @@ def fold_ranks(
     things: Iterable[Thing],
     key: Callable[[Thing], Hashable],
     rank: Callable[[Thing], int | None],
-) -> list[Told[Thing]]:
+) -> list[Repeated[Thing]]:
     """Return things once for all ranks that say them, in the order of the first.
 
     What one rank says twice stays twice.
@@ -60,10 +60,10 @@ def fold_ranks(
         times[its_key, its_rank] += 1
         _, ranks = found.setdefault((its_key, times[its_key, its_rank]), (thing, []))
         ranks += [] if its_rank is None else [its_rank]
-    return [Told(first, tuple(sorted(ranks))) for first, ranks in found.values()]
+    return [Repeated(first, tuple(sorted(ranks))) for first, ranks in found.values()]
 
 
-def fold_origins(comparison: Comparison) -> list[Told[Divergence]]:
+def fold_origins(comparison: Comparison) -> list[Repeated[Divergence]]:
     """Return the origins of a comparison, or its first divergence, with the ranks that have it.
 
     Two say the same if they are at one place of one step, for one cause: how far it moves the
@@ -80,12 +80,12 @@ def count_origins(comparison: Comparison) -> str:
     return f"{plural(origins, 'origin')}{more}"
 
 
-def fold_steps(steps: Iterable[StepComparison]) -> list[Told[StepComparison]]:
+def fold_steps(steps: Iterable[StepComparison]) -> list[Repeated[StepComparison]]:
     """Return steps with the ranks that have the same verdicts, as many of each, and origins."""
     return fold_ranks(steps, _outcome, lambda step: step.rank)
 
 
-def fold_pairs(pairs: Iterable[JudgedPair]) -> list[Told[JudgedPair]]:
+def fold_pairs(pairs: Iterable[JudgedPair]) -> list[Repeated[JudgedPair]]:
     """Return records with the ranks on which they differ by the same numbers."""
     return fold_ranks(pairs, _measured, lambda pair: pair.end.address.rank)
 

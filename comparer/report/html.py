@@ -270,11 +270,11 @@ def _operator(one: Listed) -> _Row:
     return _Row(
         text=f"%{one.operator} = {worded_call(one)}",
         where=where if one.site is None else f"{where}, {one.site.file}:{one.site.line}",
-        made=tuple(map(_made, one.outputs)),
+        made=tuple(map(_output_line, one.outputs)),
     )
 
 
-def _made(output: Output) -> str:
+def _output_line(output: Output) -> str:
     shape = ", ".join(map(str, output.shape))
     words = [f"{name} {number(value)}" for name, value in numbers_of(output.statistics).items()]
     return "  ".join([f"{output.dtype} ({shape})", *words])

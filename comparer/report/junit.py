@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Divergence, Endpoint, JudgedPair
     from padiff.dumpfile import Phase
 
-    from .equal_ranks import Told
+    from .equal_ranks import Repeated
 
 
 _NAME_LIMIT = 500
@@ -155,7 +155,7 @@ def _owner(end: Endpoint) -> _Owner:
     return at.step, at.rank, at.phase, at.module, at.call
 
 
-def _judge(case: ET.Element, told: Told[_Call], blamed: str) -> None:
+def _judge(case: ET.Element, told: Repeated[_Call], blamed: str) -> None:
     """Let a case fail that holds an origin, and skip one that inherits or was not judged."""
     pairs, origin = told.first.pairs, told.first.origin
     bad = [pair for pair in pairs if pair.verdict in BAD and pair.fatal]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from padiff.comparer.result import Comparison, Divergence, JudgedPair
 
-    from .equal_ranks import Told
+    from .equal_ranks import Repeated
 
 
 LIMIT = 60_000
@@ -97,7 +97,7 @@ def _head(comparison: Comparison) -> list[str]:
     ]
 
 
-def _origins(found: Sequence[Told[Divergence]], *, several: bool) -> list[str]:
+def _origins(found: Sequence[Repeated[Divergence]], *, several: bool) -> list[str]:
     lines: list[str] = []
     for place, told in enumerate(found[:_ORIGINS], start=1):
         one = told.first
@@ -164,7 +164,7 @@ def _table(bad: Sequence[JudgedPair], room: int, *, several: bool) -> str:
     return text + ("</details>\n\n" if is_long else "")
 
 
-def _row(told: Told[JudgedPair], *, several: bool) -> str:
+def _row(told: Repeated[JudgedPair], *, several: bool) -> str:
     pair = told.first
     metrics = pair.metrics
     cells = [

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Statistics
 
-    from .equal_ranks import Told
+    from .equal_ranks import Repeated
 
 
 Facts = list[tuple[str, str | Text]]
@@ -59,10 +59,14 @@ def draw_measured(
     canvas: Canvas, pair: JudgedPair, evidence: Sequence[str], *, by_mean: bool
 ) -> None:
     """Draw what is known of one pair of tensors, but not where they come from."""
-    canvas.facts([*_told(canvas, pair, evidence), *_measured(canvas, pair, by_mean=by_mean)])
+    canvas.facts(
+        [*_evidence_rows(canvas, pair, evidence), *_measured(canvas, pair, by_mean=by_mean)]
+    )
 
 
-def _further(canvas: Canvas, origins: Sequence[Told[Divergence]], comparison: Comparison) -> None:
+def _further(
+    canvas: Canvas, origins: Sequence[Repeated[Divergence]], comparison: Comparison
+) -> None:
     """Give each further origin its place and what tells most, on two or three lines."""
     canvas.heading("FURTHER ORIGINS", "what goes into them agrees too")
     limit = len(origins) if canvas.verbose else _FURTHER
@@ -112,11 +116,11 @@ def _first(canvas: Canvas, found: Divergence, *, by_mean: bool) -> Facts:
         names = ", ".join(canvas.safe(path or "(root)") for path in found.suspects)
         rows.append(("one of", Text(f"{names} (the evidence cannot tell them apart)")))
     rows.append(("inputs" if found.phase is not Phase.BACKWARD else "gradients in", _inputs(found)))
-    rows += _told(canvas, pair, evidence_of(found))
+    rows += _evidence_rows(canvas, pair, evidence_of(found))
     return rows + _measured(canvas, pair, by_mean=by_mean)
 
 
-def _told(canvas: Canvas, pair: JudgedPair, evidence: Sequence[str]) -> Facts:
+def _evidence_rows(canvas: Canvas, pair: JudgedPair, evidence: Sequence[str]) -> Facts:
     """Return the evidence, and why nothing was measured."""
     rows: Facts = [
         ("evidence" if not position else "", Text(canvas.safe(line), style="bold"))

@@ -12,7 +12,7 @@ from padiff.comparer.judgedpairs import remarkable_pairs
 from padiff.comparer.result import Comparison, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Role
 
-from .equal_ranks import Told, fold_pairs
+from .equal_ranks import Repeated, fold_pairs
 from .numbers import allowed, count, number, plural, share
 from .style import DIM, Canvas, verdict_style, verdict_word
 from .wording import BAD, step_of
@@ -53,13 +53,13 @@ def draw_parameters(canvas: Canvas, comparison: Comparison, said: Counter[Saying
         canvas.line(f"  ... {left} more, all inherited (--verbose lists all)", DIM)
 
 
-def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[Told[JudgedPair]], int]:
+def _worst_first(bad: list[JudgedPair], canvas: Canvas) -> tuple[list[Repeated[JudgedPair]], int]:
     """Return those that are no consequence, then the ones that are farthest off; and what is left.
 
     What follows from an origin elsewhere tells little: a few show how far it reaches.
     """
     if canvas.verbose:
-        return [Told(pair, ()) for pair in bad], 0
+        return [Repeated(pair, ()) for pair in bad], 0
     told = fold_pairs(bad)
     own = [one for one in told if one.first.kind is not Kind.INHERITED]
     rest = [one for one in told if one.first.kind is Kind.INHERITED]
@@ -74,7 +74,7 @@ def _distance(pair: JudgedPair) -> float:
     return math.inf if found is None or math.isnan(found) else found
 
 
-def _draw_stacked(canvas: Canvas, bad: list[Told[JudgedPair]], *, has_steps: bool) -> None:
+def _draw_stacked(canvas: Canvas, bad: list[Repeated[JudgedPair]], *, has_steps: bool) -> None:
     """Give each parameter a line for its long name and one for its numbers."""
     limit = canvas.max_rows or len(bad)
     for told in bad[:limit]:
@@ -119,7 +119,7 @@ def _agree(total: int, skipped: int, noun: str) -> str:
     return f"{plural(total - skipped, noun)} match{rest}"
 
 
-def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
+def _name(told: Repeated[JudgedPair], *, has_steps: bool) -> str:
     """Return the full parameter name, both where they differ, and the step where there are some."""
     pair = told.first
     names = [None if end is None else end.address.name for end in (pair.reference, pair.candidate)]
@@ -131,7 +131,7 @@ def _name(told: Told[JudgedPair], *, has_steps: bool) -> str:
     return f"{text}  {step_of(pair, told.ranks)}" if has_steps else text
 
 
-def _row(canvas: Canvas, told: Told[JudgedPair], *, has_steps: bool) -> list[str | Text]:
+def _row(canvas: Canvas, told: Repeated[JudgedPair], *, has_steps: bool) -> list[str | Text]:
     """Return one parameter."""
     pair = told.first
     inherited = pair.kind is Kind.INHERITED

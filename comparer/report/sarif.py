@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from padiff.comparer.result import Comparison, Divergence
     from padiff.dumpfile import JSON, SourceLine
 
-    from .equal_ranks import Told
+    from .equal_ranks import Repeated
 
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -80,7 +80,7 @@ def to_sarif(comparison: Comparison) -> dict[str, JSON]:
     }
 
 
-def _result(told: Told[Divergence], comparison: Comparison) -> dict[str, JSON]:
+def _result(told: Repeated[Divergence], comparison: Comparison) -> dict[str, JSON]:
     found = told.first
     rule = "padiff/origin" if found.kind is Kind.ORIGIN else "padiff/divergence"
     end = found.pair.candidate or found.pair.end

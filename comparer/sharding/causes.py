@@ -29,7 +29,7 @@ from .assembling import (
     own_region,
     split_axis,
 )
-from .knownlayout import Told
+from .knownlayout import LayoutEvidence
 from .logicalstep import LogicalStep
 from .verdicts import replicas_of
 
@@ -322,7 +322,7 @@ def _differing(case: _Case, dim: str) -> str:
     span = case.side.span
     line = f"replicas over {dim} differ: rank {rank % span} from rank {first % span} by {apart:.2g}"
     is_drawn = draws_random_numbers(case.side.index, case.record)
-    if case.record.role is Role.OUTPUT and case.known.told is Told.MADE and is_drawn:
+    if case.record.role is Role.OUTPUT and case.known.told is LayoutEvidence.MADE and is_drawn:
         line += "; what went in is equal: they drew other random numbers, from other seeds"
     return line
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import Layout
 
-__all__ = ["KnownLayout", "Told", "Turn", "Unknown"]
+__all__ = ["KnownLayout", "LayoutEvidence", "Turn", "Unknown"]
 
 
-class Told(StrEnum):
+class LayoutEvidence(StrEnum):
     """How it is known how a record lies."""
 
     MAP = "by the map"
@@ -59,7 +59,7 @@ class KnownLayout:
     """How one record lies over the ranks that hold it."""
 
     layout: Layout
-    told: Told
+    told: LayoutEvidence
     divisor: int = 1
     """What the whole's elements are divided by: gradients of a mean of several ranks' losses."""
     differing: tuple[str, ...] = ()

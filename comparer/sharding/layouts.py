@@ -17,7 +17,7 @@ from padiff.dumpfile import CompareError, Layout, Mesh, Phase, Role
 
 from .assembling import PARTIAL_MEAN, REPLICATE, coordinates, split_axis
 from .classes import TENSOR_DIMS, layout_by_class
-from .knownlayout import KnownLayout, Told, Turn, Unknown
+from .knownlayout import KnownLayout, LayoutEvidence, Turn, Unknown
 from .readings import OpenRecord, named, ways, whole_of
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Layouts:
         """Take the parts of a record one after the other, where both sides are cut alike."""
         open_ = self._opened(self._records[key])
         open_.placements = [one or "S(0)" for one in open_.placements]
-        open_.told = Told.BOTH
+        open_.told = LayoutEvidence.BOTH
         self._enter(open_.record, self._known_layout(open_))
 
     def _turn(self, key: Key) -> Turn:
@@ -213,7 +213,10 @@ class Layouts:
             self.unknown[record.key] = Unknown.MASKED
         elif record.key in self._shared:
             self.unknown[record.key] = Unknown.CONSUMER
-        if self._is_root(record.key, Role.INPUT) and found.told in {Told.SHAPE, Told.BOTH}:
+        if self._is_root(record.key, Role.INPUT) and found.told in {
+            LayoutEvidence.SHAPE,
+            LayoutEvidence.BOTH,
+        }:
             self.rows.update(
                 dim
                 for dim, placement in zip(
@@ -221,7 +224,7 @@ class Layouts:
                 )
                 if split_axis(placement) is not None
             )
-        if found.told not in {Told.ALIKE, Told.LONE, Told.BOTH}:
+        if found.told not in {LayoutEvidence.ALIKE, LayoutEvidence.LONE, LayoutEvidence.BOTH}:
             kind = self._kind(record.key)
             self._votes.setdefault(kind, Counter())[found.layout.placements] += 1
 
@@ -239,7 +242,7 @@ class Layouts:
             return Unknown.ABSENT
         open_ = self._opened(record)
         if len(record.parts) == 1 and open_.unknown:
-            open_.placements, open_.told = [REPLICATE], Told.LONE
+            open_.placements, open_.told = [REPLICATE], LayoutEvidence.LONE
         if open_.unknown:
             self._ask_weight(open_)
         if open_.unknown:
@@ -270,7 +273,7 @@ class Layouts:
             module=self._modules[record.key.module],
             mesh=mesh,
             placements=told,
-            told=None if recorded is None else Told.RECORDED,
+            told=None if recorded is None else LayoutEvidence.RECORDED,
             recorded=frozenset(() if recorded is None else recorded.mesh.dims),
         )
         self._ask_user(open_)
@@ -290,7 +293,7 @@ class Layouts:
             for place, dim in enumerate(open_.mesh.dims):
                 if dim in told:
                     open_.placements[place] = told[dim]
-                    open_.told = Told.MAP
+                    open_.told = LayoutEvidence.MAP
                     self.used_entries.add(entry.name)
 
     def _ask_weight(self, open_: OpenRecord) -> None:
@@ -308,7 +311,7 @@ class Layouts:
         if all(
             rank in held.parts and held.parts[rank].shape == parts[rank].shape for rank in parts
         ):
-            open_.placements, open_.told = list(known.layout.placements), Told.WEIGHT
+            open_.placements, open_.told = list(known.layout.placements), LayoutEvidence.WEIGHT
 
     def _ask_class(self, open_: OpenRecord, target: Shape | None) -> None:
         """Take what the class of a tensor-parallel layer promises, unless shapes contradict it."""
@@ -327,14 +330,14 @@ class Layouts:
             whole = whole_of(open_, [one or REPLICATE for one in placements])
             if whole is None or whole.shape != target:
                 return
-        open_.placements, open_.told = placements, Told.CLASS
+        open_.placements, open_.told = placements, LayoutEvidence.CLASS
 
     def _known_layout(self, open_: OpenRecord) -> KnownLayout:
         """Check a layout against the shapes of the parts, and look for replicas that differ."""
         placements = [one or REPLICATE for one in open_.placements]
         layout = whole_of(open_, placements)
         recorded = open_.record.first.layout
-        is_recorded = open_.told is Told.RECORDED and recorded is not None
+        is_recorded = open_.told is LayoutEvidence.RECORDED and recorded is not None
         if layout is None or (
             is_recorded
             and recorded is not None
@@ -351,7 +354,7 @@ class Layouts:
             )
         return KnownLayout(
             layout=layout,
-            told=open_.told or Told.EQUAL,
+            told=open_.told or LayoutEvidence.EQUAL,
             divisor=self._divisor(open_, placements),
             differing=self._differing(open_, placements),
         )
@@ -432,7 +435,7 @@ class Layouts:
         sure = [one for one in readings if not self._is_doubtful(open_, one)]
         if len(sure) == 1:
             is_equal = all(sure[0][place] == REPLICATE for place in open_.unknown)
-            open_.told = open_.told or (Told.EQUAL if is_equal else Told.SHAPE)
+            open_.told = open_.told or (LayoutEvidence.EQUAL if is_equal else LayoutEvidence.SHAPE)
             open_.placements = list(sure[0])
             return self._known_layout(open_)
         if sure or len(readings) != 1:
@@ -450,7 +453,7 @@ class Layouts:
         if whole_of(open_, placements) is None:
             return Unknown.SHAPE
         if not self._is_doubtful(open_, placements):
-            open_.told = open_.told or Told.EQUAL
+            open_.told = open_.told or LayoutEvidence.EQUAL
             open_.placements = list(placements)
             return self._known_layout(open_)
         return self._decided(open_, placements, has_target=False, is_last=is_last)
@@ -467,7 +470,7 @@ class Layouts:
         if key.role in _OWN:
             return Unknown.OWN
         told = self._expected(key, differing, has_target=has_target)
-        if told is Told.ROWS:
+        if told is LayoutEvidence.ROWS:
             placements = [
                 PARTIAL_MEAN if dim in differing else one
                 for dim, one in zip(open_.mesh.dims, placements, strict=True)
@@ -475,21 +478,23 @@ class Layouts:
         if told is None and is_last:
             votes = self._votes.get(self._kind(key), Counter())
             if votes and votes.most_common(1)[0][0] == tuple(placements):
-                told = Told.ALIKE
+                told = LayoutEvidence.ALIKE
         if told is None:
             return Unknown.TERMS
         open_.placements, open_.told = list(placements), told
         return self._known_layout(open_)
 
-    def _expected(self, key: Key, differing: set[str], *, has_target: bool) -> Told | None:
+    def _expected(
+        self, key: Key, differing: set[str], *, has_target: bool
+    ) -> LayoutEvidence | None:
         """Return why parts that differ should be equal, or are terms of a mean; None if unknown."""
         if key.role in _STATE and (has_target or self._is_of_whole_weight(key)):
-            return Told.WEIGHT
+            return LayoutEvidence.WEIGHT
         if key.role is Role.LOSS or key.role in _GRADIENTS:
             if differing <= self.rows:
-                return Told.ROWS
-            return Told.MADE if self._is_made_of_wholes(key) else None
+                return LayoutEvidence.ROWS
+            return LayoutEvidence.MADE if self._is_made_of_wholes(key) else None
         if self._is_made_of_wholes(key):
-            return Told.MADE
+            return LayoutEvidence.MADE
         is_result = self._is_root(key, Role.OUTPUT) and not differing & self.rows
-        return Told.RESULT if is_result else None
+        return LayoutEvidence.RESULT if is_result else None

@@ -102,7 +102,7 @@ class LogicalStep:
         """Of values, by digest and size."""
         self.joined: dict[int, JoinedRecord] = {}
         """By record id."""
-        self._index = self._made()
+        self._index = self._joined_index()
 
     def __enter__(self) -> Self:
         """Do nothing."""
@@ -270,7 +270,7 @@ class LogicalStep:
         values = self._joined.indexes[rank].values
         return part.value is not None and values[part.value].content is Content.FULL
 
-    def _made(self) -> Index:
+    def _joined_index(self) -> Index:
         modules = {one.path: one.id for one in self._joined.modules}
         calls = {(call.module, call.index): call.id for call in self._joined.calls}
         tensors: dict[tuple[int, int], int] = {}

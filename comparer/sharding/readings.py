@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Mesh, ModuleInfo
 
     from .joining import JoinedRecord
-    from .knownlayout import Told
+    from .knownlayout import LayoutEvidence
 
 __all__ = ["OpenRecord", "named", "ways", "whole_of"]
 
@@ -31,7 +31,7 @@ class OpenRecord:
     module: ModuleInfo
     mesh: Mesh
     placements: list[str | None]
-    told: Told | None
+    told: LayoutEvidence | None
     recorded: frozenset[str]
     """Dimensions that the framework told."""
 

@@ -14,7 +14,7 @@ from padiff.dumper.recording.nested import flatten, flatten_call
 from padiff.dumpfile import is_floating
 
 from .feedphase import FeedPhase
-from .food import Pantry, Place, Unfit
+from .feedsource import FeedSource, Place, Unfit
 from .rebuild import rebuilt
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Feeder:
         self._model = model
         self._phase = phase
         self._reference = reference
-        self._pantry = Pantry(reference, rank=rank, steps=steps)
+        self._source = FeedSource(reference, rank=rank, steps=steps)
         self._fed: set[Place] = set()
         self._unfed: dict[Place, str] = {}
         self._steps: set[int] = set()
@@ -79,7 +79,7 @@ class Feeder:
         Raises:
             ConfigError: No output of the two is paired, or the reference holds no values.
         """
-        self._pantry.learn(candidate, map_file)
+        self._source.learn(candidate, map_file)
 
     def notes(self) -> list[str]:
         """State what was fed and what ran unfed."""
@@ -125,7 +125,7 @@ class Feeder:
         calls: dict[str, int] = {}
         seen: set[int] = set()
         self._steps.add(step)
-        with self._pantry.step(step), ExitStack() as exits:
+        with self._source.step(step), ExitStack() as exits:
             for path, module in self._adapter.named_modules(self._model):
                 if id(module) in seen:  # shared: its first path names it
                     continue
@@ -189,7 +189,7 @@ class Feeder:
         adapter, shape = self._adapter, tuple(own.shape)
         dtype = str(own.dtype).rpartition(".")[2]
         device = adapter.model_device(self._model)
-        array = self._pantry.output(place, shape)
+        array = self._source.output(place, shape)
         if is_floating(array.dtype.name) != adapter.is_floating(own):
             raise Unfit(f"dtype {dtype}, the reference has {array.dtype.name}")
         wanted = None
@@ -197,9 +197,9 @@ class Feeder:
             wanted = adapter.tensor(array, device=device, dtype=dtype)
 
         def gradient() -> Tensor | None:
-            found = self._pantry.gradient(place, shape)
+            found = self._source.gradient(place, shape)
             return None if found is None else adapter.tensor(found, device=device, dtype=dtype)
 
         feeds_gradient = self._phase is not FeedPhase.FORWARD and has_gradient
-        feeds_gradient = feeds_gradient and self._pantry.has_gradient(place)
+        feeds_gradient = feeds_gradient and self._source.has_gradient(place)
         return adapter.trainer.fed(own, wanted, gradient if feeds_gradient else None)

@@ -87,14 +87,14 @@ class PerturbedInputs(StepInputs):
     def arguments(self, step: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Make fresh tensors, perturbed."""
         positional, keywords = super().arguments(step)
-        moved = tuple(self._moved(value) for value in positional)
-        return moved, {name: self._moved(value) for name, value in keywords.items()}
+        moved = tuple(self._perturbed(value) for value in positional)
+        return moved, {name: self._perturbed(value) for name, value in keywords.items()}
 
-    def _moved(self, value: Any) -> Any:  # noqa: ANN401 - nested containers of anything
+    def _perturbed(self, value: Any) -> Any:  # noqa: ANN401 - nested containers of anything
         if isinstance(value, dict):
-            return {key: self._moved(part) for key, part in value.items()}
+            return {key: self._perturbed(part) for key, part in value.items()}
         if isinstance(value, tuple | list):
-            return type(value)(self._moved(part) for part in value)
+            return type(value)(self._perturbed(part) for part in value)
         adapter = self._adapter
         if not adapter.is_tensor(value) or not adapter.is_floating(value):
             return value

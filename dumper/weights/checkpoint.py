@@ -125,7 +125,7 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
     place = _place(Path(path))
     if _is_checkpoint(place):
         arrays, found = read_arrays(place)
-        yield FileSide(arrays, framework or found or _told_by(arrays))
+        yield FileSide(arrays, framework or found or _framework_of_names(arrays))
     else:
         with unpacked(place) as folder, open_dump(folder).open() as side:
             yield side
@@ -232,7 +232,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _write_paddle_file(path: Path, arrays: Mapping[str, Array]) -> None:
-    plain = {name: _plain(array) for name, array in arrays.items()}
+    plain = {name: _as_paddle_keeps(array) for name, array in arrays.items()}
     table = {name: name for name in plain}
     with path.open("wb") as stream:
         pickle.dump({**plain, "StructuredToParameterName@@": table}, stream, protocol=4)
@@ -248,12 +248,12 @@ def _value(number: int, array: Array) -> ValueInfo:
     )
 
 
-def _told_by(arrays: Mapping[str, Array]) -> str:
+def _framework_of_names(arrays: Mapping[str, Array]) -> str:
     leaves = {name.rpartition(".")[2] for name in arrays}
     return "paddle" if leaves & {"_mean", "_variance"} else "torch"
 
 
-def _plain(array: Array) -> Array:
+def _as_paddle_keeps(array: Array) -> Array:
     """Paddle keeps bfloat16 as uint16 in its files."""
     return (
         array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else np.array(array, order="C")

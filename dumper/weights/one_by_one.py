@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from padiff.pairing.weights.siblings import Siblings
     from padiff.pairing.weights.tried import Meeting
 
-__all__ = ["told_one_by_one"]
+__all__ = ["order_one_by_one"]
 
 
-def told_one_by_one(
+def order_one_by_one(
     reference: Side,
     siblings: Siblings,
     run: Callable[[Mapping[int, int]], AbstractContextManager[Side]],

@@ -30,7 +30,7 @@ from padiff.pairing.weights.tried import (
 )
 from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
 
-from .one_by_one import told_one_by_one
+from .one_by_one import order_one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ class Trial:
         labels: dict[str, str | None] = {}
         while plan.ambiguous:
             doubts, tries = len(plan.ambiguous), len(labels)
-            plan = self._known_inside(self._moved(plan))
+            plan = self._known_inside(self._with_partners_by_input(plan))
             if len(plan.ambiguous) == doubts:
                 plan = self._exchanged(plan, labels)
             if len(plan.ambiguous) == doubts and len(labels) == tries:
@@ -129,7 +129,7 @@ class Trial:
             layers.pop(self.live.records[record].module, None)
         return layers
 
-    def _moved(self, plan: WeightPlan) -> WeightPlan:
+    def _with_partners_by_input(self, plan: WeightPlan) -> WeightPlan:
         """Pair layers in doubt with the only partners that get the same inputs."""
         layers = self._open_layers(plan)
         told: dict[int, int] = {}
@@ -209,7 +209,7 @@ class Trial:
         for choice in (choice for choice, here in zip(choices, is_met, strict=True) if here):
             alike = [other for other in choices if other.is_like(choice)]
             if choice.name not in labels:
-                labels[choice.name] = self._told(plan, alike, is_every=True)
+                labels[choice.name] = self._agreeing_way(plan, alike, is_every=True)
             label = labels[choice.name]
             if label is not None:
                 sure = [one for one, here in zip(choices, is_met, strict=True) if here]
@@ -218,9 +218,9 @@ class Trial:
                 if any(pair.candidate in choice.candidates for pair in plan.ambiguous):
                     labels[choice.name] = None  # against the names
                 return plan
-        return self._told_apart(plan, [one for one in met if not one.is_few], labels)
+        return self._distinguished(plan, [one for one in met if not one.is_few], labels)
 
-    def _told_apart(
+    def _distinguished(
         self, plan: WeightPlan, many: Iterable[Siblings], labels: dict[str, str | None]
     ) -> WeightPlan:
         """Return the first layers that are too many for every order, each by what it changes."""
@@ -239,7 +239,7 @@ class Trial:
 
         for one in many:
             key = f"many {one.candidate}"
-            order = None if key in labels else told_one_by_one(self.reference, one, run, meetings)
+            order = None if key in labels else order_one_by_one(self.reference, one, run, meetings)
             labels[key] = None
             if order is not None:
                 choice = exchanges(*indexes, one, pairs, self._is_allowed, [order])
@@ -259,7 +259,7 @@ class Trial:
 
     def _settled(self, plan: WeightPlan, alike: Sequence[WeightChoice]) -> WeightPlan | None:
         """Decide for like layers together: the same code reads their weights."""
-        label = self._told(plan, alike)
+        label = self._agreeing_way(plan, alike)
         return None if label is None else self._with_told(plan, alike, label)
 
     def _with_told(self, plan: WeightPlan, alike: Sequence[WeightChoice], label: str) -> WeightPlan:
@@ -271,7 +271,7 @@ class Trial:
         note = f"the model agrees with the reference only with {label}, against the names"
         return _with_way(plan, alike, alike[0].ways[0].label, confidence=_REFUSED, note=note)
 
-    def _told(
+    def _agreeing_way(
         self, plan: WeightPlan, alike: Sequence[WeightChoice], *, is_every: bool = False
     ) -> str | None:
         """Return the way that agrees with the reference if no other that was tried comes near.

@@ -11,7 +11,7 @@ from torch import nn
 
 import padiff
 from padiff.cli.main import main
-from padiff.comparer.locating.dataflow import Flow, Made
+from padiff.comparer.locating.dataflow import Flow, Source
 from padiff.comparer.locating.nonfinite import MASK, find_nonfinite
 from padiff.dumpfile import Index, open_dump
 from tests.support.located import compare_numbers
@@ -128,7 +128,7 @@ def test_a_transpose_is_told_from_a_change(tmp_path: Path) -> None:
 
     found = described(index_of(recorded(Turned(), tmp_path)))
 
-    assert found["step 0 two#0 input[0]"] == (str(Made.MOVED), "step 0 one#0 output")
+    assert found["step 0 two#0 input[0]"] == (str(Source.MOVED), "step 0 one#0 output")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Dump, RecordInfo, StepFile
     from padiff.pairing import MapFile, Rule, Side
 
-__all__ = ["Food", "Pantry", "Place", "Unfit"]
+__all__ = ["FeedSource", "Place", "RecordedFeed", "Unfit"]
 
 
 class Place(NamedTuple):
@@ -39,7 +39,7 @@ class Unfit(Exception):  # noqa: N818 -- a reason why a call runs unfed, never a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Food:
+class RecordedFeed:
     """What one output of the candidate is made of."""
 
     sources: tuple[Place, ...]
@@ -55,7 +55,7 @@ class _Open:
     gradients: dict[Place, RecordInfo] = field(default_factory=dict)
 
 
-class Pantry:
+class FeedSource:
     """The outputs and gradients of a reference dump, by what they are to the candidate."""
 
     def __init__(self, reference: Path, *, rank: int = 0, steps: Iterable[int] = (0,)) -> None:
@@ -83,7 +83,7 @@ class Pantry:
                 hint="record the reference with the same --steps, or run fewer",
             )
         self._first = min(have)
-        self._table: dict[Place, Food] = {}
+        self._table: dict[Place, RecordedFeed] = {}
         self._open: _Open | None = None
 
     def learn(self, candidate: Side, map_file: MapFile | None = None) -> None:
@@ -106,7 +106,9 @@ class Pantry:
                 is_output = record.role is Role.OUTPUT and record.call is not None
                 if is_output and not _are_exchanged((known, records[0]), (candidate, record)):
                     places = tuple(_place(known, source) for source in records)
-                    self._table[_place(candidate, record)] = Food(sources=places, rule=one.rule)
+                    self._table[_place(candidate, record)] = RecordedFeed(
+                        sources=places, rule=one.rule
+                    )
         if not self._table:
             raise ConfigError(
                 f"cannot feed from {self._name!r}: none of its outputs has a counterpart"
@@ -134,40 +136,42 @@ class Pantry:
         Raises:
             Unfit: It has nothing there, or nothing of that shape.
         """
-        food = self._table.get(place)
-        if food is None:
+        feed = self._table.get(place)
+        if feed is None:
             raise Unfit("no partner")
-        return self._serve({} if self._open is None else self._open.outputs, food, shape)
+        return self._serve({} if self._open is None else self._open.outputs, feed, shape)
 
     def gradient(self, place: Place, shape: Sequence[int]) -> Array | None:
         """Return the reference's gradient of an output, None if it recorded none."""
-        food = self._table.get(place)
-        if food is None or self._open is None:
+        feed = self._table.get(place)
+        if feed is None or self._open is None:
             return None
         try:
-            return self._serve(self._open.gradients, food, shape)
+            return self._serve(self._open.gradients, feed, shape)
         except Unfit:
             return None
 
     def has_gradient(self, place: Place) -> bool:
         """Return whether the reference recorded the gradient of an output."""
-        food = self._table.get(place)
+        feed = self._table.get(place)
         return (
-            food is not None
+            feed is not None
             and self._open is not None
-            and all(source in self._open.gradients for source in food.sources)
+            and all(source in self._open.gradients for source in feed.sources)
         )
 
-    def _serve(self, known: dict[Place, RecordInfo], food: Food, shape: Sequence[int]) -> Array:
-        if self._open is None or any(source not in known for source in food.sources):
+    def _serve(
+        self, known: dict[Place, RecordInfo], feed: RecordedFeed, shape: Sequence[int]
+    ) -> Array:
+        if self._open is None or any(source not in known for source in feed.sources):
             raise Unfit("the reference did not record its partner in this step")
-        records = [known[source] for source in food.sources]
+        records = [known[source] for source in feed.sources]
         shapes, target = [record.shape for record in records], tuple(shape)
-        if not food.rule.fits(shapes, target):
+        if not feed.rule.fits(shapes, target):
             there = " and ".join(map(str, shapes))
             raise Unfit(f"shape {target}, the reference has {there}")
         arrays = [self._open.file.array(record) for record in records]
-        return food.rule.apply(arrays, target).copy()
+        return feed.rule.apply(arrays, target).copy()
 
 
 def _are_exchanged(*ends: tuple[Side, RecordInfo]) -> bool:
