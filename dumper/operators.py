@@ -51,10 +51,10 @@ class Operators(Protocol):
         It can be entered again once it was left.
         """
 
-    def stamp(self, tensor: Tensor) -> tuple[Hashable, ...]:
+    def stamp(self, tensor: Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return something that is another after each change of the tensor in place, and its sizes.
 
-        One flat tuple: one in another stays with the garbage collector for as long as it lives.
+        Asked for of local tensors alone, six times an operator.
         """
 
     def memory(self, tensor: Tensor) -> Hashable:

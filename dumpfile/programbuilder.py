@@ -161,7 +161,7 @@ class ProgramBuilder:
         borders = np.array(self._borders, np.int64).reshape(-1, 2)
         sites = np.array(list(self._sites), np.int64).reshape(-1, 3)
         shapes = list(self._shapes)
-        gradients = [self._gradients.get(value) for value in range(self.values)]
+        gradients = list(map(self._gradients.get, range(self.values)))
         return ProgramColumns(
             strings=tuple(self._strings),
             floats=np.array(self._floats, np.float64),
@@ -252,5 +252,4 @@ _CONSTANTS: dict[object, int] = {
 
 def _content_ids(contents: Sequence[Stored | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the ids of what the contents turned out to be, -1 where there is none."""
-    infos = [None if one is None else one.info for one in contents]
-    return np.array([-1 if info is None else info.id for info in infos], np.int64)
+    return np.array([one.info.id if one and one.info else -1 for one in contents], np.int64)

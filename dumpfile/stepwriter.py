@@ -89,8 +89,14 @@ class StepWriter:
         except (OSError, RuntimeError) as error:
             raise write_error(f"create {self._shown!r}", error) from error
         self._store = ValueStore(
-            self._sink, arena or Arena(), content, thread_name=f"padiff-writer-{step}-{rank}"
+            self._sink,
+            arena or Arena(),
+            content,
+            thread_name=f"padiff-writer-{step}-{rank}",
+            raise_error=self._raise_error,
         )
+        self.store_bytes = self._store.store_bytes
+        """Stores a small tensor that was copied already; raises as ``store`` does."""
 
     def __enter__(self) -> Self:
         """Do nothing."""
@@ -171,25 +177,6 @@ class StepWriter:
             RecordError: Dumps cannot hold the dtype.
         """
         stored = self._store.store(array, content, arrival)
-        if self._store.queue.error is not None:
-            self._raise_error()
-        return stored
-
-    def store_bytes(
-        self, data: bytes, dtype: str, shape: tuple[int, ...], content: Content | None = None
-    ) -> Stored:
-        """Store the elements of a small tensor that were copied already.
-
-        Args:
-            data: The elements, little-endian in C order; fewer bytes than ``SMALL_BYTES``.
-            dtype: Name of their dtype.
-            shape: Of the tensor.
-            content: How much of it to write; None as this file does.
-
-        Raises:
-            DumpWriteError: Something stored earlier could not be written.
-        """
-        stored = self._store.store_bytes(data, dtype, shape, content)
         if self._store.queue.error is not None:
             self._raise_error()
         return stored

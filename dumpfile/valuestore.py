@@ -88,7 +88,15 @@ class _Item:
 class ValueStore:
     """Gives every distinct tensor an id and its elements a place in the file."""
 
-    def __init__(self, sink: HDF5Sink, arena: Arena, keep: Keep, *, thread_name: str) -> None:
+    def __init__(
+        self,
+        sink: HDF5Sink,
+        arena: Arena,
+        keep: Keep,
+        *,
+        thread_name: str,
+        raise_error: Callable[[], None],
+    ) -> None:
         """Start the thread.
 
         Args:
@@ -96,8 +104,10 @@ class ValueStore:
             arena: Where elements wait for the thread.
             keep: How much of each value is kept unless ``store`` is told otherwise.
             thread_name: Name of the thread.
+            raise_error: Raises the error that ended the thread's work.
         """
         self._sink, self._arena, self._keep = sink, arena, keep
+        self._raise_error = raise_error
         self._stored: dict[str, Stored] = {}
         """By digest, which tells the dtype too."""
         self._values: list[ValueInfo] = []
@@ -172,7 +182,12 @@ class ValueStore:
             name: Of their dtype.
             shape: Of the tensor.
             content: How much of it to keep; None as the file does.
+
+        Raises:
+            DumpWriteError: Something stored earlier could not be written.
         """
+        if self.queue.error is not None:
+            self._raise_error()
         content = content or self._keep.content
         if content is Content.SAMPLE:
             return self.store(np.frombuffer(data, numpy_dtype(name)).reshape(shape), content)
@@ -262,17 +277,22 @@ class ValueStore:
         """Make values of small ones; of those that are known, more may be kept."""
         stored, names, data = small.stored, small.names, small.data
         before = [self._known.get(one.digest) for one in stored]
-        rows = []
-        for row, known in enumerate(before):
-            stored[row].info = known
-            if known is None or known.content.rank < stored[row].content.rank:
-                rows.append(row)
-        rows.sort(key=lambda row: before[row] is None)
+        rows = [row for row, known in enumerate(before) if known is None]
+        if len(rows) < len(before):
+            for one, known in zip(stored, before, strict=True):
+                one.info = known
+            deeper = [
+                row
+                for row, known in enumerate(before)
+                if known is not None and known.content.rank < stored[row].content.rank
+            ]
+            rows = deeper + rows
         places: dict[int, tuple[str | None, int]] = dict.fromkeys(rows, _NOWHERE)
         for row in small.kept:  # this order is that of the elements in the file
             if row in places and data[row]:
                 places[row] = self._on_page(names[row], data[row])
         ids, statistics = [], small.measured()
+        widths = {name: numpy_dtype(name).itemsize for name in set(names)}
         free = count(len(self._values))
         for row in rows:
             known = before[row]
@@ -288,7 +308,7 @@ class ValueStore:
             id=ids,
             digest=[stored[row].digest for row in rows],
             dtype=[names[row] for row in rows],
-            size=[len(data[row]) // numpy_dtype(names[row]).itemsize for row in rows],
+            size=[len(data[row]) // widths[names[row]] for row in rows],
             statistics=[statistics[row] for row in rows],
             content=[stored[row].content for row in rows],
             dataset=[places[row][0] for row in rows],

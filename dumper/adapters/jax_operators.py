@@ -45,9 +45,9 @@ class JaxOperators(LocalOperators):
         """Hand on nothing of this thread."""
         return TAPE.silent()
 
-    def stamp(self, tensor: Any) -> tuple[Hashable, ...]:  # noqa: ANN401
+    def stamp(self, tensor: Any) -> tuple[Hashable, tuple[int, ...]]:  # noqa: ANN401
         """Return the shape: arrays never change."""
-        return (0, *raw(tensor).shape)
+        return 0, raw(tensor).shape
 
     def memory(self, tensor: Any) -> Hashable:  # noqa: ANN401
         """Return the identity of the array: it shares its memory with none that can be seen."""

@@ -277,9 +277,9 @@ class MindSporeOperators(PatchedOperators):
         """Replace nothing yet."""
         super().__init__(_Bindings(), _thread)
 
-    def stamp(self, tensor: mindspore.Tensor) -> tuple[Hashable, ...]:
+    def stamp(self, tensor: mindspore.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter, which most changes leave, and the shape."""
-        return (tensor._version, *tensor.shape)
+        return tensor._version, tuple(tensor.shape)
 
     def memory(self, tensor: mindspore.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""

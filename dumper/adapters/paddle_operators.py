@@ -264,9 +264,9 @@ class PaddleOperators(PatchedOperators):
         """Replace nothing yet."""
         super().__init__(_Bindings(), _thread)
 
-    def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, ...]:
+    def stamp(self, tensor: paddle.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter and the shape."""
-        return (tensor._inplace_version(), *tensor.shape)
+        return tensor._inplace_version(), tuple(tensor.shape)
 
     def memory(self, tensor: paddle.Tensor) -> Hashable:
         """Return the address at which the memory begins that a tensor and its views share."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import string_at
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,17 +200,15 @@ class TorchAdapter:
             tensor.dtype,
             tensor.get_device(),
             tensor.is_conj() or tensor.is_neg(),
-            *tensor.shape,
-            *tensor.stride(),
+            tensor.shape,
+            tensor.stride(),
         )
 
     def identity(self, tensor: torch.Tensor) -> Hashable:
         """Give the object's id; parameters are tied by being one object."""
         return id(tensor)
 
-    def requires_grad(self, tensor: torch.Tensor) -> bool:
-        """Tell whether a gradient will flow into the tensor."""
-        return tensor.requires_grad
+    requires_grad = staticmethod(attrgetter("requires_grad"))
 
     def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
         """Give the accumulated gradient (``main_grad`` first, as Megatron keeps it), or None."""
@@ -260,11 +259,7 @@ class TorchAdapter:
         handle: Handle = hooks.register_forward_pre_hook(module, CallHook(entered), prepend=True)
         return handle
 
-    def hook_gradient(
-        self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
-    ) -> Handle:
-        """Call back with the tensor's total gradient; its graph edge as of now is what counts."""
-        return hook_gradient(tensor, callback)
+    hook_gradient = staticmethod(hook_gradient)
 
     # -- running a model
 

@@ -80,6 +80,8 @@ _FILLED = {
 
 
 _STRIDED = torch.strided
+_FARTHEST = 1 << 40
+"""No tensor begins so many bytes behind its storage: what is above this is an address."""
 _tracing_state = torch._C._get_tracing_state
 _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
@@ -151,14 +153,12 @@ class TorchOperators:
         context: AbstractContextManager[object] = torch._C.DisableTorchFunction()
         return context
 
-    def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, ...]:
+    def stamp(self, tensor: torch.Tensor) -> tuple[Hashable, tuple[int, ...]]:
         """Return the in-place counter, which inference tensors lack, and the shape."""
-        if type(tensor) not in PLAIN:
-            tensor = local_of(tensor)
         try:
-            return (tensor._version, *tensor.shape)
+            return tensor._version, tensor.shape
         except RuntimeError:
-            return (0, *tensor.shape)
+            return 0, tensor.shape
 
     def memory(self, tensor: torch.Tensor) -> Hashable:
         """Return the address of the storage."""
@@ -167,7 +167,8 @@ class TorchOperators:
         place = tensor.data_ptr()
         if not place:  # as without elements; to ask the storage makes an object of it
             return tensor.untyped_storage().data_ptr()
-        return place - tensor.storage_offset() * tensor.element_size()
+        offset = tensor.storage_offset()
+        return place - offset * tensor.element_size() if offset else place
 
     def dtype(self, tensor: torch.Tensor) -> str:
         """Return the dtype's name without ``torch.``."""
@@ -192,7 +193,8 @@ class TorchOperators:
             and not tensor.is_meta
             and not tensor.is_quantized
             and (
-                tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+                tensor.data_ptr() > _FARTHEST
+                or tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
                 or is_allocated(tensor)
             )
         )

@@ -94,7 +94,7 @@ class CallStack:
 
     def running(self) -> int | None:
         """Return the id of the innermost call of this thread, None outside any."""
-        own = self._own()
+        own = getattr(self._local, "own", None) or self._own()
         call = own.entries[-1][0] if own.entries else own.starter
         return None if call is None else call.id
 

@@ -43,8 +43,9 @@ class Contents:
             is_spread: Whether several processes run: collectives then reduce gradients in place,
                 and no version tells.
         """
-        self._is_spread = is_spread
-        self._adapter = adapter
+        self._adapter, self._key = adapter, adapter.content_key
+        self.store_gradient = self._store_anew if is_spread else self.store
+        """Stores a gradient that arrives."""
         self._writer = writer
         self._limit = limit
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
@@ -59,7 +60,7 @@ class Contents:
             tensor: What to store.
             content: How much of it to write, if the writer keeps so much; None as it does.
         """
-        key = self._adapter.content_key(tensor)
+        key = self._key(tensor)
         wanted = self._most.get(content)
         if wanted is None:
             wanted = self._most[content] = self._writer.at_most(content)
@@ -80,10 +81,9 @@ class Contents:
                 self._kept_bytes -= oldest.size_bytes
         return fresh
 
-    def store_gradient(self, tensor: Tensor, content: Content | None = None) -> Kept:
-        """Store a gradient that arrives, as ``store`` does."""
-        if self._is_spread:
-            self.forget(tensor)
+    def _store_anew(self, tensor: Tensor, content: Content | None = None) -> Kept:
+        """Store what may have been reduced in place since it was stored."""
+        self.forget(tensor)
         return self.store(tensor, content)
 
     def _is_true(self, known: Kept, key: Hashable) -> bool:
@@ -92,14 +92,14 @@ class Contents:
         The tensor that was kept may have been given another storage (``x.data = y``): its old
         memory is then free to be used again under the very same key.
         """
-        if self._adapter.content_key(known.tensor) == key:
+        if self._key(known.tensor) == key:
             return True
         self._kept_bytes -= self._kept.pop(key).size_bytes
         return False
 
     def forget(self, tensor: Tensor) -> None:
         """Store a tensor anew next time, although its key may be what it was."""
-        found = self._kept.pop(self._adapter.content_key(tensor), None)
+        found = self._kept.pop(self._key(tensor), None)
         if found is not None:
             self._kept_bytes -= found.size_bytes
 

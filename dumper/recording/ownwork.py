@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from threading import get_ident
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,25 +33,19 @@ class OwnWork:
         """
         context = unwatched()
         self._enter, self._leave = context.__enter__, context.__exit__
-        self._lock = threading.Lock()
-        self._holder = 0
-        """Identity of the thread that holds the lock, 0 if none does."""
+        lock = threading.RLock()
+        self._acquire, self._release = lock.acquire, lock.release
+        self.is_going_on: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+        """Returns whether this thread holds the lock."""
         self._depth = 0
-        """How often it was taken once more."""
-
-    def is_going_on(self) -> bool:
-        """Return whether this thread holds the lock."""
-        return self._holder == get_ident()
+        """How often its holder took it."""
 
     def __enter__(self) -> None:
         """Take the lock, or take it once more."""
-        thread = get_ident()
-        if self._holder == thread:
-            self._depth += 1
-            return
-        self._lock.acquire()
-        self._holder = thread
-        self._enter()
+        self._acquire()
+        self._depth += 1
+        if self._depth == 1:
+            self._enter()
 
     def __exit__(
         self,
@@ -61,9 +54,7 @@ class OwnWork:
         trace: TracebackType | None,
     ) -> None:
         """Let go of what was taken last."""
-        if self._depth:
-            self._depth -= 1
-            return
-        self._leave(kind, error, trace)
-        self._holder = 0
-        self._lock.release()
+        self._depth -= 1
+        if not self._depth:
+            self._leave(kind, error, trace)
+        self._release()

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from .ownwork import OwnWork
     from .source import Sources
 
+    Stamp = tuple[Hashable, tuple[int, ...]]
+
 __all__ = ["ProgramRecorder"]
 
 MOST_TEXT = 200
@@ -79,7 +81,7 @@ class _Live:
     """A tensor object that is a value of the program, as long as neither is another."""
 
     reference: weakref.ref[Any]
-    stamp: tuple[Hashable, ...]
+    stamp: Stamp
     """Version and sizes that it had."""
     value: int
     digest: str
@@ -136,20 +138,20 @@ class ProgramRecorder:
         """
         self._arrive = guard(self._arrived)
         self._adapter, self._operators = adapter, operators
-        self._local, self._requires_grad = adapter.local, adapter.requires_grad
-        self.stamp = operators.stamp
+        self._hook, self._local, self._dtype = adapter.hook_gradient, adapter.local, operators.dtype
+        self._is_recordable, self.stamp = operators.is_recordable, operators.stamp
         """Returns what tells whether a tensor was changed in place."""
         self._writer, self._contents, self._sources = writer, contents, sources
-        self._lock, self._backward, self._current_call = lock, backward, calls.running
-        self._builder = builder or ProgramBuilder()
-        self._built = built
+        self._inner, self._lone = writer.inner_content, writer.leaf_content
+        self._lock, self._current_call = lock, calls.running
+        self._backward, self._requires_grad = backward, adapter.requires_grad
+        self._builder, self._built = builder or ProgramBuilder(), built
         self._leaves: dict[tuple[str, tuple[int, ...]], Stored] = {}
         """Buffers and constants, by what they hold."""
         self._kinds: dict[str, _Kind] = {}
         """What is known of operators by their names."""
-        self._inner, self._lone = writer.inner_content, writer.leaf_content
         self._live: dict[int, _Live] = {}
-        self._by_content: dict[tuple[Hashable, ...], dict[str, int]] = defaultdict(dict)
+        self._by_content: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
         """Values by their shape and their digest."""
         self._written: dict[Hashable, list[int]] = {}
         """Values that were written in place, by their memory, in order."""
@@ -187,7 +189,7 @@ class ProgramRecorder:
         for entry in list(self._live.values()):
             tensor = entry.reference()
             is_there = tensor is not None and entry.stamp == self.stamp(tensor)
-            if is_there and self._operators.is_recordable(tensor):
+            if is_there and self._is_recordable(tensor):
                 yield tensor, entry.value
 
     def finish(self) -> None:
@@ -279,7 +281,11 @@ class ProgramRecorder:
         taken, drawn = None, None
         try:
             with self._lock:
-                taken = self._taken(kind, name, args, kwargs)
+                if self._is_updating:
+                    self._begin_update()
+                taken = (
+                    _Taken(self, args, kwargs) if kind.is_plain else self._taken(name, args, kwargs)
+                )
                 if kind.may_draw:
                     drawn = self._adapter.random_state()
         except Exception as error:
@@ -298,14 +304,8 @@ class ProgramRecorder:
             self._fail(name, error)
         return result
 
-    def _taken(
-        self, kind: _Kind, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> _Taken:
-        """Describe what an operator is called with, before it runs."""
-        if self._is_updating:
-            self._begin_update()
-        if kind.is_plain:
-            return _Taken(self, args, kwargs)
+    def _taken(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Taken:
+        """Describe what an operator is called with that may write into it, or is a collective."""
         taken = _Taken(self, *self._operators.read_by(name, args, kwargs))
         written = self._operators.may_write(name, args, kwargs)
         taken.exposed = list(map(self._local, written))
@@ -392,7 +392,7 @@ class ProgramRecorder:
     def _begin_update(self) -> None:
         """Make leaves of what the update takes, if gradients have arrived since this was done."""
         for one in self._followed.leaves():
-            if one.kind is LeafKind.PARAMETER or not self._operators.is_recordable(one.tensor):
+            if one.kind is LeafKind.PARAMETER or not self._is_recordable(one.tensor):
                 continue
             if self.end_of(one.tensor) is None:
                 self._live.pop(id(one.tensor), None)
@@ -408,11 +408,11 @@ class ProgramRecorder:
 
     def _memory_of(self, thing: object) -> Hashable | None:
         """Return what tells memory and shape of a tensor, None for what has none."""
-        if not self._adapter.is_tensor(thing) or not self._operators.is_recordable(thing):
+        if not self._adapter.is_tensor(thing) or not self._is_recordable(thing):
             return None
         return self._operators.memory(thing), self._operators.shape(thing)
 
-    def _alike(self, tensor: Tensor, stamp: tuple[Hashable, ...]) -> _Live | None:
+    def _alike(self, tensor: Tensor, stamp: Stamp) -> _Live | None:
         """Return what is known of a gradient of which this is another object."""
         other = self._followed.same(tensor)
         entry = None if other is None else self._live.get(id(other))
@@ -433,13 +433,13 @@ class ProgramRecorder:
         if taken.is_spread or self._is_spread:
             mode |= _SPREAD
         results = made = [own for own, _ in wholes.values()]
-        stamp, written = self.stamp, set()
+        stamp, written = self.stamp, frozenset[int]()
         changed = [one for one, entry in taken.refs if stamp(one) != entry.stamp]
         if changed or taken.exposed:
             changed = self._changed(changed, taken.exposed)
         if changed:
             mode |= _IN_PLACE
-            written = {id(one) for one in changed}
+            written = frozenset(map(id, changed))
             fresh = [one for one in changed if id(one) not in wholes]
             results = made + [one for one in fresh if not self._follows(one, changed, made)]
         elif not made and not kind.sends:
@@ -469,7 +469,7 @@ class ProgramRecorder:
                 self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
 
     def _is_index(self, tensor: Tensor) -> bool:
-        return self._operators.dtype(tensor) in {"int32", "int64"}
+        return self._dtype(tensor) in {"int32", "int64"}
 
     def _changed(self, changed: list[Tensor], exposed: Sequence[Tensor]) -> list[Tensor]:
         """Return the tensors that an operator wrote into.
@@ -479,7 +479,7 @@ class ProgramRecorder:
             exposed: That may have been written while their version stayed.
         """
         changed += self._written_unseen(exposed)
-        gone = [one for one in changed if not self._operators.is_recordable(one)]
+        gone = [one for one in changed if not self._is_recordable(one)]
         for one in gone:  # it is spread over processes now
             self._live.pop(id(one), None)
         return [one for one in changed if not any(one is other for other in gone)]
@@ -489,7 +489,7 @@ class ProgramRecorder:
 
         Each with the local tensor before it.
         """
-        found, is_recordable = {}, self._operators.is_recordable
+        found, is_recordable = {}, self._is_recordable
         for whole in _tensors_in(result, self._adapter.is_tensor):
             own = self._local(whole)
             if is_recordable(own):
@@ -500,7 +500,7 @@ class ProgramRecorder:
 
     def _parts(self, made: list[Tensor]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Return dtypes and shapes of several outputs."""
-        return tuple((self._operators.dtype(one), self._operators.shape(one)) for one in made)
+        return tuple((self._dtype(one), self._operators.shape(one)) for one in made)
 
     def _kept_view(self, tensor: Tensor) -> _View | None:
         """Return what a tensor that was written in place is a view of, if it is one still."""
@@ -508,7 +508,7 @@ class ProgramRecorder:
         is_same = (
             entry is not None
             and entry.reference() is tensor
-            and entry.stamp[1:] == self.stamp(tensor)[1:]
+            and entry.stamp[1] == self.stamp(tensor)[1]
         )
         return entry.view if entry is not None and is_same else None
 
@@ -536,7 +536,7 @@ class ProgramRecorder:
         for tensor in exposed:
             entry = self._live.get(id(tensor))
             if entry is None or entry.reference() is not tensor:
-                if self._operators.is_recordable(tensor):
+                if self._is_recordable(tensor):
                     found.append(tensor)  # a buffer of which nothing was taken
                 continue
             if entry.stamp != self.stamp(tensor):
@@ -577,12 +577,11 @@ class ProgramRecorder:
         if entry is not None and entry.reference() is tensor and entry.stamp == stamp:
             return entry.value
         is_random = bool(mode & _RANDOM)
-        shape: tuple[Any, ...] = stamp[1:]
-        stored = None
+        shape, stored = stamp[1], None
         if not is_pending and (not self._is_updating or is_random):
             stored = self._store(tensor, self._lone if is_random or is_kept else self._inner)
         value = self._builder.add_value(
-            dtype=self._operators.dtype(tensor),
+            dtype=self._dtype(tensor),
             shape=shape,
             content=stored,
             kind=LeafKind.RANDOM if is_random else None,
@@ -596,22 +595,26 @@ class ProgramRecorder:
             if other is not None and other is not tensor:
                 self._keep(other, value, self.stamp(other), stored, None)
             return value
-        self._watch_gradient(value, whole)
+        self._watch_gradient(value, whole, tensor)
         return value
 
-    def _watch_gradient(self, value: int, tensor: Tensor) -> None:
-        """Wait for the gradient of a value, once it is known that there will be one."""
+    def _watch_gradient(self, value: int, tensor: Tensor, own: Tensor) -> None:
+        """Wait for the gradient of a value, once it is known that there will be one.
+
+        Args:
+            value: Which.
+            tensor: That holds it, and gets the gradient.
+            own: The same, or the part of it that this process holds.
+        """
         if self._backward and value not in self._watched and self._requires_grad(tensor):
-            is_spread = self._local(tensor) is not tensor
-            self._watched[value] = self._operators.shape(tensor) if is_spread else None
-            arrived = partial(self._arrive, value)
-            self._handles.append(self._adapter.hook_gradient(tensor, arrived))
+            self._watched[value] = None if own is tensor else self._operators.shape(tensor)
+            self._handles.append(self._hook(tensor, partial(self._arrive, value)))
 
     def _arrived(self, value: int, gradient: Tensor | None) -> None:
         if self._is_closed or gradient is None:
             return  # torch tells of an output that nothing used by None
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
-            if not self._operators.is_recordable(gradient):
+            if not self._is_recordable(gradient):
                 return
             self._has_gradients = self._followed.is_outdated = True
             shape = self._watched[value]
@@ -644,10 +647,10 @@ class ProgramRecorder:
                 return self._keep(tensor, entry.value, stamp, None, None)
         if entry is not None and entry.reference() is tensor:
             return self._as_now(entry, tensor, whole, stamp)
-        if not self._operators.is_recordable(tensor):
+        if not self._is_recordable(tensor):
             return None
         stored = stored or self._store(tensor, None)
-        key: tuple[str, tuple[Any, ...]] = stored.digest, stamp[1:]
+        key = stored.digest, stamp[1]
         found = None if kind is not None else self._by_content[key[1]].get(key[0])
         if found is None:
             kind = kind or self._leaf_kind(tensor, key, is_made=is_made)
@@ -655,28 +658,29 @@ class ProgramRecorder:
                 stored = self._store(tensor, self._lone)
             found = self._add_leaf(tensor, kind, key, stored, name)
         if not self._is_updating:
-            self._watch_gradient(found, whole)
+            self._watch_gradient(found, whole, tensor)
         return self._keep(tensor, found, stamp, stored, None)
 
     def _settled(self, thing: object) -> _Live | None:
         """Return what is known of a tensor for which there is nothing to do, as for most."""
         entry = self._live.get(id(thing))
         if (
-            entry is not None
-            and (entry.value in self._watched or not self._backward)
-            and not self._pending
-            and entry.reference() is thing
-            and entry.stamp == self.stamp(thing)
+            entry is None
+            or entry.reference() is not thing
+            or entry.stamp != self.stamp(thing)
+            or entry.value in self._bare
+            or self._pending
         ):
-            return entry
-        return None
+            return None
+        is_awaited = entry.value in self._watched or not self._backward
+        return entry if is_awaited or not self._requires_grad(thing) else None
 
     def _as_now(
         self,
         entry: _Live,
         tensor: Tensor,
         whole: Tensor,
-        stamp: tuple[Hashable, ...],
+        stamp: Stamp,
     ) -> _Live:
         """Return the value that a known tensor holds now."""
         if entry.value in self._pending:
@@ -686,7 +690,7 @@ class ProgramRecorder:
         value = entry.value
         is_complete = value in self._watched and value not in self._bare and not self._pending
         if not (is_complete or self._is_updating):
-            self._taken_again(value, whole)
+            self._taken_again(value, whole, tensor)
         return entry
 
     def _add_leaf(
@@ -701,12 +705,12 @@ class ProgramRecorder:
         self.holes += kind is LeafKind.HOLE
         if kind in _COMPUTED:
             self._leaves[key] = stored
-        dtype = self._operators.dtype(tensor)
+        dtype = self._dtype(tensor)
         return self._builder.add_value(
             dtype=dtype, shape=key[1], content=stored, kind=kind, name=name
         )
 
-    def _taken_again(self, value: int, tensor: Tensor) -> None:
+    def _taken_again(self, value: int, tensor: Tensor, own: Tensor) -> None:
         """Store a value of the update that a forward pass takes, or one that has just arrived.
 
         Wait for its gradient, too.
@@ -715,7 +719,7 @@ class ProgramRecorder:
             self._pending.discard(value)
             self._builder.set_content(value, self._store(tensor, None))
         if value not in self._watched:
-            self._watch_gradient(value, tensor)
+            self._watch_gradient(value, tensor, own)
 
     def _leaf_kind(
         self, tensor: Tensor, key: tuple[str, tuple[int, ...]], *, is_made: bool
@@ -728,7 +732,7 @@ class ProgramRecorder:
         is_built = self._built is not None and key in self._built.made
         return LeafKind.CONSTANT if is_built else LeafKind.HOLE
 
-    def _refreshed(self, entry: _Live, tensor: Tensor, stamp: tuple[Hashable, ...]) -> _Live:
+    def _refreshed(self, entry: _Live, tensor: Tensor, stamp: Stamp) -> _Live:
         """Return the new value of a tensor whose memory was changed through another one."""
         name = OVERWRITE
         arguments: tuple[tuple[str | None, Argument], ...] = ((None, ValueRef(entry.value)),)
@@ -746,7 +750,7 @@ class ProgramRecorder:
             arguments = (*arguments, *((None, ValueRef(one)) for one in since))
         stored = self._store(tensor, content)
         value = self._builder.add_value(
-            dtype=self._operators.dtype(tensor),
+            dtype=self._dtype(tensor),
             shape=self._operators.shape(tensor),
             content=stored,
         )
@@ -760,23 +764,22 @@ class ProgramRecorder:
             ]
         mode = Mode.UPDATE if self._is_updating else 0
         self._builder.add_operator(name, arguments, outputs, call=self._current_call(), mode=mode)
-        self._watch_gradient(value, tensor)
+        self._watch_gradient(value, tensor, tensor)
         return self._keep(tensor, value, stamp, stored, view)
 
     def _keep(
         self,
         tensor: Tensor,
         value: int,
-        stamp: tuple[Hashable, ...],
+        stamp: Stamp,
         stored: Stored | None,
         view: _View | None,
     ) -> _Live:
         digest = "" if stored is None else stored.digest
         entry = _Live(weakref.ref(tensor), stamp, value, digest, view)
         self._live[id(tensor)] = entry
-        shape = stamp[1:]
-        if digest and math.prod(shape) >= _TELLING:  # type: ignore[arg-type]
-            self._by_content[shape][digest] = value
+        if digest and math.prod(stamp[1]) >= _TELLING:
+            self._by_content[stamp[1]][digest] = value
         return entry
 
     def _store(self, tensor: Tensor, content: Content | None) -> Stored:
@@ -848,7 +851,9 @@ class _Taken:
         argument = recorder.argument
         recorder._is_spread = False
         self.arguments: list[tuple[str | None, Argument]]
-        self.arguments = [(None, argument(thing, refs)) for thing in args]
+        self.arguments = [
+            (None, thing if type(thing) in _PLAINEST else argument(thing, refs)) for thing in args
+        ]
         """Each with its keyword."""
         if kwargs:
             self.arguments += [(key, argument(thing, refs)) for key, thing in kwargs.items()]

@@ -305,6 +305,22 @@ def test_every_value_has_its_gradient(tmp_path: Path) -> None:
     assert all(found.program.value_gradient[one] >= 0 for one in made)
 
 
+def test_a_tensor_that_wants_a_gradient_only_later_has_one(tmp_path: Path) -> None:
+    def function(self: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        scale = torch.full((3,), 2.0)
+        without = x * scale
+        again = x * scale
+        return without + again + x * scale.requires_grad_()
+
+    found, _ = recorded(_Wrapped(function), torch.randn(2, 3), folder=tmp_path)
+
+    full, *products = (at for at, name in enumerate(found.names) if name.endswith(("full", "mul")))
+    (scale,) = found.outputs(full)
+    assert [scale in found.inputs(at) for at in products] == [True] * 3
+    assert found.program.value_gradient[scale] >= 0
+    assert all(found.program.value_gradient[found.outputs(at)[0]] < 0 for at in products[:2])
+
+
 def test_an_output_that_nothing_uses_has_no_gradient(tmp_path: Path) -> None:
     model = _Wrapped(lambda self, x: self.one(x).chunk(2, -1)[0].tanh(), one=nn.Linear(3, 4))
 
