@@ -11,6 +11,7 @@ from padiff.dumpfile.lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .kinds import kind_of
+    from .learning import RunPartners
     from .maps.mapfile import MapFile, RanksEntry, read_map
     from .result import (
         Absence,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
-    from .run import RunPartners
     from .side import Side, rows_of
     from .stages import learn_partners, pair
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
@@ -83,7 +83,7 @@ _HOMES = {
     "Pairing": "result",
     "RecordPair": "result",
     "Rule": "rule",
-    "RunPartners": "run",
+    "RunPartners": "learning",
     "Side": "side",
     "SideName": "result",
     "UnmatchedRecord": "result",

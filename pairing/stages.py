@@ -36,9 +36,15 @@ from padiff.pairing.weights.folded import absorbed, find_folds, without_folded
 from padiff.pairing.weights.owned import pair_owned, with_copies
 from padiff.pairing.weights.plan import plan_weights
 
-from .learning import doubts_of, known_alignment, prepare, remember
+from .learning import (
+    Alignment,
+    RunPartners,
+    doubts_of,
+    known_alignment,
+    prepare,
+    remember,
+)
 from .result import Matching, ModulePair, PairedBy, Pairing, RecordPair, SideName, UnmatchedRecord
-from .run import Alignment, RunPartners
 from .view import View, view_of
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ def plan_weights(
     Raises:
         ConfigError: Entries of the map file match nothing, or their rules do not fit.
     """
-    modules, map_file = modules or (), map_file or MapFile()
+    map_file = map_file or MapFile()
     stated = map_file.rules
     rules = (*stated, *registered_classes())
     sides = (
@@ -184,7 +184,7 @@ def plan_weights(
         inventory_of(candidate, SideName.CANDIDATE, rules),
     )
     mapped = apply_weight_map(sides, map_file)
-    search, stacked, fused = _searched(sides, mapped, modules)
+    search, stacked, fused = _searched(sides, mapped, modules or ())
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
     lone = pair_lone(sides, search.pairs, search.scopes, pairs)
