@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile.lazynames import lazy_names
 
 if TYPE_CHECKING:
-    from .entry import learn_partners, pair
     from .kinds import kind_of
+    from .learning import RunPartners
     from .maps.mapfile import MapFile, RanksEntry, read_map
     from .result import (
         Absence,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         UnmatchedRecord,
     )
     from .rule import IDENTITY, Rule
-    from .run import RunPartners
     from .side import Side, rows_of
+    from .stages import learn_partners, pair
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .tensors.slots import split_slot
     from .weights.carry import carry
@@ -83,7 +83,7 @@ _HOMES = {
     "Pairing": "result",
     "RecordPair": "result",
     "Rule": "rule",
-    "RunPartners": "run",
+    "RunPartners": "learning",
     "Side": "side",
     "SideName": "result",
     "UnmatchedRecord": "result",
@@ -95,9 +95,9 @@ _HOMES = {
     "forget_class": "weights.weight_rules",
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
-    "learn_partners": "entry",
+    "learn_partners": "stages",
     "match_elements": "tensors.sampled",
-    "pair": "entry",
+    "pair": "stages",
     "plan_weights": "weights.plan",
     "read_map": "maps.mapfile",
     "register_class": "weights.weight_rules",

@@ -1,26 +1,34 @@
-"""What the steps of a run learn of partners from each other, and where one contradicts them."""
+"""What the steps and ranks of a run learn of partners, and where one contradicts another.
+
+An update moves weights so that layers of a kind look alike: after Adam's first step each norm is
+ones and zeros plus or minus one rate. What a step says of partners is therefore taken from the
+first one, where values prove it, and not asked anew of each.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
-from .calls.likeweights import content_of
+from .calls.expressed import content_of
 from .calls.proof import own_evidence
 from .result import PairedBy
-from .run import Alignment, KnownAlignment, RunPartners
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import RecordInfo
 
     from .calls.calls import CallPairs
+    from .calls.proof import Proofs
+    from .result import ModulePair
     from .view import View
+    from .weights.weight_plan import WeightPlan
 
-__all__ = ["doubts_of", "known_alignment", "prepare", "remember"]
+__all__ = ["Alignment", "RunPartners", "doubts_of", "known_alignment", "prepare", "remember"]
 
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 _NEAR = 1e-2
@@ -31,6 +39,42 @@ _MAX_SHOWN = 2
 Views = tuple["View", "View"]
 Content = tuple[int, float, float]
 """Size and limits of weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """Partners that hold for all steps and ranks of the same structure."""
+
+    calls: CallPairs
+    modules: tuple[ModulePair, ...]
+    proofs: Proofs
+    hidden: tuple[Mapping[int, str], Mapping[int, str]]
+    """Calls of each side that the other does without calling a module."""
+    plan: WeightPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAlignment:
+    """An alignment with where it was made."""
+
+    place: str
+    structure: Hashable
+    alignment: Alignment
+    overruled: frozenset[tuple[int, int]]
+    """Calls that values would pair otherwise, and that other evidence did not there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RunPartners:
+    """What is known of the partners of two runs, from the steps that were paired so far."""
+
+    loaded: Sequence[tuple[str, str]] = ()
+    """Names of weights of the reference and of those of the candidate that were made of them."""
+    known: list[KnownAlignment] = field(default_factory=list)
+    sure: dict[str, str] = field(default_factory=dict)
+    """Paths of modules whose partner is in no doubt."""
+    first_update: int | None = None
+    """The first step that ended with an update."""
 
 
 def known_alignment(run: RunPartners, views: Views) -> KnownAlignment | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import DumpError
+from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.calls.calls import CallPairs, pair_around, pair_calls
 from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.modules import pair_modules
@@ -16,7 +19,8 @@ from padiff.pairing.maps.mapeffects import (
     unused_entries,
     without_ignored,
 )
-from padiff.pairing.maps.mapped import apply_map
+from padiff.pairing.maps.mapfile import MapFile
+from padiff.pairing.maps.mapped import Mapped, apply_map
 from padiff.pairing.tensors.batches import with_batches
 from padiff.pairing.tensors.layout import with_layouts
 from padiff.pairing.tensors.records import (
@@ -32,19 +36,26 @@ from padiff.pairing.weights.folded import absorbed, find_folds, without_folded
 from padiff.pairing.weights.owned import pair_owned, with_copies
 from padiff.pairing.weights.plan import plan_weights
 
-from .learning import doubts_of, known_alignment, prepare, remember
+from .learning import (
+    Alignment,
+    RunPartners,
+    doubts_of,
+    known_alignment,
+    prepare,
+    remember,
+)
 from .result import Matching, ModulePair, PairedBy, Pairing, RecordPair, SideName, UnmatchedRecord
-from .run import Alignment, RunPartners
 from .view import View, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from padiff.pairing.maps.mapfile import MapFile
+    from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from .side import Side
 
-__all__ = ["certain", "identity", "is_same_by_name", "pair_by_stages"]
+    Place = tuple[int, int]
+
+__all__ = ["certain", "identity", "is_same_by_name", "learn_partners", "pair"]
 
 
 def is_same_by_name(reference: View, candidate: View) -> bool:
@@ -101,15 +112,33 @@ def is_same_structure(reference: View, candidate: View) -> bool:
     )
 
 
-def pair_by_stages(
+@collector_paused()
+def pair(
     reference: Side,
     candidate: Side,
-    map_file: MapFile,
-    run: RunPartners | None = None,
     *,
+    map_file: MapFile | None = None,
     explains_unmatched: bool = True,
+    run: RunPartners | None = None,
 ) -> Pairing:
-    """Pair as ``pair`` does, looking for all that there might be."""
+    """Find what of the candidate should equal what of the reference.
+
+    Args:
+        reference: One step and rank of the dump held to be right.
+        candidate: The same step and rank of the dump to judge.
+        map_file: What the user decided; it goes before everything else.
+        explains_unmatched: Whether records without a pair are listed, each with the reason. It is
+            looked for in their elements, which takes long where two runs have little in common.
+        run: What other steps and ranks of the same two runs say of partners; learns from these.
+
+    Returns:
+        Every record of both sides, paired or with the reason why not. Deterministic; the
+        pairs of a dump with itself are the identity; exchanging the sides exchanges the result.
+
+    Raises:
+        ConfigError: An entry of the map file matches nothing.
+    """
+    map_file = map_file or MapFile()
     indices = reference.index, candidate.index
     mapped = apply_map(map_file, indices[0].modules, indices[1].modules)
     made = weight_makers(indices)
@@ -119,13 +148,24 @@ def pair_by_stages(
     )
     run = RunPartners() if run is None else run
     known = known_alignment(run, views)
-    doubts = () if known is None else doubts_of(known, views)
-    if known is None:
-        prepare(run, views)
-        aligned = _align(views, mapped.pairs, map_file)
-        remember(run, views, aligned)
+    if known is not None:
+        aligned, doubts = known.alignment, doubts_of(known, views)
     else:
-        aligned = known.alignment
+        prepare(run, views)
+        aligned, doubts = _align(views, mapped.pairs, map_file), ()
+        remember(run, views, aligned)
+    return _with_records(views, mapped, aligned, doubts, explains_unmatched=explains_unmatched)
+
+
+def _with_records(
+    views: tuple[View, View],
+    mapped: Mapped,
+    aligned: Alignment,
+    doubts: Sequence[str],
+    *,
+    explains_unmatched: bool,
+) -> Pairing:
+    """Pair the records of partners, and say of the others why they have none."""
     calls, partners, hidden = aligned.calls, aligned.modules, aligned.hidden
     owned = pair_owned(*views, aligned.plan)
     owned = with_copies(views, calls, owned)
@@ -162,6 +202,36 @@ def pair_by_stages(
         same_structure=is_same_structure(*views),
         notes=tuple(dict.fromkeys((*mapped.notes, *unused, *owned.notes, *stacks, *doubts))),
     )
+
+
+def learn_partners(
+    opened: Callable[[Place], AbstractContextManager[tuple[Side, Side]]],
+    both: Collection[Place],
+    places: Collection[Place],
+    *,
+    loaded: Sequence[tuple[str, str]] = (),
+    map_file: MapFile | None = None,
+) -> RunPartners:
+    """Learn partners from the first step of each rank, unless that is paired anyway.
+
+    Args:
+        opened: Opens a step and rank of both dumps.
+        both: The steps and ranks that both dumps have.
+        places: The steps and ranks that will be paired with what this returns, the first first.
+        loaded: Names of weights of the reference, and of those of the candidate made of them.
+        map_file: What the user decided.
+
+    Returns:
+        The partners; what cannot be read teaches nothing.
+    """
+    run = RunPartners(loaded=loaded)
+    firsts = {rank: min(step for step, other in both if other == rank) for _, rank in places}
+    for place in sorted((step, rank) for rank, step in firsts.items()):
+        if place in places:
+            continue
+        with suppress(DumpError), opened(place) as (one, two):
+            pair(one, two, map_file=map_file, run=run, explains_unmatched=False)
+    return run
 
 
 def _align(

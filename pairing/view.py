@@ -78,7 +78,7 @@ class View:
     tokens: dict[int, Token] = field(default_factory=dict)
     """Kind and sizes of each module, once they were worked out (``calls/anchors.py``)."""
     contents: dict[int, Hashable | None] = field(default_factory=dict)
-    """Keys of the weights in each module, once worked out (``calls/likeweights.py``)."""
+    """Keys of the weights in each module, once worked out (``calls/expressed.py``)."""
     sketches: dict[Role, Sketches] = field(default_factory=dict)
     """Of the largest record of a role of each call, once they were made (``tensors/sketch.py``)."""
     program: list[tuple[RecordedProgram, Lowered] | None] = field(default_factory=list)

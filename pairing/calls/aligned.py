@@ -21,7 +21,7 @@ from .flow import refine
 from .likeness import FORBIDDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence, Set
+    from collections.abc import Iterable, Sequence, Set
 
     import numpy.typing as npt
 
@@ -196,8 +196,6 @@ def _align_within(evidence: Evidence, scores: Scores, gap: Gap) -> list[tuple[in
 _CLEAR = 0.5
 """By how much another assignment must be better for the order to give way."""
 _MAX_SIBLINGS = 64
-_BATCH = 256
-"""So many groups are scored at once: what a single small one takes is the call itself."""
 
 
 def untangled(
@@ -224,29 +222,14 @@ def untangled(
             found.append((one, two))
         else:
             groups[given[0], given[1]].append((one, two))
-    several: list[list[tuple[int, int]]] = []
     for group in groups.values():
         if 1 < len(group) <= _MAX_SIBLINGS:
-            several.append(group)
+            ours, theirs = np.array(group, np.int64).T
+            scores = evidence.scores(np.repeat(ours, len(group)), np.tile(theirs, len(group)))
+            found += _reassigned(scores.reshape(len(group), -1), group)
         else:
             found += group
-    for start in range(0, len(several), _BATCH):
-        some = several[start : start + _BATCH]
-        for group, table in zip(some, _tables(evidence, some), strict=True):
-            found += _reassigned(table, group)
     return sorted(found)
-
-
-def _tables(evidence: Evidence, groups: Sequence[Sequence[tuple[int, int]]]) -> Iterator[Floats]:
-    """Score all with all of each group."""
-    sizes = [len(group) for group in groups]
-    ours = np.array([one for group in groups for one, _ in group], np.int64)
-    rows = np.repeat(ours, np.repeat(sizes, sizes))
-    theirs = [two for group in groups for _ in group for _, two in group]
-    ends = np.cumsum(np.square(sizes))
-    parts = np.split(evidence.scores(rows, np.array(theirs, np.int64)), ends[:-1])
-    for size, part in zip(sizes, parts, strict=True):
-        yield part.reshape(size, size)
 
 
 def _reassigned(table: Floats, group: list[tuple[int, int]]) -> list[tuple[int, int]]:

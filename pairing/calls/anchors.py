@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,8 @@ from padiff.dumpfile import Role
 from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 
-from .expressed import told_by_weights
+from .expressed import Places, distinct_weights, sole, told_by_weights, weight_numbers
 from .likeness import Groups
-from .likeweights import distinct_weights, weight_numbers
 from .onesided import OPAQUE
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Evidence", "anchors_of", "gather", "token_of"]
 
 Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
 _AGREED, _DISPUTED = 2.0, -2.5
@@ -210,17 +207,9 @@ def _sizes(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], int]:
     return tuple(sorted(size for size in main if size != 1)), bias
 
 
-def _unique(keys: Sequence[Sequence[Hashable | None]]) -> tuple[Any, Any]:
+def _unique(keys: Sequence[Sequence[Hashable]]) -> tuple[Places, Places]:
     """Pair the keys that stand exactly once on each side."""
-    places: list[dict[Hashable, int]] = []
-    for side in keys:
-        counts = Counter(side)
-        places.append(
-            {key: i for i, key in enumerate(side) if key is not None and counts[key] == 1}
-        )
     ahead, back = (np.full(len(side), -1, np.int64) for side in keys)
-    for key, place in places[0].items():
-        other = places[1].get(key)
-        if other is not None:
-            ahead[place], back[other] = other, place
+    for place, other in sole((dict(enumerate(keys[0])), dict(enumerate(keys[1])))):
+        ahead[place], back[other] = other, place
     return ahead, back

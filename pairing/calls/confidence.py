@@ -1,20 +1,17 @@
 """How sure each pair of modules is, and which other partners were possible.
 
-A pair of containers is judged by the pairs inside. A pair inside two partners is inside all
-partners around these, too, as long as the partner of what is around the one is around the other.
-So each pair is counted once, at the innermost containers that hold it, and what these gathered is
-handed on outwards: a tree of 5 000 levels takes 5 000 steps, not the square of it.
+A pair of containers is judged by the pairs inside both. Modules are numbered so that what is inside
+one follows it without a gap: what two containers share is counted in one step.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
-from operator import add
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import Role
-from padiff.dumpfile.bulk import build_all
 from padiff.pairing.names import numbers_in, words_of
 from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
 from padiff.pairing.tensors.sketch import alikeness
@@ -24,7 +21,7 @@ from .onesided import OPAQUE
 from .proof import Proofs, own_evidence, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 
     from padiff.dumpfile import ModuleInfo
     from padiff.pairing.result import Matching
@@ -44,65 +41,34 @@ class Holding:
         candidate: Sequence[ModuleInfo],
         partners: Mapping[int, int],
     ) -> None:
-        """Find for each paired module the next one around it, and whether both sides agree on it.
+        """Number both trees.
 
         Args:
             reference: Modules of one side, parents first.
             candidate: Modules of the other side, parents first.
             partners: Partner of each paired module of the reference.
         """
-        self._modules = reference
+        self._spans = _spans(reference), _spans(candidate)
         self._partners = partners
-        self._spans = _spans(candidate)
-        self._above: list[int | None] = []
-        """The nearest paired module around each module."""
-        self._top: list[int] = []
-        """The outermost one up to which partners are around partners."""
-        self._is_linked: list[bool] = []
-        for module in reference:
-            outer = module.parent
-            above = outer if outer is None or outer in partners else self._above[outer]
-            self._above.append(above)
-            is_linked = above is not None and module.id in partners
-            is_linked = is_linked and self._holds(above, partners.get(module.id))
-            self._is_linked.append(is_linked)
-            self._top.append(self._top[above] if is_linked and above is not None else module.id)
 
-    def _holds(self, outer: int | None, other: int | None) -> bool:
-        """Tell whether the partner of a module is around one of the other side."""
-        if outer is None or other is None:
-            return False
-        first, last = self._spans[self._partners[outer]]
-        return first < self._spans[other][0] <= last
-
-    def _around(self, one: int, two: int) -> Iterator[int]:
-        """Give the containers that hold a pair and are not linked to one inside that does."""
-        outer = self._above[one]
-        while outer is not None:
-            if self._holds(outer, two):
-                yield outer
-                outer = self._top[outer]
-            outer = self._above[outer]
-
-    def gather(
-        self,
-        said: Iterable[tuple[int, int, float]],
-        join: Callable[[float, float], float],
-    ) -> dict[int, float]:
+    def gather(self, said: Iterable[tuple[int, int, float]], join: np.ufunc) -> dict[int, float]:
         """Join what pairs say, by container of the reference that holds them with its partner.
 
         Args:
-            said: Pairs of modules, and a number for each.
-            join: How two numbers become one; ``join(0, x)`` is ``x``.
+            said: Pairs of modules, each in one at most, and a number for each.
+            join: What makes one number of several.
         """
-        found: dict[int, float] = {}
+        ours, theirs = self._spans
+        others, numbers = np.full(len(ours), -1), np.zeros(len(ours))
         for one, two, number in said:
-            for outer in self._around(one, two):
-                found[outer] = join(found.get(outer, 0), number)
-        for module in reversed(self._modules):
-            above = self._above[module.id]
-            if self._is_linked[module.id] and above is not None and module.id in found:
-                found[above] = join(found.get(above, 0), found[module.id])
+            others[ours[one][0]], numbers[ours[one][0]] = theirs[two][0], number
+        found: dict[int, float] = {}
+        for outer, partner in self._partners.items():
+            (start, stop), (first, last) = ours[outer], theirs[partner]
+            inside = others[start + 1 : stop + 1]
+            held = numbers[start + 1 : stop + 1][(first < inside) & (inside <= last)]
+            if held.size:
+                found[outer] = float(join.reduce(held))
         return found
 
 
@@ -153,11 +119,8 @@ def rate(
     certain = _certain(views, modules)
     evidence = own_evidence(views, calls)
     proofs = prove(views, calls, certain | _namesakes(views, modules), evidence)
-    idle = _Idle(views, modules)
-    pairs = list(modules)
-    sure: list[float] = []
-    others: list[tuple[int, ...]] = []
-    for one, two in pairs:
+    made = []
+    for one, two in modules:
         found: tuple[float, tuple[int, ...]]
         if reference.children[one] or candidate.children[two]:
             found = max(shares.get(one, 1.0), _PLACED), ()
@@ -165,19 +128,17 @@ def rate(
             found = 1.0, ()
         elif reference.executed[one] and candidate.executed[two]:
             found = _by_calls(views, (one, two), calls, proofs)
-        else:
-            found = idle.rate(one, two)
-        sure.append(found[0])
-        others.append(found[1])
-    made = build_all(
-        ModulePair,
-        len(pairs),
-        reference=[one for one, _ in pairs],
-        candidate=[two for _, two in pairs],
-        paired_by=[modules.by[one] for one, _ in pairs],
-        confidence=sure,
-        alternatives=others,
-    )
+        else:  # one that never ran
+            found = IN_ORDER if modules.by[one] is PairedBy.NAME else _UNSURE, ()
+        made.append(
+            ModulePair(
+                reference=one,
+                candidate=two,
+                paired_by=modules.by[one],
+                confidence=found[0],
+                alternatives=found[1],
+            )
+        )
     return _as_sure_as_content(reference, candidate, made, certain, holding), proofs
 
 
@@ -223,53 +184,6 @@ def _by_calls(
     return sure, tuple(sorted({*owners} - {pair[1]})[:_MAX_ALTERNATIVES])
 
 
-class _Idle:
-    """Rates leaves that never ran by the others of their job in the same two containers."""
-
-    def __init__(self, views: tuple[View, View], modules: Matching) -> None:
-        self._around = [
-            _nearest(views[0], {one: one for one, _ in modules}),
-            _nearest(views[1], modules.back),
-        ]
-        self._keys: list[dict[int, Hashable]] = []
-        for view, around in zip(views, self._around, strict=True):
-            idle = (m.id for m in view.modules if not view.executed[m.id])
-            leaves = (module for module in idle if not view.children[module])
-            self._keys.append({m: (_job(view, m), around[m]) for m in leaves})
-        self._classes: list[dict[Hashable, list[int]]] = [{}, {}]
-        for classes, keys in zip(self._classes, self._keys, strict=True):
-            for module, key in keys.items():
-                classes.setdefault(key, []).append(module)
-
-    def rate(self, one: int, two: int) -> tuple[float, tuple[int, ...]]:
-        """Return how sure a pair is, and what else the partner could be."""
-        if one not in self._keys[0] or two not in self._keys[1]:
-            return _UNSURE, ()
-        keys = self._keys[0][one], self._keys[1][two]
-        mine, theirs = self._classes[0][keys[0]], self._classes[1][keys[1]]
-        if keys[0] == keys[1] and len(mine) == len(theirs) == 1:
-            return 1.0, ()
-        is_in_order = keys[0] == keys[1] and len(mine) == len(theirs)
-        is_in_order = is_in_order and mine.index(one) == theirs.index(two)
-        others = tuple(module for module in theirs if module != two)[:_MAX_ALTERNATIVES]
-        return IN_ORDER if is_in_order else min(_UNSURE, 1 / len(theirs)), others
-
-
-def _nearest(view: View, images: Mapping[int, int]) -> list[int | None]:
-    """Return the partner of the nearest paired module around each module."""
-    found: list[int | None] = []
-    for module in view.modules:
-        outer = module.parent
-        found.append(None if outer is None else images.get(outer, found[outer]))
-    return found
-
-
-def _job(view: View, module: int) -> Hashable:
-    """Return kind and sizes of a module."""
-    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
-    return view.kinds[module], tuple(sizes)
-
-
 def rate_calls(
     reference: View,
     candidate: View,
@@ -283,33 +197,26 @@ def rate_calls(
     three times has only one partner among three instances: there outputs decide, or the user.
     """
     known = {(pair.reference, pair.candidate): pair for pair in modules}
-    pairs = list(calls)
-    by = [calls.by[one] for one, _ in pairs]
-    sure = [1.0] * len(pairs)
-    others: list[tuple[int, ...]] = [()] * len(pairs)
-    for place, (one, two) in enumerate(pairs):
-        if one in proofs.proven or by[place] is PairedBy.MAP:
-            continue
-        pair = known.get((reference.calls[one].module, candidate.calls[two].module))
-        share = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
-        doubt = proofs.doubts.get(one)
-        if doubt is not None and by[place] is not PairedBy.NAME:
-            share = min(share, IN_ORDER)  # one of several calls, and nothing says which
-        sure[place] = share
-        if share < 1.0:
-            rivals = () if doubt is None else doubt.rivals
-            if not rivals and pair is not None:
+    made = []
+    for one, two in calls:
+        by, share = calls.by[one], 1.0
+        rivals: tuple[int, ...] = ()
+        if one not in proofs.proven and by is not PairedBy.MAP:
+            pair = known.get((reference.calls[one].module, candidate.calls[two].module))
+            share = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
+            doubt = proofs.doubts.get(one)
+            if doubt is not None and by is not PairedBy.NAME:
+                share = min(share, IN_ORDER)  # one of several calls, and nothing says which
+            if share < 1.0 and doubt is not None:
+                rivals = doubt.rivals
+            if share < 1.0 and not rivals and pair is not None:
                 rivals = _same_turn(candidate, two, pair.alternatives)
-            others[place] = rivals
-    return build_all(
-        CallPair,
-        len(pairs),
-        reference=[one for one, _ in pairs],
-        candidate=[two for _, two in pairs],
-        paired_by=by,
-        confidence=sure,
-        alternatives=others,
-    )
+        made.append(
+            CallPair(
+                reference=one, candidate=two, paired_by=by, confidence=share, alternatives=rivals
+            )
+        )
+    return made
 
 
 def _by_outputs(reference: View, one: int, candidate: View, two: int) -> float:
@@ -334,7 +241,7 @@ def _shares(
     layers = _layers(reference), _layers(candidate)
     totals = _inside(reference, layers[0]), _inside(candidate, layers[1])
     counts = ((one, two, layers[0][one] + layers[1][two]) for one, two in modules)
-    common = holding.gather((found for found in counts if found[2]), add)
+    common = holding.gather((found for found in counts if found[2]), np.add)
     found = {}
     for one, two in modules:
         total = totals[0][one] + totals[1][two]
@@ -356,7 +263,7 @@ def _as_sure_as_content(
         for pair in pairs
         if not (reference.children[pair.reference] or candidate.children[pair.candidate])
     )
-    best = holding.gather(leaves, max)
+    best = holding.gather(leaves, np.maximum)
     found = []
     for pair in pairs:
         inside = best.get(pair.reference, 0.0)

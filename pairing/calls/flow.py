@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-    from .likeweights import Places
+    from .expressed import Places
     from .needs import Ranks
 
     Pair = tuple[int, int]

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from padiff.pairing.result import IN_ORDER, PairedBy
 
 from .anchors import anchors_of, token_of
-from .expressed import flows_of, sole, told_by_weights
+from .expressed import flows_of, sole, told_by_weights, weight_numbers
 from .flow import refine
-from .likeweights import weight_numbers
 from .onesided import opaque_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from padiff.pairing.view import View
 
     from .calls import CallPairs
-    from .likeweights import Places
+    from .expressed import Places
 
 __all__ = ["Doubt", "OwnEvidence", "Proofs", "own_evidence", "prove"]
 

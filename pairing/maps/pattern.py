@@ -1,9 +1,8 @@
 """Patterns of module paths in map files: ``layers.{i}.q``, ``backbone.**``, ``**.dropout``.
 
-Matching takes time that grows with the product of the lengths of path and pattern. A regular
-expression of several open parts may try every way to divide a path among them: a pattern and a path
-from somebody who means harm would keep it busy for years. Here the places from which the rest of
-the pattern matches are worked out from its end, as the bits of one integer.
+Matching takes time that grows with the product of the lengths of path and pattern, where a regular
+expression of several open parts may try every way to divide a path among them. The places from
+which the rest of the pattern matches are worked out from its end, as the bits of one integer.
 """
 
 from __future__ import annotations
@@ -140,16 +139,6 @@ def _longest(part: Part, rest: int, path: str, place: int) -> int:
             return last if is_dot and last > place else place
 
 
-_FIXED = frozenset({Kind.TEXT, Kind.CHARACTER})
-_EXPRESSIONS = {
-    Kind.CHARACTER: "[^.]",
-    Kind.COMPONENT: "[^.]*",
-    Kind.ANY: ".*",
-    Kind.ABOVE: r"(?:.*\.)?",
-    Kind.BELOW: r"(?:\..*)?",
-}
-_MOST_WAYS = 100_000
-_MANY = 20
 _PART = re.compile(r"\{(\w*)\}|\*\*|\*|\?|[^*?{}]+|[{}]")
 
 
@@ -163,9 +152,6 @@ class PathPattern:
 
     text: str
     parts: tuple[Part, ...]
-    source: str
-    """The same as a regular expression; faster, for patterns and paths in which it cannot lose its
-    way. Empty where a pattern leaves nothing open: it is compared as it is then."""
     captures: frozenset[str]
     """Names of the captures."""
 
@@ -186,35 +172,22 @@ class PathPattern:
                 raise ConfigError(f"cannot read the pattern {text!r}: stray {part!r}")
             parts.append(_part(part, name))
             seen.update([name] if name else [])
-        joined = tuple(_joined(parts))
-        is_open = any(part.kind is not Kind.TEXT for part in joined)
-        source = "".join(map(_expression, joined)) if is_open else ""
-        return cls(text, joined, source, frozenset(seen))
+        return cls(text, tuple(_joined(parts)), frozenset(seen))
 
     def match(self, path: str) -> dict[str, str] | None:
         """Give the captured components of a path, None if the pattern does not match it."""
         if self.is_literal:
             return {} if path == self.path else None
-        if self._ways(len(path)) > _MOST_WAYS:
-            return match_parts(self.parts, path)
-        found = self.regex.fullmatch(path)
-        return None if found is None else found.groupdict()
-
-    def _ways(self, length: int) -> int:
-        """Bound the ways to divide a path among the open parts, all of which may be tried."""
-        count = sum(part.kind not in _FIXED for part in self.parts)
-        ways: int = min(length + 1, _MOST_WAYS) ** min(count, _MANY)
-        return ways
-
-    @property
-    def regex(self) -> re.Pattern[str]:
-        """Compile the regular expression, or take it from memory."""
-        return re.compile(self.source, re.DOTALL)
+        both = self.parts[0], self.parts[-1]
+        begins, ends = (part.text if part.kind is Kind.TEXT else "" for part in both)
+        if not (path.startswith(begins) and path.endswith(ends)):
+            return None  # that much tells of most paths
+        return match_parts(self.parts, path)
 
     @property
     def is_literal(self) -> bool:
         """Tell whether the pattern is the path that it matches."""
-        return not self.source
+        return all(part.kind is Kind.TEXT for part in self.parts)
 
     @property
     def path(self) -> str:
@@ -248,14 +221,6 @@ def _joined(parts: list[Part]) -> Iterator[Part]:
 
 def _is_any(part: Part | None) -> bool:
     return part is not None and part.kind is Kind.ANY
-
-
-def _expression(part: Part) -> str:
-    if part.kind is Kind.TEXT:
-        return re.escape(part.text)
-    if part.kind is Kind.CAPTURE:
-        return rf"(?P<{part.text}>[^.]+)"
-    return _EXPRESSIONS[part.kind]
 
 
 Names = tuple[str, ...]

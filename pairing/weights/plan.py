@@ -20,8 +20,7 @@ from padiff.pairing.side import folded_weights
 from .apart import with_vectors_apart
 from .entry_pairs import EntryPairs, bare_matrices
 from .entry_rules import is_magnitude
-from .equal import plan_equal
-from .fused import pair_fused
+from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .lone import pair_lone, pair_moved
 from .stacked import pair_stacked
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.side import Side
 
-__all__ = ["plan_by_search", "plan_weights"]
+__all__ = ["plan_weights"]
 
 _MAX_CLOSEST = 3
 _MAX_LOOKS = 200_000
@@ -151,6 +150,7 @@ def _own(side: Inventory) -> dict[int, Entry]:
     }
 
 
+@collector_paused()
 def plan_weights(
     reference: Side,
     candidate: Side,
@@ -176,18 +176,7 @@ def plan_weights(
     Raises:
         ConfigError: Entries of the map file match nothing, or their rules do not fit.
     """
-    if modules is not None and map_file in (None, MapFile()) and not registered_classes():
-        equal = plan_equal(reference.index, candidate.index, modules)
-        if equal is not None:
-            return WeightPlan(pairs=tuple(equal), alone=())
-    with collector_paused():
-        return plan_by_search(reference, candidate, modules or (), map_file or MapFile())
-
-
-def plan_by_search(
-    reference: Side, candidate: Side, modules: Sequence[ModulePair], map_file: MapFile
-) -> WeightPlan:
-    """Plan as ``plan_weights`` does, looking for all that there might be."""
+    map_file = map_file or MapFile()
     stated = map_file.rules
     rules = (*stated, *registered_classes())
     sides = (
@@ -195,22 +184,7 @@ def plan_by_search(
         inventory_of(candidate, SideName.CANDIDATE, rules),
     )
     mapped = apply_weight_map(sides, map_file)
-    used = frozenset(record for pair in mapped.pairs for record in pair.reference)
-    made = frozenset(pair.candidate for pair in mapped.pairs)
-    search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
-    firm = [pair for pair in modules if pair.confidence >= SURE]
-    search.know((*mapped.modules, *firm))
-    search.free(bare_matrices(sides, search.pairs))
-    search.find()
-    search.explode()
-    search.find()
-    search.free(bare_matrices(sides, search.pairs))
-    search.find()
-    stacked = pair_stacked(search)
-    fused = pair_fused(search)
-    search.find()
-    search.suppose([pair for pair in modules if pair.confidence < SURE])
-    search.guess()
+    search, stacked, fused = _searched(sides, mapped, modules or ())
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
     lone = pair_lone(sides, search.pairs, search.scopes, pairs)
@@ -230,6 +204,29 @@ def plan_by_search(
         ),
         choices=(*fused.choices, *lone.choices, *turn_choices(sides[1], open_rules)),
     )
+
+
+def _searched(
+    sides: tuple[Inventory, Inventory], mapped: MappedWeights, modules: Sequence[ModulePair]
+) -> tuple[UnitSearch, list[WeightPair], Fused]:
+    """Pair the units of both sides, and what is stacked or fused on one side only."""
+    used = frozenset(record for pair in mapped.pairs for record in pair.reference)
+    made = frozenset(pair.candidate for pair in mapped.pairs)
+    search = UnitSearch(*with_vectors_apart(without(sides[0], used), without(sides[1], made)))
+    firm = [pair for pair in modules if pair.confidence >= SURE]
+    search.know((*mapped.modules, *firm))
+    search.free(bare_matrices(sides, search.pairs))
+    search.find()
+    search.explode()
+    search.find()
+    search.free(bare_matrices(sides, search.pairs))
+    search.find()
+    stacked = pair_stacked(search)
+    fused = pair_fused(search)
+    search.find()
+    search.suppose([pair for pair in modules if pair.confidence < SURE])
+    search.guess()
+    return search, stacked, fused
 
 
 def _entries_of(

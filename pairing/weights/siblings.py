@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import Role
+from padiff.pairing.calls.confidence import Holding
 
 from .standing import unnumbered
 from .tried import first_input, kind_of_layer, layers_given, moved_to, partner_by_input
@@ -159,8 +162,6 @@ def _given(side: Side, module: int) -> object:
 
 
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
-_MOST_LEVELS = 64
-"""So many containers around a layer are looked at."""
 
 
 def grounded(modules: Sequence[ModulePair], reference: Index, candidate: Index) -> list[ModulePair]:
@@ -175,38 +176,20 @@ def grounded(modules: Sequence[ModulePair], reference: Index, candidate: Index) 
         candidate: The candidate's tables.
     """
     partners = {pair.reference: pair.candidate for pair in modules}
-    around: set[tuple[int, int | None]] = set()
-    supported: set[tuple[int, int | None]] = set()
+    holding = Holding(reference.modules, candidate.modules, partners)
     own = _owners(reference), _owners(candidate)
-    for pair in modules:
-        is_layer = pair.reference in own[0] and pair.candidate in own[1]
-        theirs = set(_outward(candidate, pair.candidate))
-        met = {
-            (outer, found)
-            for outer in _outward(reference, pair.reference)
-            if (found := partners.get(outer)) in theirs
-        }
-        if pair.is_ambiguous:
-            around |= met
-        elif is_layer:
-            supported |= met
-    doubted = around - supported
-    return [
-        pair for pair in modules
-        if not pair.is_ambiguous and (pair.reference, pair.candidate) not in doubted
-    ]  # fmt: skip
+    layers = [pair for pair in modules if pair.reference in own[0] and pair.candidate in own[1]]
+    around, supported = (
+        holding.gather(((one.reference, one.candidate, 1.0) for one in found), np.maximum)
+        for found in (
+            [pair for pair in modules if pair.is_ambiguous],
+            [pair for pair in layers if not pair.is_ambiguous],
+        )
+    )
+    doubted = around.keys() - supported.keys()
+    return [pair for pair in modules if not (pair.is_ambiguous or pair.reference in doubted)]
 
 
 def _owners(index: Index) -> frozenset[int]:
     """Give the modules that keep parameters of their own."""
     return frozenset(record.module for record in index.records if record.role in _OWNED)
-
-
-def _outward(index: Index, module: int) -> list[int]:
-    """Give the modules around one, the innermost first."""
-    found: list[int] = []
-    outer = index.modules[module].parent
-    while outer is not None and len(found) < _MOST_LEVELS:
-        found.append(outer)
-        outer = index.modules[outer].parent
-    return found

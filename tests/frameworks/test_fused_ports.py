@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from padiff.dumpfile import ConfigError
-from padiff.pairing.weights.fused_parts import NOT_EMPTY
+from padiff.pairing.weights.fused import NOT_EMPTY
 from tests.support.carrying import carried
 
 if TYPE_CHECKING:

@@ -9,17 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from padiff.pairing import SideName
+from padiff.pairing import SideName, pair
 from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.onesided import hidden_by_weights
 from padiff.pairing.calls.proof import Proofs
-from padiff.pairing.entry import pair_equal
-from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.stages import certain, identity, is_same_by_name, pair_by_stages
+from padiff.pairing.stages import certain, identity, is_same_by_name
 from padiff.pairing.view import view_of
-from padiff.pairing.weights.equal import plan_equal
 from padiff.pairing.weights.owned import pair_owned
-from padiff.pairing.weights.plan import plan_by_search, plan_weights
+from padiff.pairing.weights.plan import plan_weights
 from tests.support import treegen
 
 if TYPE_CHECKING:
@@ -80,29 +77,15 @@ def test_no_call_of_equal_trees_is_hidden_by_weights(seed: int, change: str) -> 
 @pytest.mark.parametrize("change", sorted(CHANGES))
 @settings(max_examples=10, deadline=None)
 @given(seed=SEEDS)
-def test_searching_equal_trees_for_weights_finds_those_of_the_same_name(
-    seed: int, change: str
-) -> None:
-    views = equal_trees(seed, change, is_rich=True, framework="torch")
-    partners = certain(identity(views[0])[1])
-
-    plan = plan_by_search(views[0].side, views[1].side, partners, MapFile())
-
-    equal = plan_equal(views[0].index, views[1].index, partners)
-    if equal is None:  # attentions, of packed weights
-        assert any(kind == "attention" for kind in views[0].kinds)
-    else:
-        assert plan.pairs == tuple(equal)
-        assert (plan.alone, plan.notes) == ((), ())
-
-
-@pytest.mark.parametrize("change", sorted(CHANGES))
-@settings(max_examples=10, deadline=None)
-@given(seed=SEEDS)
-def test_all_stages_find_of_equal_trees_what_their_names_say(seed: int, change: str) -> None:
+def test_equal_trees_are_paired_as_their_names_say(seed: int, change: str) -> None:
     views = equal_trees(seed, change, is_rich=False, framework="torch")
 
-    found = pair_equal(views[0].side, views[1].side)
+    found = pair(views[0].side, views[1].side)
 
-    assert found is not None
-    assert found == pair_by_stages(views[0].side, views[1].side, MapFile())
+    assert all(one.reference == (one.candidate,) for one in found.records)
+    assert [(one.reference, one.candidate) for one in found.modules] == [
+        (module.id, module.id) for module in views[0].modules
+    ]
+    assert all(one.reference == one.candidate for one in found.calls)
+    assert {one.confidence for one in (*found.modules, *found.calls)} == {1.0}
+    assert (found.unmatched, found.notes, found.same_structure) == ((), (), True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from operator import add
+
+import numpy as np
 
 from padiff.dumpfile import ModuleInfo
 from padiff.pairing.calls.confidence import Holding
@@ -37,7 +38,7 @@ def test_numbers_of_pairs_reach_all_containers_that_hold_them() -> None:
         }
         said = [(one, two, generator.randint(1, 9)) for one, two in partners.items()]
         holding = Holding(*sides, partners)
-        for join in (add, max):
+        for join in (np.add, np.maximum):
             wanted: dict[int, float] = {}
             for one, two, number in said:
                 theirs = around(sides[1], two)

@@ -10,7 +10,7 @@ import pytest
 
 from padiff.dumpfile import Role
 from padiff.pairing.result import SideName
-from padiff.pairing.weights.fused_parts import NOT_EMPTY
+from padiff.pairing.weights.fused import NOT_EMPTY
 from padiff.pairing.weights.plan import plan_weights
 from tests.support.dumps import DumpBuilder, MemorySide
 
