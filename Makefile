@@ -24,6 +24,8 @@ set_up = @echo "setting up $(1) (once; $(2))" >&2; start=$$SECONDS; $(3); \
 	touch $(1)/.ready; echo "set up $(1) in $$((SECONDS - start)) s" >&2
 TESTS ?= tests
 JOBS ?= auto
+# Each worker and each program that a test starts would compile padiff, and pytest all tests, again.
+unexport PYTHONDONTWRITEBYTECODE
 comma := ,
 
 .PHONY: help demo test pairs adapters adapter-jax adapter-keras adapter-mindspore stores oldnumpy pythons slow check format lint types arch cov bench localisation score score-baseline ops golden docs pictures changelog build clean

@@ -86,6 +86,10 @@ def _thawed(kind: type) -> Callable[..., Any]:
     return make_dataclass(kind.__name__, names, slots=True, eq=False, repr=False)
 
 
+_frozen: list[int] = []
+"""How many objects the program had frozen on purpose, once it had: counting is a walk, too."""
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Keep the garbage collector from walking both dumps again and again.
@@ -100,7 +104,9 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # else the program has frozen objects on purpose
+            if not _frozen and (count := gc.get_freeze_count()):
+                _frozen.append(count)
+            if not _frozen:
                 gc.freeze()
                 gc.unfreeze()  # which moves them to the oldest generation, without a walk
             gc.enable()

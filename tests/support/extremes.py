@@ -216,13 +216,14 @@ EXTREMES: dict[str, Callable[[_Maker, int], None]] = {
 
 
 def _experts(make: _Maker, count: int) -> None:
-    """Run layers of 256 experts, each of two layers that are fed something of their own."""
+    """Run layers of up to 256 experts, each of two layers fed something of their own."""
     made = make.value()
     make.enter("root", "Net", made)
-    for _ in range(max(1, count // (3 * _EXPERTS))):
+    layers = -(-count // (3 * _EXPERTS))
+    for _ in range(layers):
         make.enter("layer", "Layer", made)
         make.layer("gate", "Linear", made, sizes=(9, 3))
-        for _ in range(_EXPERTS):
+        for _ in range(count // (3 * layers)):
             given = make.value()
             make.enter("expert", "Expert", given)
             inner = make.layer("up", "Linear", given, sizes=(9, 3))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import cProfile
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,19 +14,9 @@ __all__ = ["calls_made", "most_held"]
 
 def calls_made(function: Callable[[], object]) -> int:
     """Count the calls, of Python's functions and of C's, that a function makes."""
-    count = 0
-
-    def counted(_frame: Any, event: str, _argument: Any) -> None:  # noqa: ANN401 - Python's own
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def most_held(function: Callable[[], object]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from padiff.dumpfile import Phase, RecordInfo, Role, SourceLine
+from padiff.dumpfile import Phase, RecordInfo, Role, SourceLine, bulk
 from padiff.dumpfile.bulk import build_all, collector_paused
 
 
@@ -75,6 +75,21 @@ def test_collector_is_as_before_after_a_pause() -> None:
         assert not gc.isenabled()
 
     assert gc.isenabled() is was_enabled
+
+
+def test_objects_that_the_program_froze_are_counted_once_and_stay_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(bulk, "_frozen", [])
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: asked.append("count") or 1)
+    monkeypatch.setattr(gc, "unfreeze", lambda: asked.append("unfreeze"))
+
+    for _ in range(3):
+        with collector_paused():
+            pass
+
+    assert asked == ["count"]
 
 
 def test_what_is_made_is_frozen_and_of_the_class_itself() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,28 +15,12 @@ from padiff.pairing.weights.inventory import UnitPair, inventory_of
 from padiff.pairing.weights.resolve import resolve
 from tests.support.dumps import DumpBuilder, MemorySide
 from tests.support.extremes import Dialect, extreme
+from tests.support.work import calls_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Shape = tuple[int, ...]
-
-
-def _calls_of(do: Callable[[], object]) -> int:
-    """Count the calls of functions, of Python and of C."""
-    count = 0
-
-    def see(_frame: object, event: str, _given: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(see)
-    try:
-        do()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def _bag(count: int, word: str, shape: Callable[[int], Shape] = lambda _: (3, 2)) -> MemorySide:
@@ -83,7 +66,7 @@ FORMS: dict[str, Callable[[int], tuple[MemorySide, MemorySide]]] = {
 def test_work_grows_with_the_number_of_weights(form: str) -> None:
     sides = [FORMS[form](count) for count in (100, 400)]
 
-    few, many = (_calls_of(partial(plan_weights, *both)) for both in sides)
+    few, many = (calls_made(partial(plan_weights, *both)) for both in sides)
 
     assert many < 6 * few, "four times as many, sixteen times the work"
 
@@ -99,7 +82,7 @@ def test_kinds_of_which_none_does_the_others_job_are_told_by_kind() -> None:
         tables, norms = _layers(count, "Embedding", (4, 1)), _layers(count, "LayerNorm", (4,))
         one, two = (inventory_of(side, SideName.REFERENCE).units for side in (tables, norms))
         by = PairedBy.STRUCTURE
-        return _calls_of(
+        return calls_made(
             lambda: found.extend(resolve(one, two, by, is_strict=False, is_last=False))
         )
 
@@ -122,7 +105,7 @@ def test_nobody_asks_where_units_stand_whose_modules_are_known() -> None:
     ]
 
     told, searched = (
-        _calls_of(partial(plan_weights, *sides, modules=modules)) for modules in (known, [])
+        calls_made(partial(plan_weights, *sides, modules=modules)) for modules in (known, [])
     )
 
     assert 2 * told < searched
