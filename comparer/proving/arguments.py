@@ -90,13 +90,29 @@ def told_by_arguments(
             trial = _Trial(sides, given, repaired, numbering, operators)
             told = trial.edit([edits[place] for place in group])
         except (ProgramError, DumpFormatError):
-            continue  # it cannot be executed within the limits: the exchanges stand
+            told = None  # it cannot be executed within the limits: the exchanges stand
+        told = told or _whole([(edits[place], ids[place]) for place in group], operators)
         if told is not None:
             found.append((told, tuple(group)))
     explained = {place for _, group in found for place in group}
     return sorted(
         [*found, *(one for one in plain if explained.isdisjoint(one[1]))], key=lambda one: one[1]
     )
+
+
+def _whole(
+    group: Sequence[tuple[Edit, tuple[int, ...]]], operators: tuple[int, ...]
+) -> Edit | None:
+    """Return the edit of all these operators if others are of nothing but their inside.
+
+    Args:
+        group: Edits, each with the candidate's operators that it is inside of.
+        operators: All of these.
+    """
+    whole = next(edit for edit, ids in group if ids == operators and edit.kind in _VAGUE)
+    slices = [set(one.reference.slice) if one.reference else set[int]() for one, _ in group]
+    known = set(whole.reference.slice) if whole.reference else set[int]()
+    return whole if len(group) > 1 and all(one <= known for one in slices) else None
 
 
 def _operators_of(made: Made, numbering: Numbering) -> tuple[int, ...]:

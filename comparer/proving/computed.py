@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF, Limits, execute
 from padiff.program.primitives import Kind
 
+from .tables import Image, is_near_table, made_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -28,15 +30,14 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["DERIVED_ROUNDINGS", "computed_values", "exact_constants", "is_unrounded"]
+__all__ = ["computed_values", "exact_constants", "is_unrounded"]
 
-DERIVED_ROUNDINGS = 4
-"""Of the size of what was computed: frameworks compute sines, powers and logarithms to a unit or
-two."""
 _LIMITS = Limits(total_bytes=1 << 30, work=10**10)
 _FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, LeafKind.HOLE})
 """Leaves that are there before the model is called; a hole is, where it holds what such leaves
 make."""
+_WEIGHTS = frozenset({LeafKind.PARAMETER})
+"""Those that are no tables."""
 
 
 def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, float]:
@@ -112,8 +113,8 @@ def _numbers(side: Side) -> Iterator[float]:
 class Computed:
     """What one side computes from fixed leaves, where the other holds the outcome."""
 
-    values: dict[int, int]
-    """Values of the reference that hold what values of the candidate hold, by the latter's ids."""
+    values: dict[int, Image]
+    """Of what of the reference values of the candidate are made, by their ids."""
     open: tuple[set[int], set[int]]
     """The leaves without a partner that something else is computed from, of both sides."""
 
@@ -136,37 +137,50 @@ def computed_values(
     """
     known, found = (_Fixed(side, own) for side, own in zip(sides, alone, strict=True))
     specs = known.specs_of_open() | found.specs_of_open()
+    tables = known.tables() if specs else []
     pool: dict[Spec, list[int]] = defaultdict(list)
     for term in known.terms_of(specs):
         pool[known.specs[term]].append(term)
-    wanted = [term for term in found.terms_of(specs) if found.specs[term] in pool]
-    images: dict[int, int] = {}
-    if wanted:
+    wanted = [*found.terms_of(specs)]
+    images: dict[int, Image] = {}
+    if wanted and (pool or tables):
         try:
-            known.execute([*chain(*pool.values())], given[0])
+            known.execute([*{*chain(*pool.values()), *tables}], given[0])
             found.execute(wanted, given[1])
         except (ProgramError, DumpFormatError):
             return Computed({}, alone)
+        units = known.unit, found.unit
 
         def find_image(term: int) -> bool:
-            others = pool[found.specs[term]]
             is_open = bool(found.rests[term])
-            candidates = (one for one in others if is_open or known.rests[one])
-            image = next((one for one in candidates if _is_same(known, one, found, term)), None)
+            others = (one for one in pool[found.specs[term]] if is_open or known.rests[one])
+            image = next((one for one in others if _is_same(known, one, found, term)), None)
             if image is not None:
-                images[term] = image
-            return image is not None
+                images[term] = Image(image)
+                return True
+            others = (one for one in tables if is_open or known.rests[one])
+            made = made_of(
+                (found.arrays[term], units[1](term)),
+                ((one, known.arrays[one], units[0](one)) for one in others),
+            )
+            first = next(made, None)
+            if first is not None:
+                images[term] = first
+            return first is not None
 
         found.follow(cut=frozenset(wanted), is_settled=find_image)
-        settled = set(images.values())
+        settled = {one.value for one in images.values()}
         known.follow(
-            cut=frozenset(chain(*pool.values())),
+            cut=frozenset(chain(*pool.values(), tables)),
             is_settled=lambda term: any(
                 known.specs[term] == known.specs[one] and _is_same(known, one, known, term)
                 for one in settled
             ),
         )
-    values = {found.values[term]: known.values[one] for term, one in images.items()}
+    values = {
+        found.values[term]: replace(one, value=known.values[one.value])
+        for term, one in images.items()
+    }
     return Computed(values, (known.leaking(), found.leaking()))
 
 
@@ -235,6 +249,23 @@ class _Fixed:
             and (term not in leaves or term in self._alone)
         ]
 
+    def tables(self) -> list[int]:
+        """Return the terms of real numbers that rest on no weights."""
+        values, leaves = self.side.program.values, self.side.lowered.leaves
+        made = {term for term, one in leaves.items() if values[one].kind in _FIXED - _WEIGHTS}
+        for node in self.side.lowered.nodes:
+            if made.issuperset(node.operands):
+                made.update(node.outputs)
+        return [
+            term
+            for term in self.values
+            if term in made and self.specs[term].count > 1 and self.specs[term].kind is Kind.FLOAT
+        ]
+
+    def unit(self, term: int) -> float:
+        """Return the unit roundoff of the dtype of a term; zero of whole numbers."""
+        return UNIT_ROUNDOFF.get(self.side.program.values[self.values[term]].dtype, 0.0)
+
     def specs_of_open(self) -> set[Spec]:
         """Return kinds and shapes of what rests on leaves without a partner; numbers are none."""
         return {
@@ -269,20 +300,4 @@ def _is_same(known: _Fixed, one: int, found: _Fixed, two: int) -> bool:
         return True
     dtypes = (fixed.side.program.values[value].dtype for fixed, value in ends)
     unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
-    return _is_near(found.arrays[two], known.arrays[one], unit)
-
-
-def _is_near(elements: Array, array: Array, unit: float) -> bool:
-    """Return whether elements are what was computed, but for rounding.
-
-    Each may be rounded to its dtype once. What it was computed from was float32 at the least, or
-    the dtype's own precision: of a coarser one, other numbers would pass for rounding.
-    """
-    known = array.astype(np.float64)
-    found = elements.astype(np.float64)
-    computing = DERIVED_ROUNDINGS * min(unit, UNIT_ROUNDOFF["float32"])
-    with np.errstate(all="ignore"):
-        same = (known == found) | (np.isnan(known) & np.isnan(found))
-        size = float(np.sqrt(np.mean(np.square(known[np.isfinite(known)]))))
-        off = np.where(same, 0.0, np.abs(known - found))
-        return bool(np.all(off <= unit * np.abs(known) + computing * size))
+    return is_near_table(found.arrays[two], known.arrays[one], unit)

@@ -13,9 +13,9 @@ from padiff.dumpfile import LeafKind, numpy_dtype
 from padiff.pairing.steps import PICKING
 from padiff.program import UNIT_ROUNDOFF
 
-from .computed import DERIVED_ROUNDINGS
 from .construction import prove_construction
 from .result import Answer, LeafDifference
+from .tables import DERIVED_ROUNDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

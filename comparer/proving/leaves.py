@@ -15,8 +15,9 @@ from padiff.program import execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .invented import invented
-from .masks import Masks, fitted, pair_masks
+from .masks import Masks, pair_masks
 from .settings import exact_settings
+from .tables import Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -54,9 +55,9 @@ class Leaves:
     lone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Value ids of floating-point leaves that only one side has: only their dtype's precision can
     be asked of what lies behind."""
-    computed: dict[int, int] = field(default_factory=dict)
+    computed: dict[int, Image] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
-    what a value of the reference holds, or shall hold it: which one, by value id."""
+    what is made of a value of the reference, or shall hold it: of which one, by value id."""
     drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Draws without a partner of which only masks are made that have one, by value id."""
     invented: set[int] = field(default_factory=set)
@@ -140,10 +141,11 @@ class Leaves:
         return lambda: np.full(shape, exact)
 
 
-def _executed(side: Side, value: int, leaves: Mapping[int, Leaf], shape: tuple[int, ...]) -> Array:
-    """Compute a value of a side from its leaves; of a mask as much as the other side has."""
-    made = execute(side.lowered, leaves, [value])[value]
-    return made if made.shape == shape else fitted(made, shape)
+def _executed(
+    side: Side, image: Image, leaves: Mapping[int, Leaf], shape: tuple[int, ...]
+) -> Array:
+    """Compute what is made of a value of a side from its leaves."""
+    return image.of(execute(side.lowered, leaves, [image.value])[image.value], shape)
 
 
 def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
@@ -331,7 +333,7 @@ def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
     masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
     found = pair_masks(*masks)
     if len(found) == len(masks[0].arrays):
-        leaves.computed.update(found)
+        leaves.computed.update({own: Image(one, laid=None) for own, one in found.items()})
         for drawn, one in zip(leaves.drawn, masks, strict=True):
             drawn.update(one.covered())
 

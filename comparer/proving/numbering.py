@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from padiff.pairing import IDENTITY
 from padiff.program import COMMUTATIVE, LAYOUT, Expressions
 
+from .tables import Image
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -37,10 +39,14 @@ class Numbering(Expressions):
         """The numbers of the candidate's leaves, and of what holds the same as a value of the
         reference, by value id."""
         for value, made in leaves.computed.items():
-            number = self.reference[reference.lowered.terms[made]]
-            shapes = reference.program.values[made].shape, candidate.program.values[value].shape
-            is_whole = shapes[0] == shapes[1]
-            self._leaves[value] = number if is_whole else self.new(("fitted", number, shapes[1]))
+            number = self.reference[reference.lowered.terms[made.value]]
+            shapes = (
+                reference.program.values[made.value].shape,
+                candidate.program.values[value].shape,
+            )
+            is_same = shapes[0] == shapes[1] and made.formula == Image(0).formula
+            form = "fitted", number, made.formula, made.laid, shapes[1]
+            self._leaves[value] = number if is_same else self.new(form)
         for value in candidate.lowered.leaves.values():
             pair = leaves.pairs.get(value)
             if value in leaves.computed:

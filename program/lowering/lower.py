@@ -195,7 +195,7 @@ class _Lowering:
             found = self.ruled(operator, positional, keywords)
             found = self.fitted(found, expected, operator)
             terms = [
-                None if term is None else self.own(self.wrapped(term, value.dtype))
+                None if term is None else self.own(self.wrapped(term, value.dtype), operator)
                 for term, value in zip(found, outputs, strict=True)
             ]
         except _MISFITS as error:
@@ -239,9 +239,10 @@ class _Lowering:
             raise NotLoweredError("a view that is not known")
         return [one for one in found if one is not None]
 
-    def own(self, term: Term) -> Term:
+    def own(self, term: Term, operator: Operator) -> Term:
         """Return a term that no other value has: a copy has a gradient and a dtype of its own."""
-        return self.builder("cast", term, kind=term.kind.value) if term.id in self.taken else term
+        is_shared = term.id not in self.taken or operator.name in self.table.sharing
+        return term if is_shared else self.builder("cast", term, kind=term.kind.value)
 
     def output(self, operator: Operator, id_: int) -> Value:
         value = self.values.get(id_)

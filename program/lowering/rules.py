@@ -103,6 +103,9 @@ class Table:
     """Other names that a framework takes for an argument, such as ``axis`` for ``dim``."""
     has_names: bool = False
     """Whether operators take a name as one more argument, which means nothing."""
+    sharing: frozenset[str] = frozenset()
+    """Operators, by full names, that return what shares its gradient with what they took, if they
+    took all of it."""
     _by_name: dict[str, Row] = field(default_factory=dict)
     _signatures: dict[str, Signature] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ import padiff
 from padiff.comparer.proving import Answer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from padiff.comparer import FunctionComparison
@@ -102,3 +103,85 @@ def test_a_coarse_dtype_does_not_make_other_numbers_the_same_table(
     found = _compared(_Rotary(one), _Rotary(other, base=10100.0), tmp_path, torch.bfloat16)
 
     assert found.tolerated == 1
+
+
+class _Scheduled(nn.Module):
+    """A step of a sampler whose tables are made of one schedule, each by a formula."""
+
+    def __init__(self, formulas: tuple[str, str]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net, self.formulas = nn.Linear(8, 8), formulas
+        alphas = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 50, dtype=torch.float64), 0)
+        for name in {*formulas}:
+            self.register_buffer(name, FORMULAS[name](alphas).float())
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+        one, two = (BACK[name](getattr(self, name)[steps])[:, None] for name in self.formulas)
+        y: torch.Tensor = one.sqrt() * x + (1 - two).sqrt() * self.net(x)
+        return y
+
+
+FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "alphas": lambda x: x,
+    "roots": torch.sqrt,
+    "rests": lambda x: torch.sqrt(1 - x),
+    "shares": lambda x: 1 / x,
+    "logs": torch.log,
+}
+BACK: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "alphas": lambda x: x,
+    "roots": lambda x: x**2,
+    "rests": lambda x: 1 - x**2,
+    "shares": lambda x: 1 / x,
+    "logs": torch.exp,
+}
+
+
+def _sampled(
+    reference: nn.Module, candidate: nn.Module, folder: Path, *inputs: torch.Tensor
+) -> FunctionComparison:
+    for name, model in (("reference", reference), ("candidate", candidate)):
+        with padiff.record(model, name=name, out=folder, phase="forward"):
+            model(*inputs)
+    executed = padiff.compare(folder / "reference", folder / "candidate").steps[0].executed
+    assert executed is not None
+    return executed.function
+
+
+@pytest.mark.parametrize("other", [("roots", "rests"), ("shares", "logs")])
+def test_a_table_of_a_formula_is_the_same_schedule(other: tuple[str, str], tmp_path: Path) -> None:
+    steps, x = torch.tensor([3, 20, 41]), torch.linspace(-1, 1, 24).reshape(3, 8)
+
+    found = _sampled(_Scheduled(("alphas", "alphas")), _Scheduled(other), tmp_path, x, steps)
+
+    assert (found.answer, found.tolerated, found.lone) == (Answer.SAME, 0, (0, 0))
+
+
+class _Halves(_Rotary):
+    """Keeps the angles once, and turns both halves by them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        cosines, sines = self.cosines[: x.shape[1], :8], self.sines[: x.shape[1], :8]
+
+        def turned(one: torch.Tensor) -> torch.Tensor:
+            first, last = one.chunk(2, -1)
+            return torch.cat([first * cosines - last * sines, last * cosines + first * sines], -1)
+
+        scores = turned(self.query(x)) * self.scale @ turned(self.key(x)).transpose(1, 2)
+        result: torch.Tensor = self.out(torch.softmax(scores / 4, -1) @ x)
+        return result
+
+
+@pytest.mark.parametrize(("scale", "answer"), [(1.0, Answer.SAME), (1.00001, Answer.DIFFERENT)])
+def test_half_a_table_is_the_same_as_both_halves(
+    scale: float, answer: Answer, tmp_path: Path
+) -> None:
+    candidate = _Halves("attribute", scale=scale)
+    candidate.cosines, candidate.sines = (
+        one[:, :8].contiguous() for one in (candidate.cosines, candidate.sines)
+    )
+
+    found = _compared(_Rotary("computed"), candidate, tmp_path)
+
+    assert (found.answer, found.tolerated, found.lone) == (answer, 0, (0, 0))

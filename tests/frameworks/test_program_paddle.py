@@ -577,3 +577,21 @@ def test_operators_of_one_watch_stay_seen_while_another_ends() -> None:
 
     assert seen == ["paddle._C_ops.exp"]
     assert _bindings() == before
+
+
+def test_what_takes_all_of_a_tensor_has_its_gradient_once(tmp_path: Path) -> None:
+    """Paddle gives a slice of everything the tensor's own place in the graph."""
+    paddle.seed(0)
+
+    def forward(self: Thing, x: Thing) -> Thing:
+        logits = self.linear(x)
+        return paddle.concat([logits, self.table(logits[:, -1:].argmax(-1))], 1)
+
+    model = _Wrapped(forward, linear=nn.Linear(4, 4), table=nn.Embedding(4, 4))
+    with padiff.record(model, name="model", out=tmp_path):
+        model(paddle.randn([2, 1, 4])).square().mean().backward()
+
+    found = padiff.audit(tmp_path / "model")
+
+    assert found
+    assert not found.origins

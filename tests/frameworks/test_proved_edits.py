@@ -405,6 +405,18 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         lambda x: paddle.nn.functional.relu(x.mean(1)),
         ["mean(1) where the reference has sum(1)"],
     ),
+    "another operator, whose inside is alike": (
+        lambda x: functional.interpolate(x[None], scale_factor=2, mode="nearest").relu(),
+        lambda x: paddle.nn.functional.relu(
+            paddle.nn.functional.interpolate(x[None], scale_factor=2, mode="bilinear")
+        ),
+        ["bilinear_interp(-1, -1, -1, [2, 2], False, 0) where the reference has interpolate(2)"],
+    ),
+    "left out ahead of an operator that does more": (
+        lambda x: torch.softmax((x * x).add(x.mT.sum(-2)[:, :6, None] * x), -1) @ x.mT,
+        lambda x: paddle.nn.functional.softmax(x * x) @ x.transpose([0, 2, 1]),
+        ["left out: sum(-2), __getitem__([:, :6, none]), mul, add"],
+    ),
 }
 """A fault in a form that the other framework writes otherwise, and the cause in words."""
 

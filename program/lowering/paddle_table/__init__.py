@@ -39,6 +39,7 @@ PADDLE = Table(
         "paddle.": "paddle.",
     },
     has_names=True,
+    sharing=frozenset({"paddle.Tensor.__getitem__"}),
     rows=tuple(
         entry
         for room in (
