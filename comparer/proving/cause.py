@@ -66,7 +66,7 @@ def find_cause(
         start = partial(Repair, sides, given, numbering, alignment, differing)
         repair = start(Start(sides[1].lowered))
         made = repair.in_one(agree) if repair.run(agree, likeness) else []
-        below = sum(one.exchange.size for one in made) if made else None
+        below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
         if reshaped is not None:

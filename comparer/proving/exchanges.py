@@ -12,6 +12,7 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import groupby, islice, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from .numbering import LAYOUT
@@ -166,23 +167,49 @@ class Region:
         for place in self.nodes:
             for term in set(lowered.nodes[place].operands):
                 self.readers[term].append(place)
-        terms = {term for place in self.nodes for term in lowered.nodes[place].outputs}
         self.sizes: dict[int, int] = {}
         """Of terms that may be exchanged: primitives behind them that the other side lacks."""
-        for term in {*terms, *self.readers, *results}:
-            self.sizes[term] = self._size(term)
+        behind = self._behind()
+        for term in {*behind, *self.readers, *results}:
+            if term in self.common:
+                self.sizes[term] = 0
+            elif term in behind:
+                self.sizes[term] = behind[term].bit_count()
+            else:
+                places = lowered.behind([term], known=self.common)
+                self.sizes[term] = 1 if term in lowered.leaves else len(places)
+
+    def _behind(self) -> dict[int, int]:
+        """Return the nodes behind what each node makes, as the bits of a number."""
+        found: dict[int, int] = {}
+        for count, place in enumerate(self.nodes):
+            node = self.lowered.nodes[place]
+            bits = 1 << count
+            for term in node.operands:
+                bits |= 0 if term in self.common else found.get(term, 0)
+            found.update(dict.fromkeys(node.outputs, bits))
+        return found
 
     @property
     def operators(self) -> set[int]:
         """The operators that its nodes are of."""
         return {self.lowered.nodes[place].operator for place in self.nodes}
 
-    def _size(self, term: int) -> int:
-        if term in self.common:
-            return 0
-        if term in self.lowered.leaves:
-            return 1
-        return len(self.lowered.behind([term], known=self.common))
+
+def _by_spec(region: Region) -> dict[object, dict[int, list[int]]]:
+    """Return the terms that may be exchanged by their spec and size."""
+    found: dict[object, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for term, size in region.sizes.items():
+        found[region.lowered.specs[term]][size].append(term)
+    return found
+
+
+def _sums(
+    size: int, terms: Sequence[int], others: Sequence[tuple[int, Sequence[int]]]
+) -> Iterator[tuple[int, Sequence[int], Sequence[int]]]:
+    """Yield terms of one size with those of each other size, and what both are together."""
+    for other, those in others:
+        yield size + other, terms, those
 
 
 class _Search:
@@ -205,24 +232,36 @@ class _Search:
             for term in programs[0].nodes[place].outputs
         }
         """What the candidate lacks, and where the reference makes it."""
+        self.keys = {
+            (node.primitive, *sorted(numbering.reference[term] for term in node.operands))
+            for node in (programs[0].nodes[place] for place in self.reference.nodes)
+        }
+        """The primitives that the candidate lacks, with the numbers that they read."""
 
     def pairs(self) -> Iterator[tuple[int, int, int]]:
         """Yield pairs of terms of one shape, and of results, with their size, small ones first."""
-        by_spec: dict[object, list[tuple[int, int]]] = defaultdict(list)
-        for term, size in self.reference.sizes.items():
-            by_spec[self.reference.lowered.specs[term]].append((size, term))
-        found = [
-            (size + other, known, own)
-            for own, size in self.candidate.sizes.items()
-            for other, known in by_spec[self.candidate.lowered.specs[own]]
-            if self.numbers[0][known] != self.numbers[1][own]
+        regions = self.reference, self.candidate
+        known, found = (_by_spec(one) for one in regions)
+        streams = [
+            _sums(one, terms, sorted(found[spec].items()))
+            for spec in known.keys() & found.keys()
+            for one, terms in known[spec].items()
         ]
-        found += [
-            (self.reference.sizes[known] + self.candidate.sizes[own], known, own)
-            for known, own in {*self.results}
-            if self.reference.lowered.specs[known] != self.candidate.lowered.specs[own]
+        specs, numbers = [one.lowered.specs for one in regions], self.numbers
+        turned = [
+            (self.reference.sizes[one] + self.candidate.sizes[two], [one], [two])
+            for one, two in {*self.results}
+            if specs[0][one] != specs[1][two]
         ]
-        return iter(sorted(found))
+        merged = heapq.merge(*streams, sorted(turned), key=itemgetter(0))
+        for size, groups in groupby(merged, key=itemgetter(0)):
+            yield from sorted(
+                (size, one, two)
+                for _, ones, twos in groups
+                for one in ones
+                for two in twos
+                if numbers[0][one] != numbers[1][two] or specs[0][one] != specs[1][two]
+            )
 
     def tried(
         self, known: int, own: int, size: int, *, is_counted: bool = True
@@ -239,7 +278,9 @@ class _Search:
         changed: dict[int, int] = {}
         readers: list[tuple[int, int | None]] = []
         gain = 0
-        open_ = list(self.candidate.readers.get(own, ()))
+        open_ = [*self.candidate.readers.get(own, ())]
+        if not any(self._may_become(place, own, number) for place in open_):
+            open_ = []
         heapq.heapify(open_)
         seen: set[int] = set()
         while open_:
@@ -251,7 +292,7 @@ class _Search:
             partner, becoming = self._partner(place, {**changed, own: number})
             if partner is not None and own in node.operands:
                 readers.append((place, partner))
-            if partner is None:  # it may read the term as it is, as a residual does
+            if partner is None and changed:  # it may read the term as it is, as a residual does
                 partner, becoming = self._partner(place, changed)
             if partner is None:
                 continue
@@ -276,6 +317,12 @@ class _Search:
             size=size,
         )
         return (gain if readers or results else 0), exchange
+
+    def _may_become(self, place: int, own: int, number: int) -> bool:
+        """Return whether the candidate may lack what a node makes if a term has another number."""
+        node, numbers = self.candidate.lowered.nodes[place], self.numbers[1]
+        read = sorted(number if term == own else numbers[term] for term in node.operands)
+        return node.primitive in LAYOUT or (node.primitive, *read) in self.keys
 
     def everywhere(self, exchange: Exchange) -> Exchange:
         """Return an exchange for all that reads the candidate's term."""

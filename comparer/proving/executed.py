@@ -92,18 +92,34 @@ class Runs:
         off, known = found
         return float(np.max(off, initial=0.0)) / self.scale(sink, off, known)
 
-    def agree(self, sink: Sink) -> bool:
-        """Return whether all elements agree as far as float64 can tell."""
+    def agree(self, sink: Sink, larger: Callable[[], tuple[Array, float]] | None = None) -> bool:
+        """Return whether all elements agree as far as float64 can tell.
+
+        Args:
+            sink: The result.
+            larger: By how much larger errors moved each element, and by how much these are larger
+                than 2**-53; asked for only where most differences are none of right forms. They
+                move a result as many times as far, or by about its own size where it does not
+                follow them, and then no difference is larger: so they only tell what differs.
+        """
         found = self.differences(sink)
         if found is None:
             return False
         off, known = found
+        size = _size(known)
         doubtful = ~(off <= _NEAR * np.abs(known))
-        off = off[doubtful]
-        if not off.size:
+        if not doubtful.any():
             return True
-        if not np.all(off <= _MOST * _size(known)):
+        if not np.all(off[doubtful] <= _MOST * size):
             return False
+        if larger is not None and np.median(off) > _NEAR * size:
+            moved, growth = larger()
+            if is_clear(off, moved * (_DISTURBANCES / growth)):
+                return False
+        return self._is_allowed(sink, off[doubtful], doubtful)
+
+    def _is_allowed(self, sink: Sink, off: Array, doubtful: Array) -> bool:
+        """Return whether doubtful differences are no larger than errors of 2**-53 allow."""
         allowed = np.zeros(off.shape)
         for seed in _SEEDS:
             allowed = np.fmax(allowed, _DISTURBANCES * self._moved_by(sink, seed)[doubtful])
@@ -112,23 +128,6 @@ class Runs:
             if is_clear(off, allowed):
                 return False
         return False
-
-    def are_apart(self, sink: Sink, moved: Callable[[], tuple[Array, float]]) -> bool:
-        """Return whether most elements are beyond what ``agree`` allows, by larger errors.
-
-        Errors that are larger move a result as many times as far. Where it does not follow them,
-        that is by about its own size, and then no difference is larger.
-
-        Args:
-            sink: The result.
-            moved: By how much random errors moved each element, and by how much these are larger
-                than 2**-53; asked for only where most differences are none of right forms.
-        """
-        found = self.differences(sink)
-        if found is None or not np.median(found[0]) > _NEAR * _size(found[1]):
-            return False
-        array, growth = moved()
-        return is_clear(found[0], array * (_DISTURBANCES / growth))
 
     def is_finite(self, sink: Sink) -> bool:
         """Return whether all elements are finite on both sides."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
@@ -229,8 +230,15 @@ class _Comparison:
 
         exact = [sink for sink in left if units[sink] is None]
         rounded = Rounded(runs, Errors(self.sides), exact)
-        apart = {sink for sink in exact if rounded.are_apart(sink)}
-        differing = [sink for sink in left if sink in apart or not agree(runs, sink)]
+        differing = [
+            sink
+            for sink in left
+            if not (
+                runs.agree(sink, partial(rounded.first, sink))
+                if units[sink] is None
+                else agree(runs, sink)
+            )
+        ]
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:

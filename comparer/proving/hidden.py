@@ -102,18 +102,21 @@ class Rounded:
         """Of each result the sums of the squares of its moves, of the reference and the candidate;
         the results themselves are not kept: those of an update are as large as the model."""
 
-    def are_apart(self, sink: Sink) -> bool:
-        """Return whether a difference is one by far, so that nobody needs to ask float64."""
-        try:
-            return self._errors.growth > 1 and self._runs.are_apart(sink, lambda: self._first(sink))
-        except (ProgramError, DumpFormatError):
-            return False
+    def first(self, sink: Sink) -> tuple[Array, float]:
+        """Return how far the first errors moved each element, and how large they were.
 
-    def _first(self, sink: Sink) -> tuple[Array, float]:
-        """Return how far the first errors moved each element, and how large they were."""
+        They are asked for only if they are larger than those of float64; a program that cannot be
+        executed with them is moved without end.
+        """
+        growth = self._errors.growth
+        try:
+            if growth > 1 and not self._made:
+                self._run()
+        except (ProgramError, DumpFormatError):
+            pass
         if not self._made:
-            self._run()
-        return np.sqrt(np.fmax(*self._squares[sink]) / self._made), self._errors.growth
+            return np.full((), np.inf), 1.0
+        return np.sqrt(np.fmax(*self._squares[sink]) / self._made), growth
 
     def effect(self, sink: Sink) -> Effect | None:
         """Measure a difference in units of what rounding does to each element.

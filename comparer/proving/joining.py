@@ -130,9 +130,7 @@ class Joining:
         if self._left < 0:
             return False
         runs = Runs(self._sides, self._given(cuts, None), [sink])
-        if not runs.is_finite(sink) or runs.are_apart(sink, lambda: self._rounded(runs, sink)):
-            return False
-        if not runs.agree(sink):
+        if not (runs.is_finite(sink) and runs.agree(sink, partial(self._rounded, runs, sink))):
             return False
         second = Second(self._sides, self._leaves)
         if not (second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate])):

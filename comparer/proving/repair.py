@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress, islice
 from operator import not_
 from typing import TYPE_CHECKING
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Made", "Repair", "Start", "reached"]
 
 _MOST_EXCHANGES = 32
+"""That are not the one before in another run of the same line."""
+_MOST_RUNS = 512
+"""Of lines in loops: each takes as long as the search for its exchange."""
 _MOST_SLICES = 8
 """Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
@@ -100,6 +105,11 @@ class Repair:
         """The results that differ, before the first exchange."""
         self._alike: dict[int, int] = {}
         """Numbers of the candidate's terms that execution found."""
+        self._lines: list[tuple[object, object] | None] = []
+        """Of the reference and the candidate, whose values each exchange is of; None where one in
+        their slice does: another run may need more than that one."""
+        self._repeated = 0
+        """The primitives of exchanges that are the one before in another run of its line."""
         self._looked_into: set[tuple[int, int]] = set()
         """The numbers of both ends of exchanges in which a smaller one was looked for."""
         self._new: dict[int, int] = self.start.numbers(numbering)
@@ -119,8 +129,8 @@ class Repair:
             the same expressions, or agree where it is executed.
         """
         self._note(self._likeness() if likeness is None else likeness)
-        is_fresh, steps = True, 0
-        while len(self.made) < _MOST_EXCHANGES and steps < 2 * _MOST_EXCHANGES:
+        is_fresh, steps, again = True, 0, 0
+        while len(self.made) < _MOST_EXCHANGES + again and steps < 2 * _MOST_EXCHANGES + again:
             numbers = self._numbers()
             self.first = self.first or numbers
             results = [
@@ -130,26 +140,59 @@ class Repair:
             ]
             if not results:
                 return bool(self.made)
-            if not is_fresh:
+            exchange = None
+            if is_fresh or self._is_in_loop():
+                exchange = find_exchange(
+                    (self._sides[0].lowered, self.lowered), self._numbering, numbers, results
+                )
+            line = None if exchange is None else self._line(exchange)
+            is_again = line is not None and line in self._lines[-1:] and again < _MOST_RUNS
+            if not (is_fresh or is_again):
                 self._note(self._likeness())
                 is_fresh = True
                 continue
-            exchange = find_exchange(
-                (self._sides[0].lowered, self.lowered), self._numbering, numbers, results
-            )
             if exchange is None:
                 break
-            exchange = self._smaller(exchange, numbers) or exchange
+            smaller = self._smaller(exchange, numbers)
+            self._lines.append(None if smaller else line)
+            exchange = smaller or exchange
             self._open = self._open or results
             self._make(exchange, numbers)
-            self._take_back()
+            if is_again:
+                again += 1
+                self._repeated += exchange.size
+            else:
+                self._take_back()
             is_fresh, steps = False, steps + 1
         return bool(self.made) and self._agrees(agree)
 
+    def _line(self, exchange: Exchange) -> tuple[object, object] | None:
+        """Return the lines that make both terms of an exchange; None where one is not known."""
+        ends = (self._sides[0].lowered, exchange.reference), (self.lowered, exchange.candidate)
+        places = [program.producers.get(term) for program, term in ends]
+        found = []
+        for side, (program, _), place in zip(self._sides, ends, places, strict=True):
+            node = None if place is None else program.nodes[place]
+            one = None if node is None else side.program.operators[node.operator]
+            if one is None or one.site is None:
+                return None
+            found.append((one.name, one.site))
+        return found[0], found[1]
+
+    @cached_property
+    def _runs_of_lines(self) -> Counter[object]:
+        """How often each line of the candidate ran each operator."""
+        return Counter((one.name, one.site) for one in self._sides[1].program.operators)
+
+    def _is_in_loop(self) -> bool:
+        """Return whether the line of the last exchange ran several times."""
+        line = self._lines[-1] if self._lines else None
+        return line is not None and self._runs_of_lines[line[1]] > 1
+
     @property
     def size(self) -> int:
-        """The primitives of all exchanges together."""
-        return sum(one.exchange.size for one in self.made)
+        """The primitives of all exchanges together, those of one line in a loop once."""
+        return sum(one.exchange.size for one in self.made) - self._repeated
 
     def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
         """Return one exchange that does what several do, if it is no larger than all of them.

@@ -222,6 +222,41 @@ def test_one_edit_in_many_places_is_told_once(tmp_path: Path) -> None:
     assert edit.times == 4
 
 
+class _Loop(nn.Module):
+    """Run a recurrence of many rounds."""
+
+    def __init__(self, more: float) -> None:
+        super().__init__()
+        self.taken, self.kept, self.more = nn.Linear(4, 6), nn.Linear(6, 6), more
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(len(x), 6)
+        for step in range(x.shape[1]):
+            gate = torch.sigmoid(self.kept(state))
+            state = torch.tanh(self.taken(x[:, step]) + state * (gate + self.more))
+        return state
+
+
+def test_an_edit_in_each_round_of_a_loop_is_told_once(tmp_path: Path) -> None:
+    models = []
+    for more in (0.5, 0.501):
+        torch.manual_seed(0)
+        models.append(_Loop(more))
+    paths = []
+    for name, model in zip(("reference", "candidate"), models, strict=True):
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            model(torch.linspace(-1, 1, 320).reshape(2, 40, 4))
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+
+    assert step.executed is not None
+    (edit,) = step.executed.function.edits
+    assert worded_edit(edit) == "other of add: 0.501 where the reference has 0.5"
+    assert edit.times == 39  # the first round has no state to scale
+
+
 def test_an_edit_is_found_across_frameworks(tmp_path: Path) -> None:
     torch.manual_seed(0)
     reference = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU())
