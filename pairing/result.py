@@ -68,8 +68,7 @@ class ModulePair:
     Of a leaf that is the user's map, a name or weights that no other module shares, an input that
     no other of its kind takes, or data flow that leaves no other partner. Else it is 1 / n of n
     that do one job and take the same; of one that stands alone 0.8 where the order of execution
-    agrees on both sides, and where not 1 / n of all that do its job, at most 0.5. One that never
-    ran gets 0.8 if its name made the pair, and else 0.5.
+    agrees on both sides, and where not 1 / n of all that do its job, at most 0.5.
     Of a container it is the share of the layers inside that are paired inside, no more than the
     confidence of the surest of them, and never less than 0.05: of a pair made by place alone.
     """

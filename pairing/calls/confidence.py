@@ -7,6 +7,7 @@ one follows it without a gap: what two containers share is counted in one step.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,6 +120,7 @@ def rate(
     certain = _certain(views, modules)
     evidence = own_evidence(views, calls)
     proofs = prove(views, calls, certain | _namesakes(views, modules), evidence)
+    idle = _Idle(views, modules)
     made = []
     for one, two in modules:
         found: tuple[float, tuple[int, ...]]
@@ -128,8 +130,8 @@ def rate(
             found = 1.0, ()
         elif reference.executed[one] and candidate.executed[two]:
             found = _by_calls(views, (one, two), calls, proofs)
-        else:  # one that never ran
-            found = IN_ORDER if modules.by[one] is PairedBy.NAME else _UNSURE, ()
+        else:
+            found = idle.rate(one, two)
         made.append(
             ModulePair(
                 reference=one,
@@ -182,6 +184,53 @@ def _by_calls(
         return sure, ()
     owners = (views[1].calls[call].module for doubt in doubts for call in doubt.rivals)
     return sure, tuple(sorted({*owners} - {pair[1]})[:_MAX_ALTERNATIVES])
+
+
+class _Idle:
+    """Rates leaves that never ran by the others of their job in the same two containers."""
+
+    def __init__(self, views: tuple[View, View], modules: Matching) -> None:
+        self._around = [
+            _nearest(views[0], {one: one for one, _ in modules}),
+            _nearest(views[1], modules.back),
+        ]
+        self._keys: list[dict[int, Hashable]] = []
+        for view, around in zip(views, self._around, strict=True):
+            idle = (m.id for m in view.modules if not view.executed[m.id])
+            leaves = (module for module in idle if not view.children[module])
+            self._keys.append({m: (_job(view, m), around[m]) for m in leaves})
+        self._classes: list[dict[Hashable, list[int]]] = [{}, {}]
+        for classes, keys in zip(self._classes, self._keys, strict=True):
+            for module, key in keys.items():
+                classes.setdefault(key, []).append(module)
+
+    def rate(self, one: int, two: int) -> tuple[float, tuple[int, ...]]:
+        """Return how sure a pair is, and what else the partner could be."""
+        if one not in self._keys[0] or two not in self._keys[1]:
+            return _UNSURE, ()
+        keys = self._keys[0][one], self._keys[1][two]
+        mine, theirs = self._classes[0][keys[0]], self._classes[1][keys[1]]
+        if keys[0] == keys[1] and len(mine) == len(theirs) == 1:
+            return 1.0, ()
+        is_in_order = keys[0] == keys[1] and len(mine) == len(theirs)
+        is_in_order = is_in_order and mine.index(one) == theirs.index(two)
+        others = tuple(module for module in theirs if module != two)[:_MAX_ALTERNATIVES]
+        return IN_ORDER if is_in_order else min(_UNSURE, 1 / len(theirs)), others
+
+
+def _nearest(view: View, images: Mapping[int, int]) -> list[int | None]:
+    """Return the partner of the nearest paired module around each module."""
+    found: list[int | None] = []
+    for module in view.modules:
+        outer = module.parent
+        found.append(None if outer is None else images.get(outer, found[outer]))
+    return found
+
+
+def _job(view: View, module: int) -> Hashable:
+    """Return kind and sizes of a module."""
+    sizes = sorted(prod(view.records[record].shape) for record in view.weights[module])
+    return view.kinds[module], tuple(sizes)
 
 
 def rate_calls(
