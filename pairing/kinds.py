@@ -200,7 +200,7 @@ _PUBLIC = (
 
 @lru_cache(maxsize=4096)
 def public_name(class_path: str) -> str:
-    """Give the name under which a framework publishes a class that it defines elsewhere.
+    """Return the name under which a framework publishes a class that it defines elsewhere.
 
     >>> public_name("paddle.nn.layer.common.Linear")
     'paddle.nn.Linear'
@@ -213,7 +213,7 @@ def public_name(class_path: str) -> str:
 
 
 def known_class(module: ModuleInfo) -> str | None:
-    """Give the framework class that a module is or derives from, by its public full name.
+    """Return the framework class that a module is or derives from, by its public full name.
 
     The nearest one in method resolution order counts; None for a class of the user's own.
     """
@@ -226,7 +226,7 @@ def _nearest_known(paths: tuple[str, ...]) -> str | None:
 
 
 def kind_of(module: ModuleInfo) -> str | None:
-    """Give the canonical kind of a module: ``linear``, ``conv2d``, ``batch_norm``.
+    """Return the canonical kind of a module: ``linear``, ``conv2d``, ``batch_norm``.
 
     Returns:
         None for a class that no framework knows, whose children say what it is.

@@ -73,7 +73,7 @@ _MAX_LENGTH = 1024
 
 
 def innermost(path: str) -> str:
-    """Give the end of a path: what stands further out than 32 levels says nothing of a module.
+    """Return the end of a path: what stands further out than 32 levels says nothing of a module.
 
     The paths of a tree that is n deep take n² characters; reading only their ends keeps the time
     for n paths linear. Of a name that is longer than any author's only the end counts, too.
@@ -86,13 +86,13 @@ def innermost(path: str) -> str:
 
 
 def places_in(words: frozenset[str]) -> frozenset[str]:
-    """Give those of the words that say where something stands."""
+    """Return those of the words that say where something stands."""
     return words & _PLACES
 
 
 @lru_cache(maxsize=256)
 def kind_words(kind: str | None) -> frozenset[str]:
-    """Give the words that name a layer's kind, and tell it from no other of this kind.
+    """Return the words that name a layer's kind, and tell it from no other of this kind.
 
     >>> "norm" in kind_words("group_norm"), kind_words(None)
     (True, frozenset())
@@ -103,7 +103,7 @@ def kind_words(kind: str | None) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def words_of(path: str) -> frozenset[str]:
-    """Give the words of a dotted path, without numbers, synonyms made one.
+    """Return the words of a dotted path, without numbers, synonyms made one.
 
     >>> sorted(words_of("encoder.layer.3.attention.self.query"))
     ['attn', 'encoder', 'layer', 'q', 'self']
@@ -115,7 +115,7 @@ def words_of(path: str) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def _words_in(part: str) -> frozenset[str]:
-    """Give the words of one component of a path; most stand in many paths."""
+    """Return the words of one component of a path; most stand in many paths."""
     found: set[str] = set()
     if "att" in part.lower():
         part = _CROSS.sub("cross_", part)
@@ -136,7 +136,7 @@ def numbers_in(path: str) -> tuple[int, ...]:
 
 
 def likeness(reference: frozenset[str], candidate: frozenset[str]) -> float:
-    """Give the weighted share of common words, in [0, 1]; 0 where neither has any.
+    """Return the weighted share of common words, in [0, 1]; 0 where neither has any.
 
     >>> likeness(words_of("layers.0.q_proj"), words_of("layer.0.query"))
     0.8333333333333334
@@ -146,7 +146,7 @@ def likeness(reference: frozenset[str], candidate: frozenset[str]) -> float:
 
 
 def weight_of(words: Collection[str]) -> float:
-    """Say how much distinct words tell: 1 each, those that tell little a quarter."""
+    """Return how much distinct words tell: 1 each, those that tell little a quarter."""
     return len(words) - 0.75 * len(_EMPTY.intersection(words))
 
 
@@ -180,7 +180,7 @@ class WordTable:
         )
 
     def likeness(self, rows: Places, columns: Places) -> Floats:
-        """Give the weighted share of common words, in [0, 1], element by element."""
+        """Return the weighted share of common words, in [0, 1], element by element."""
         if not len(self._weights):
             return np.zeros(len(rows))
         one, two = self._numbers[0][rows], self._numbers[1][columns]
@@ -192,7 +192,7 @@ class WordTable:
 def _encoded(
     names: Sequence[frozenset[str]], columns: dict[str, int]
 ) -> tuple[Places, npt.NDArray[np.bool_], Floats]:
-    """Give for each name the row of its words, the rows, and what all words of each row weigh."""
+    """Return for each name the row of its words, the rows, and what all words of each row weigh."""
     known: dict[tuple[frozenset[str], float], int] = {}
     of_words: dict[frozenset[str], int] = {}
     kept = frozenset(columns)

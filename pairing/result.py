@@ -77,7 +77,7 @@ class ModulePair:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Tell whether another partner is as good and not even the order of execution decides."""
+        """Return whether another partner is as good and not even the order of execution decides."""
         return bool(self.alternatives) and self.confidence < IN_ORDER
 
 
@@ -173,11 +173,11 @@ class Matching:
         del self.back[self.ahead.pop(reference)], self.by[reference]
 
     def has(self, reference: int, candidate: int) -> bool:
-        """Tell whether the two are partners."""
+        """Return whether the two are partners."""
         return self.ahead.get(reference) == candidate
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Give the pairs, ascending by reference."""
+        """Return the pairs, ascending by reference."""
         return iter(sorted(self.ahead.items()))
 
     def __len__(self) -> int:
@@ -185,7 +185,7 @@ class Matching:
         return len(self.ahead)
 
     def reversed(self) -> Matching:
-        """Give the same pairs with the sides exchanged."""
+        """Return the same pairs with the sides exchanged."""
         found = Matching()
         for reference, candidate in self:
             found.add(candidate, reference, self.by[reference])

@@ -57,11 +57,11 @@ class Rule:
         return cls(tuple(parse_step(part) for part in text.split("|")))
 
     def __str__(self) -> str:
-        """Give the text form; ``Rule.parse`` reads it back."""
+        """Return the text form; ``Rule.parse`` reads it back."""
         return " | ".join(map(str, self.steps)) or "identity"
 
     def then(self, other: Rule) -> Rule:
-        """Give the rule that applies this one and then the other, without what cancels out."""
+        """Return the rule that applies this one and then the other, without what cancels out."""
         steps = list(self.steps)
         for step in other.steps:
             last = steps[-1] if steps else None
@@ -77,21 +77,21 @@ class Rule:
 
     @property
     def is_identity(self) -> bool:
-        """Tell whether the candidate holds the reference's elements as they are."""
+        """Return whether the candidate holds the reference's elements as they are."""
         return not self.steps
 
     @property
     def is_order(self) -> bool:
-        """Tell whether it only moves the elements of one array, so that each is there once."""
+        """Return whether it only moves the elements of one array, so that each is there once."""
         return all(step.verb in MOVING for step in self.steps)
 
     @property
     def joins(self) -> bool:
-        """Tell whether several reference arrays can go in."""
+        """Return whether several reference arrays can go in."""
         return any(step.verb in JOINING for step in self.steps)
 
     def shape_of(self, shapes: Sequence[Shape], target: Shape = ()) -> Shape:
-        """Give the shape that comes out, without touching any data.
+        """Return the shape that comes out, without touching any data.
 
         Args:
             shapes: Shapes of the reference arrays.
@@ -111,14 +111,14 @@ class Rule:
         return current[0]
 
     def fits(self, shapes: Sequence[Shape], target: Shape) -> bool:
-        """Tell whether arrays of these shapes become one of the target shape."""
+        """Return whether arrays of these shapes become one of the target shape."""
         try:
             return self.shape_of(shapes, target) == target
         except ConfigError:
             return False
 
     def apply(self, arrays: Sequence[Array], shape: Shape | None = None) -> Array:
-        """Give what the candidate should hold; a view of the reference where possible.
+        """Return what the candidate should hold; a view of the reference where possible.
 
         Args:
             arrays: The reference arrays.
@@ -142,7 +142,7 @@ class Rule:
 
     @property
     def inverse(self) -> Rule | None:
-        """Give the rule from candidate to reference, None if it takes parts, joins or shapes."""
+        """Return the rule from candidate to reference, None if it takes parts, joins or shapes."""
         steps: list[Step] = []
         for step in reversed(self.steps):
             undone = _undo(step)
@@ -155,7 +155,7 @@ class Rule:
             return None
 
     def inverses(self, shapes: Sequence[Shape], target: Shape) -> tuple[Rule, ...] | None:
-        """Give one rule for each reference that gets it back from the candidate.
+        """Return one rule for each reference that gets it back from the candidate.
 
         Args:
             shapes: Shapes of the references.

@@ -29,7 +29,7 @@ class Side(Protocol):
         """All modules, calls, records and values."""
 
     def array(self, record: RecordInfo) -> np.ndarray[Any, np.dtype[Any]]:
-        """Give a record's elements, read-only, in its own shape and dtype.
+        """Return a record's elements, read-only, in its own shape and dtype.
 
         Raises:
             DumpFormatError: The elements are not in the file or cannot be read.
@@ -41,7 +41,7 @@ class _InRows(Protocol):
     """A side that reads many small values at once: an opened file."""
 
     def rows(self, values: Sequence[ValueInfo]) -> Array:
-        """Give the elements of values of one dtype and size as rows of a matrix."""
+        """Return the elements of values of one dtype and size as rows of a matrix."""
 
 
 @runtime_checkable
@@ -82,7 +82,7 @@ def unsaved_records(side: Side) -> frozenset[int]:
 
 
 def rows_of(side: Side, records: Sequence[RecordInfo]) -> Array:
-    """Give the elements of records of one dtype and size, which hold a value, as rows of a matrix.
+    """Return the elements of records of one dtype and size, all with a value, as rows.
 
     Raises:
         DumpFormatError: The elements are not in the file or cannot be read.

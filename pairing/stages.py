@@ -59,7 +59,7 @@ __all__ = ["certain", "identity", "is_same_by_name", "learn_partners", "pair"]
 
 
 def is_same_by_name(reference: View, candidate: View) -> bool:
-    """Tell whether both sides have the same structure and every module the same path."""
+    """Return whether both sides have the same structure and every module the same path."""
     paths = [[module.path for module in view.modules] for view in (reference, candidate)]
     return paths[0] == paths[1] and is_same_structure(reference, candidate)
 
@@ -91,7 +91,7 @@ def certain(modules: Matching) -> tuple[ModulePair, ...]:
 
 
 def is_same_structure(reference: View, candidate: View) -> bool:
-    """Tell whether both sides have the same modules and calls up to names and equal kinds.
+    """Return whether both sides have the same modules and calls up to names and equal kinds.
 
     The module trees must agree node by node in definition order, the calls one by one in
     execution order, each inside the same one and of the module at the same place.

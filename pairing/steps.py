@@ -82,11 +82,11 @@ class Block:
     is_share: bool
 
     def __str__(self) -> str:
-        """Give ``i/n`` or ``start:stop``."""
+        """Return ``i/n`` or ``start:stop``."""
         return f"{self.first}{'/' if self.is_share else ':'}{self.second}"
 
     def span(self, length: int) -> tuple[int, int]:
-        """Give start and stop within an axis of this length.
+        """Return start and stop within an axis of this length.
 
         Raises:
             ConfigError: The axis cannot be cut so.
@@ -110,7 +110,7 @@ class Step:
     block: Block | None = None
 
     def __str__(self) -> str:
-        """Give the text form, which ``parse_step`` reads."""
+        """Return the text form, which ``parse_step`` reads."""
         words = [str(self.verb)]
         if self.verb is Verb.GROUPS:
             words += [str(self.numbers[0]), str(self.block), *map(str, self.numbers[1:])]
@@ -121,7 +121,7 @@ class Step:
 
     @property
     def axis(self) -> int:
-        """Give the axis that the step works along, 0 where it has none."""
+        """Return the axis that the step works along, 0 where it has none."""
         if self.verb is Verb.CONCAT:
             return self.numbers[0]
         if self.verb in {Verb.GROUPS, Verb.INTERLEAVE} and len(self.numbers) > 1:
@@ -129,7 +129,7 @@ class Step:
         return 1 if self.verb is Verb.COLUMNS else 0
 
     def shape(self, shapes: Sequence[Shape], target: Shape) -> tuple[Shape, ...]:
-        """Give the shapes that come out for the shapes that go in.
+        """Return the shapes that come out for the shapes that go in.
 
         Args:
             shapes: One for each array.

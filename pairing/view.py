@@ -90,31 +90,31 @@ class View:
         return self.side.index
 
     def kind(self, call: int) -> str | None:
-        """Give the kind of the module that ran in this call."""
+        """Return the kind of the module that ran in this call."""
         return self.kinds[self.calls[call].module]
 
     def path(self, call: int) -> str:
-        """Give the path of the module that ran in this call."""
+        """Return the path of the module that ran in this call."""
         return self.modules[self.calls[call].module].path
 
     def ancestors(self, call: int) -> Iterator[int]:
-        """Give the calls around this one, the innermost first."""
+        """Yield the calls around this one, the innermost first."""
         parent = self.calls[call].parent
         while parent is not None:
             yield parent
             parent = self.calls[parent].parent
 
     def inside(self, call: int) -> range:
-        """Give all calls that ran inside this one, at any depth, in execution order."""
+        """Return all calls that ran inside this one, at any depth, in execution order."""
         return range(call + 1, self.last[call] + 1)
 
     def select(self, call: int, role: Role) -> Sequence[RecordInfo]:
-        """Give the records of one role of a call, in the order of recording."""
+        """Return the records of one role of a call, in the order of recording."""
         found = self.of_role.get(role)
         return () if found is None else found[call]
 
     def main(self, call: int, role: Role) -> RecordInfo | None:
-        """Give the largest of a call's inputs or outputs; None if there is none."""
+        """Return the largest of a call's inputs or outputs; None if there is none."""
         found = self.largest.get(role)
         return None if found is None else found[call]
 
@@ -167,7 +167,7 @@ def view_of(side: Side, name: SideName, hidden: frozenset[int] = frozenset()) ->
 
 
 def _hosts(index: Index) -> dict[int, int]:
-    """Give the module whose weight is made by each of torch's parametrizations."""
+    """Return the module whose weight is made by each of torch's parametrizations."""
     found: dict[int, int] = {}
     for module in index.modules:
         if kind_of(module) == "parametrizations" and module.parent is not None:
@@ -185,7 +185,7 @@ def _last(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _weights(index: Index, records: Iterable[RecordInfo]) -> tuple[tuple[int, ...], ...]:
-    """Give the weights that each module owns, or the parts that they are made of."""
+    """Return the weights that each module owns, or the parts that they are made of."""
     hosts = _hosts(index)
     groups: dict[int, list[int]] = {}
     for record in records:

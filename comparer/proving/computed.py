@@ -217,7 +217,7 @@ class _Fixed:
         cut: frozenset[int] = frozenset(),
         is_settled: Callable[[int], bool] = lambda _term: True,
     ) -> None:
-        """Say of each term what it rests on.
+        """Find what each term rests on.
 
         Args:
             cut: Terms that may be known.

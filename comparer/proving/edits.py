@@ -1,4 +1,4 @@
-"""Say what an exchange changes: an argument, a constant, an operand, an operator more or less."""
+"""Describe what an exchange changes: an argument, constant or operand, an operator more or less."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ class JaxAdapter:
     # -- recognising things
 
     def is_model(self, thing: object) -> bool:
-        """Tell whether this is a ``flax.nnx.Module``."""
+        """Return whether this is a ``flax.nnx.Module``."""
         return nnx_package() is not None and isinstance(thing, nnx_package().Module)
 
     def is_model_class(self, thing: object) -> bool:
-        """Tell whether this is ``flax.nnx.Module`` or a subclass."""
+        """Return whether this is ``flax.nnx.Module`` or a subclass."""
         return (
             nnx_package() is not None
             and isinstance(thing, type)
@@ -68,11 +68,11 @@ class JaxAdapter:
         )
 
     def is_tensor(self, thing: object) -> bool:
-        """Tell whether this is an array with elements, or a variable that holds one."""
+        """Return whether this is an array with elements, or a variable that holds one."""
         return is_array(thing) or (is_variable(thing) and is_array(raw(thing)))
 
     def is_floating(self, tensor: Tensor) -> bool:
-        """Tell whether its dtype is real or complex floating point."""
+        """Return whether its dtype is real or complex floating point."""
         return bool(jax.numpy.issubdtype(tensor.dtype, np.inexact))
 
     # -- reading a model
@@ -82,7 +82,7 @@ class JaxAdapter:
         return walk(model, children)
 
     def unwrap(self, model: Module) -> Module:
-        """Give the model itself: nothing wraps it."""
+        """Return the model itself: nothing wraps it."""
         return model
 
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
@@ -101,7 +101,7 @@ class JaxAdapter:
         yield from rest
 
     def class_bases(self, module: Module) -> Sequence[type]:
-        """Give the classes from the module's own up to ``flax.nnx.Module``."""
+        """Return the classes from the module's own up to ``flax.nnx.Module``."""
         order = type(module).__mro__
         return order[: order.index(nnx_package().Module) + 1]
 
@@ -116,23 +116,23 @@ class JaxAdapter:
     # -- tensors
 
     def local(self, tensor: Tensor) -> Tensor:
-        """Give the array that a variable holds now."""
+        """Return the array that a variable holds now."""
         return raw(tensor)
 
     def layout(self, tensor: Tensor) -> Layout | None:
-        """Give None: arrays that are spread over devices are read as one."""
+        """Return None: arrays that are spread over devices are read as one."""
         return None
 
     def elements(self, tensor: Tensor) -> Array:
-        """Give the elements in the array's own memory; JAX never writes there."""
+        """Return the elements in the array's own memory; JAX never writes there."""
         return np.asarray(raw(tensor), order="C")
 
     def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Give None: elements are read at once."""
+        """Return None: elements are read at once."""
         return None
 
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
-        """Give None: ``elements`` is as fast."""
+        """Return None: ``elements`` is as fast."""
         del tensor, limit
         return None
 
@@ -141,7 +141,7 @@ class JaxAdapter:
         return np.array(raw(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """Give a new array of the same elements and wish for a gradient."""
+        """Return a new array of the same elements and wish for a gradient."""
         with quiet():
             made = jax.numpy.array(raw(tensor), copy=True)
         if self.requires_grad(tensor):
@@ -149,27 +149,27 @@ class JaxAdapter:
         return made
 
     def content_key(self, tensor: Tensor) -> Hashable | None:
-        """Give the identity of the array, which never changes."""
+        """Return the identity of the array, which never changes."""
         return id(raw(tensor))
 
     def identity(self, tensor: Tensor) -> Hashable:
-        """Give the identity of the array, or of the variable: tied weights are one variable."""
+        """Return the identity of the array, or of the variable: tied weights are one variable."""
         return id(raw(tensor))
 
     def requires_grad(self, tensor: Tensor) -> bool:
-        """Tell whether it is a floating parameter, or was made of one since recording began."""
+        """Return whether it is a floating parameter, or was made of one since recording began."""
         if is_variable(tensor):
             return isinstance(tensor, nnx_package().Param) and self.is_floating(tensor)
         return TAPE.needs(tensor)
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Give what the last backward passes found for the array that the parameter holds."""
+        """Return what the last backward passes found for the array that the parameter holds."""
         array = raw(parameter)
         found = TAPE.gradients.get(id(array))
         return found[1] if found is not None and found[0] is array else None
 
     def in_backward(self) -> bool:
-        """Give False: nothing that is recorded runs inside a backward pass."""
+        """Return False: nothing that is recorded runs inside a backward pass."""
         return False
 
     def random_state(self) -> Hashable:
@@ -254,11 +254,11 @@ class JaxAdapter:
         return made
 
     def forward_keywords(self, model: Module) -> Keywords:
-        """Tell what ``__call__`` accepts by keyword."""
+        """Return what ``__call__`` accepts by keyword."""
         return keywords_of(model.__call__)
 
     def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Give each output's mean in float32, then the mean of the means."""
+        """Return each output's mean in float32, then the mean of the means."""
         means = []
         for output in outputs:
             is_complex = jax.numpy.iscomplexobj(output)

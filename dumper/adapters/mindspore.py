@@ -74,25 +74,25 @@ class MindSporeAdapter:
     watch: Watch = MindSporeWatch(_TAPE)
 
     def version(self) -> str:
-        """Give the framework's version."""
+        """Return the framework's version."""
         return str(mindspore.__version__)
 
     # -- recognising things
 
     def is_model(self, thing: object) -> bool:
-        """Tell whether this is a ``mindspore.nn.Cell``."""
+        """Return whether this is a ``mindspore.nn.Cell``."""
         return isinstance(thing, nn.Cell)
 
     def is_model_class(self, thing: object) -> bool:
-        """Tell whether this is ``mindspore.nn.Cell`` or a subclass."""
+        """Return whether this is ``mindspore.nn.Cell`` or a subclass."""
         return isinstance(thing, type) and issubclass(thing, nn.Cell)
 
     def is_tensor(self, thing: object) -> bool:
-        """Tell whether this is a tensor or parameter."""
+        """Return whether this is a tensor or parameter."""
         return isinstance(thing, mindspore.Tensor)
 
     def is_floating(self, tensor: Tensor) -> bool:
-        """Tell whether its dtype is real or complex floating point."""
+        """Return whether its dtype is real or complex floating point."""
         return "float" in dtype_name(tensor) or "complex" in dtype_name(tensor)
 
     # -- reading a model
@@ -102,7 +102,7 @@ class MindSporeAdapter:
         return walk(model, lambda cell: cell._cells.items())
 
     def unwrap(self, model: Model) -> Model:
-        """Give the model itself: a wrapper of MindSpore's is a Cell with a path of its own."""
+        """Return the model itself: a wrapper of MindSpore's is a Cell with a path of its own."""
         return model
 
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
@@ -115,37 +115,37 @@ class MindSporeAdapter:
                 yield NamedTensor(name=name, tensor=tensor, is_weight=False)
 
     def class_bases(self, module: Module) -> Sequence[type]:
-        """Give the method resolution order from the Cell's class to ``mindspore.nn.Cell``."""
+        """Return the method resolution order from the Cell's class to ``mindspore.nn.Cell``."""
         order = type(module).__mro__
         return order[: order.index(nn.Cell) + 1]
 
     def is_training(self, module: Module) -> bool:
-        """Give the Cell's training flag."""
+        """Return the Cell's training flag."""
         return bool(module.training)
 
     # -- tensors
 
     def local(self, tensor: Tensor) -> Tensor:
-        """Give the tensor itself: none is spread over processes."""
+        """Return the tensor itself: none is spread over processes."""
         return tensor
 
     def layout(self, tensor: Tensor) -> Layout | None:
-        """Give None: none is spread over processes."""
+        """Return None: none is spread over processes."""
         del tensor
         return None
 
     def elements(self, tensor: Tensor) -> Array:
-        """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        """Return the elements, C-contiguous, in their own dtype and memory where possible."""
         with busy():
             return elements(tensor)
 
     def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Give None: recordings run on a CPU."""
+        """Return None: recordings run on a CPU."""
         del tensor
         return None
 
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
-        """Give None: ``elements`` is as fast."""
+        """Return None: ``elements`` is as fast."""
         del tensor, limit
         return None
 
@@ -154,34 +154,34 @@ class MindSporeAdapter:
         return np.array(self.elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """Give a new leaf of the same elements, dtype and wish for a gradient."""
+        """Return a new leaf of the same elements, dtype and wish for a gradient."""
         return self.tensor(
             self.snapshot(tensor), device="cpu", dtype=None, requires_grad=tensor._requires_grad
         )
 
     def content_key(self, tensor: Tensor) -> Hashable | None:
-        """Give None: nothing tells that elements were written."""
+        """Return None: nothing tells that elements were written."""
         del tensor
         return None
 
     def identity(self, tensor: Tensor) -> Hashable:
-        """Give a key that is equal for the same tensor object."""
+        """Return a key that is equal for the same tensor object."""
         return id(tensor)
 
     def requires_grad(self, tensor: Tensor) -> bool:
-        """Tell whether a gradient will flow into the tensor."""
+        """Return whether a gradient will flow into the tensor."""
         return bool(tensor._requires_grad) and self.is_floating(tensor)
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Give the gradient that the last backward passes have made."""
+        """Return the gradient that the last backward passes have made."""
         return _TAPE.gradient(parameter)
 
     def in_backward(self) -> bool:
-        """Tell whether this thread is inside a backward pass (``recompute`` runs Cells again)."""
+        """Return whether this thread is inside a backward pass (``recompute`` runs Cells again)."""
         return bool(executor.get_current_autodiff_engine_id() != -1)
 
     def random_state(self) -> Hashable:
-        """Give the bytes of the default generator; primitives with seeds of their own have none."""
+        """Return the default generator's bytes; primitives with seeds of their own have none."""
         with busy():
             return bytes(mindspore.get_rng_state().asnumpy().tobytes())
 
@@ -267,11 +267,11 @@ class MindSporeAdapter:
             return mindspore.Parameter(made, name="input") if requires_grad else made
 
     def forward_keywords(self, model: Model) -> Keywords:
-        """Tell what ``construct`` accepts by keyword."""
+        """Return what ``construct`` accepts by keyword."""
         return keywords_of(model.construct)
 
     def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Give each output's mean in float32, then the mean of the means."""
+        """Return each output's mean in float32, then the mean of the means."""
         means = [ops.mean(_real(output).astype(mindspore.float32)) for output in outputs]
         return ops.mean(ops.stack(means))
 
@@ -295,5 +295,5 @@ class MindSporeAdapter:
 
 
 def _real(tensor: Tensor) -> Tensor:
-    """Give a complex tensor with a last axis for its parts, others as they are."""
+    """Return a complex tensor with a last axis for its parts, others as they are."""
     return ops.view_as_real(tensor) if "complex" in dtype_name(tensor) else tensor

@@ -114,7 +114,7 @@ class Tape:
             self._is_open = False
 
     def _make_room(self, new_graph: Callable[..., None]) -> Callable[..., None]:
-        """Give ``mindspore.grad`` of the user's own the place of ours, or it is of higher order."""
+        """Let the user's own ``mindspore.grad`` take the place of ours, or be of higher order."""
 
         def called(own: Any, function: object, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             if self._is_open and function is not _step:

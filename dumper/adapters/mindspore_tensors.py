@@ -48,7 +48,7 @@ def dtype_of(name: str) -> Any:  # noqa: ANN401
 
 
 def elements(tensor: Tensor) -> Array:
-    """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+    """Return the elements, C-contiguous, in their own dtype and memory where possible."""
     array: Array = np.asarray(tensor.asnumpy(), order="C")
     if array.dtype.kind != "V":
         return array

@@ -48,7 +48,7 @@ class _HandOn(nn.Cell):  # type: ignore[misc]
     """Has the value of one tensor and passes its gradient to another."""
 
     def construct(self, own: Tensor, wanted: Tensor) -> Tensor:
-        """Give a new tensor."""
+        """Return a new tensor."""
         del own
         return wanted.copy()
 
@@ -66,11 +66,11 @@ class MindSporeTrainer:
         self._tape, self._calls = tape, calls
 
     def is_optimizer(self, thing: object) -> bool:
-        """Tell whether this is one of MindSpore's optimizers."""
+        """Return whether this is one of MindSpore's optimizers."""
         return is_optimizer(thing)
 
     def is_optimizer_class(self, thing: object) -> bool:
-        """Tell whether this is an optimizer class."""
+        """Return whether this is an optimizer class."""
         return isinstance(thing, type) and issubclass(
             thing, (nn.Optimizer, mindspore.experimental.optim.Optimizer)
         )
@@ -92,7 +92,7 @@ class MindSporeTrainer:
         return self._calls.entered(optimizer, before)
 
     def gradient_scale(self, optimizer: Optimizer) -> float:
-        """Give what an older optimizer divides gradients by."""
+        """Return what an older optimizer divides gradients by."""
         return float(getattr(optimizer, "loss_scale", 1.0) or 1.0)
 
     def trained(self, optimizer: Optimizer) -> list[Tensor]:
@@ -108,7 +108,7 @@ class MindSporeTrainer:
                 yield name.lstrip("_"), kept[place]
 
     def learning_rates(self, optimizer: Optimizer) -> list[float]:
-        """Give the learning rate in force of each parameter group."""
+        """Return the learning rate in force of each parameter group."""
         if hasattr(optimizer, "param_groups"):
             return [_number(group["lr"]) for group in optimizer.param_groups]
         rates = optimizer.get_lr()
@@ -133,7 +133,7 @@ class MindSporeTrainer:
     def clipped(
         self, optimizer: Optimizer, parameters: Sequence[Tensor]
     ) -> list[tuple[Tensor, Tensor]]:
-        """Give nothing: MindSpore's optimizers do not clip."""
+        """Return nothing: MindSpore's optimizers do not clip."""
         del optimizer, parameters
         return []
 
@@ -166,7 +166,7 @@ class MindSporeTrainer:
         return made
 
     def scheduler_of(self, optimizer: Optimizer, scheduler: object | None) -> object | None:
-        """Give the schedule; older ones are inside the optimizer and need no steps."""
+        """Return the schedule; older ones are inside the optimizer and need no steps."""
         del optimizer
         return scheduler
 
@@ -186,7 +186,7 @@ class MindSporeTrainer:
     def fed(
         self, own: Tensor, wanted: Tensor | None, gradient: Callable[[], Tensor | None] | None
     ) -> Tensor:
-        """Give a tensor of the wanted value through which gradients reach the Cell's own."""
+        """Return a tensor of the wanted value through which gradients reach the Cell's own."""
         if own._requires_grad and gradient is not None:
             own.register_hook(lambda _: gradient())
         if wanted is None:

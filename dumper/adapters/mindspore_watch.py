@@ -23,7 +23,7 @@ __all__ = ["MindSporeWatch", "is_optimizer"]
 
 
 def is_optimizer(thing: object) -> bool:
-    """Tell whether this is one of MindSpore's optimizers, old or new."""
+    """Return whether this is one of MindSpore's optimizers, old or new."""
     return isinstance(thing, (nn.Optimizer, GroupOptimizer))
 
 
@@ -91,5 +91,5 @@ class MindSporeWatch:
         return Handles()
 
     def records_gradients(self) -> bool:
-        """Tell whether operations of this thread become part of a graph."""
+        """Return whether operations of this thread become part of a graph."""
         return bool(executor.enable_grad())

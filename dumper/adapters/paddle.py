@@ -98,25 +98,25 @@ class PaddleAdapter:
         self._probe = GeneratorProbe()
 
     def version(self) -> str:
-        """Give the framework's version."""
+        """Return the framework's version."""
         return str(paddle.version.full_version)
 
     # -- recognising things
 
     def is_model(self, thing: object) -> bool:
-        """Tell whether this is a ``paddle.nn.Layer``."""
+        """Return whether this is a ``paddle.nn.Layer``."""
         return isinstance(thing, nn.Layer)
 
     def is_model_class(self, thing: object) -> bool:
-        """Tell whether this is ``paddle.nn.Layer`` or a subclass."""
+        """Return whether this is ``paddle.nn.Layer`` or a subclass."""
         return isinstance(thing, type) and issubclass(thing, nn.Layer)
 
     def is_tensor(self, thing: object) -> bool:
-        """Tell whether this is an eager tensor or parameter."""
+        """Return whether this is an eager tensor or parameter."""
         return isinstance(thing, paddle.Tensor)
 
     def is_floating(self, tensor: Tensor) -> bool:
-        """Tell whether its dtype is real or complex floating point."""
+        """Return whether its dtype is real or complex floating point."""
         return is_floating(tensor)
 
     # -- reading a model
@@ -152,18 +152,18 @@ class PaddleAdapter:
                 yield NamedTensor(name=name, tensor=tensor, is_weight=False, is_saved=is_saved)
 
     def class_bases(self, module: Module) -> Sequence[type]:
-        """Give the method resolution order from the layer's class to ``paddle.nn.Layer``."""
+        """Return the method resolution order from the layer's class to ``paddle.nn.Layer``."""
         order = type(module).__mro__
         return order[: order.index(nn.Layer) + 1]
 
     def is_training(self, module: Module) -> bool:
-        """Give the layer's training flag."""
+        """Return the layer's training flag."""
         return bool(module.training)
 
     # -- tensors
 
     def local(self, tensor: Tensor) -> Tensor:
-        """Give the tensor itself: no operator on a distributed one is recorded."""
+        """Return the tensor itself: no operator on a distributed one is recorded."""
         return tensor
 
     def layout(self, tensor: Tensor) -> Layout | None:
@@ -171,11 +171,11 @@ class PaddleAdapter:
         return layout_of(tensor)
 
     def elements(self, tensor: Tensor) -> Array:
-        """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        """Return the elements, C-contiguous, in their own dtype and memory where possible."""
         return elements(tensor)
 
     def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Give None: Paddle has no public way to keep a tensor's memory for another stream."""
+        """Return None: Paddle has no public way to keep a tensor's memory for another stream."""
         return None
 
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
@@ -187,13 +187,13 @@ class PaddleAdapter:
         return np.array(elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+        """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
         made = tensor.detach().clone()
         made.stop_gradient = tensor.stop_gradient
         return made
 
     def content_key(self, tensor: Tensor) -> Hashable | None:
-        """Give a key that is equal only for equal content; only tensors inside the graph have one.
+        """Return a key that is equal only for equal content, None outside the graph.
 
         Leaves have none: ``set_value``, optimizers and BatchNorm kernels write into them without
         raising the in-place version.
@@ -212,25 +212,25 @@ class PaddleAdapter:
         )
 
     def identity(self, tensor: Tensor) -> Hashable:
-        """Give a key that is equal for the same tensor object."""
+        """Return a key that is equal for the same tensor object."""
         return id(tensor)
 
     def requires_grad(self, tensor: Tensor) -> bool:
-        """Tell whether a gradient will flow into the tensor."""
+        """Return whether a gradient will flow into the tensor."""
         return not tensor.stop_gradient and is_floating(tensor)
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
-        """Give the accumulated gradient, ``main_grad`` of mixed-precision training first."""
+        """Return the accumulated gradient, ``main_grad`` of mixed-precision training first."""
         main = getattr(parameter, "main_grad", None)
         return parameter.grad if main is None else main
 
     def in_backward(self) -> bool:
-        """Tell whether this thread is inside a backward pass (``recompute`` runs layers again)."""
+        """Return whether this thread runs a backward pass (``recompute`` runs layers again)."""
         is_flagged: bool = paddle.base.core.eager._is_run_in_backward()  # type: ignore[no-untyped-call]
         return is_flagged or self._passes.depth > 0
 
     def random_state(self) -> Hashable:
-        """Give what the CPU's generator would draw next, and how far those of GPUs have come."""
+        """Return what the CPU's generator would draw next, and how far those of GPUs have come."""
         return self._probe.state()
 
     # -- hooks
@@ -333,11 +333,11 @@ class PaddleAdapter:
         return tensor_of(array, device=device, dtype=dtype, requires_grad=requires_grad)
 
     def forward_keywords(self, model: Model) -> Keywords:
-        """Tell what ``forward`` accepts by keyword."""
+        """Return what ``forward`` accepts by keyword."""
         return keywords_of(model.forward)
 
     def mean_loss(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Give PaDiff's default loss: each output's mean in float32, then the mean of the means."""
+        """Return PaDiff's default loss: the mean of each output's mean, all in float32."""
         means = [real(output).astype("float32").mean() for output in outputs]
         return paddle.stack(means).mean()
 

@@ -46,7 +46,7 @@ def parameters_of(layer: nn.Layer) -> Iterator[paddle.Tensor]:
 
 
 def inside(layer: nn.Layer) -> nn.Layer | None:
-    """Give the layer inside a wrapper for devices or mixed precision; None if it is none."""
+    """Return the layer inside a wrapper for devices or mixed precision; None if it is none."""
     for kind in type(layer).__mro__:
         name = _WRAPPERS.get(f"{kind.__module__}.{kind.__qualname__}")
         found = None if name is None else getattr(layer, name, None)
@@ -70,7 +70,7 @@ def refuse_compiled(path: str, layer: nn.Layer) -> None:
 
 
 def is_compiled(layer: nn.Layer) -> bool:
-    """Tell whether ``to_static`` has compiled a layer's forward."""
+    """Return whether ``to_static`` has compiled a layer's forward."""
     kind = paddle.jit.dy2static.program_translator.StaticFunction
     return isinstance(vars(layer).get("forward"), kind)
 
@@ -106,7 +106,7 @@ def folded_names(layer: nn.Layer) -> frozenset[str]:
 
 
 def is_statistic(layer: nn.Layer, name: str) -> bool:
-    """Tell whether a layer keeps what others call a buffer as a parameter of this name."""
+    """Return whether a layer keeps what others call a buffer as a parameter of this name."""
     if isinstance(layer, nn.SpectralNorm):
         return name in _POWER_VECTORS
     norms = (nn.layer.norm._BatchNormBase, nn.BatchNorm)  # the common base

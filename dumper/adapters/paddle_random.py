@@ -21,7 +21,7 @@ class GeneratorProbe:
         self._probe = core.Generator()
 
     def state(self) -> Hashable:
-        """Give what the CPU's generator would draw next, and each GPU's seed and offset."""
+        """Return what the CPU's generator would draw next, and each GPU's seed and offset."""
         self._probe.set_state(core.default_cpu_generator().get_state())
         host = self._probe.random()
         if not paddle.device.is_compiled_with_cuda():

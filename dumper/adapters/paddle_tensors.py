@@ -52,7 +52,7 @@ _WIDER: Final = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 
 
 def elements(tensor: Tensor) -> Array:
-    """Give the elements, C-contiguous, in their native dtype; large ones in their own memory."""
+    """Return the elements, C-contiguous, in their native dtype; large ones in their own memory."""
     if tensor.is_selected_rows():
         return _dense_rows(tensor)
     tensor = local_of(tensor)
@@ -121,7 +121,7 @@ def _dense_rows(gradient: Tensor) -> Array:
 
 
 def real(tensor: Tensor) -> Tensor:
-    """Give a complex tensor with a last axis for its parts, others as they are."""
+    """Return a complex tensor with a last axis for its parts, others as they are."""
     return paddle.as_real(tensor) if tensor.is_complex() else tensor
 
 

@@ -83,7 +83,7 @@ class _HandOn(paddle.autograd.PyLayer):
 
     @staticmethod
     def forward(ctx: object, own: Tensor, make: Callable[[], Tensor]) -> Tensor:
-        """Give a new tensor; ``make`` hides its source, which takes no gradient."""
+        """Return a new tensor; ``make`` hides its source, which takes no gradient."""
         del ctx, own
         return make()
 
@@ -98,13 +98,13 @@ class PaddleTrainer:
     """The training side of ``paddle``."""
 
     def is_optimizer(self, thing: object) -> bool:
-        """Tell whether this is a ``paddle.optimizer.Optimizer``, or fleet's wrapper of one."""
+        """Return whether this is a ``paddle.optimizer.Optimizer``, or fleet's wrapper of one."""
         while hasattr(thing, "_inner_opt"):
             thing = thing._inner_opt
         return isinstance(thing, paddle.optimizer.Optimizer)
 
     def is_optimizer_class(self, thing: object) -> bool:
-        """Tell whether this is an optimizer class."""
+        """Return whether this is an optimizer class."""
         return isinstance(thing, type) and issubclass(thing, paddle.optimizer.Optimizer)
 
     def make_optimizer(
@@ -122,7 +122,7 @@ class PaddleTrainer:
         return _Wrapped(optimizer, before)
 
     def gradient_scale(self, optimizer: Optimizer) -> float:
-        """Give 1: Paddle's scaler unscales before every update."""
+        """Return 1: Paddle's scaler unscales before every update."""
         del optimizer
         return 1.0
 
@@ -141,7 +141,7 @@ class PaddleTrainer:
             yield "master_weight", master
 
     def learning_rates(self, optimizer: Optimizer) -> list[float]:
-        """Give the learning rate of each parameter group, its factor included."""
+        """Return the learning rate of each parameter group, its factor included."""
         base = float(optimizer.get_lr())
         return [base * _factor(group) for group in _groups(optimizer)]
 
@@ -161,7 +161,7 @@ class PaddleTrainer:
     def clipped(
         self, optimizer: Optimizer, parameters: Sequence[Tensor]
     ) -> list[tuple[Tensor, Tensor]]:
-        """Give each parameter with its gradient after the optimizer's ``grad_clip``."""
+        """Return each parameter with its gradient after the optimizer's ``grad_clip``."""
         wanted = {id(parameter) for parameter in parameters}
         found: list[tuple[Tensor, Tensor]] = []
         for group in _groups(optimizer):
@@ -232,7 +232,7 @@ class PaddleTrainer:
     def fed(
         self, own: Tensor, wanted: Tensor | None, gradient: Callable[[], Tensor | None] | None
     ) -> Tensor:
-        """Give a tensor of the wanted value through which gradients reach the layer's own."""
+        """Return a tensor of the wanted value through which gradients reach the layer's own."""
         if not own.stop_gradient and gradient is not None:
             own.register_hook(lambda _: gradient())
         if wanted is None:
@@ -249,7 +249,7 @@ class PaddleTrainer:
 
 
 def _has_flag(name: str) -> bool:
-    """Tell whether this build knows a flag; builds without CUDA lack some."""
+    """Return whether this build knows a flag; builds without CUDA lack some."""
     try:
         paddle.get_flags(name)
     except ValueError:
@@ -258,7 +258,7 @@ def _has_flag(name: str) -> bool:
 
 
 def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:
-    """Give the parameter groups; a plain list of parameters is one."""
+    """Return the parameter groups; a plain list of parameters is one."""
     groups = optimizer._param_groups
     if groups and isinstance(groups[0], dict):
         return list(groups)
@@ -266,7 +266,7 @@ def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:
 
 
 def _factor(group: dict[str, Any]) -> float:
-    """Give a group's factor of the learning rate, which Paddle writes on its parameters."""
+    """Return a group's factor of the learning rate, which Paddle writes on its parameters."""
     first = next(iter(group["params"]), None)
     attributes = getattr(first, "optimize_attr", None) or {}
     factor = attributes.get("learning_rate", 1.0)
@@ -274,7 +274,7 @@ def _factor(group: dict[str, Any]) -> float:
 
 
 def _decay(optimizer: Optimizer, group: dict[str, Any], parameter: Tensor) -> dict[str, JSON]:
-    """Give the weight decay of one parameter, and whether it is decoupled from the gradient."""
+    """Return the weight decay of one parameter, and whether it is decoupled from the gradient."""
     if isinstance(optimizer, paddle.optimizer.AdamW):
         chosen = optimizer._apply_decay_param_fun
         applies = chosen is None or chosen(parameter.name)

@@ -87,7 +87,7 @@ class PaddleWatch:
         return Handles()
 
     def records_gradients(self) -> bool:
-        """Tell whether operations of this thread become part of a graph."""
+        """Return whether operations of this thread become part of a graph."""
         return bool(paddle.is_grad_enabled())
 
 

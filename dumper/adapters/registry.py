@@ -116,7 +116,7 @@ def _of_graphs(table: Mapping[str, tuple[str, str]], name: str, verb: str) -> An
 
 
 def find(model: object) -> Adapter:
-    """Give the adapter whose framework the model belongs to.
+    """Return the adapter whose framework the model belongs to.
 
     Only frameworks that are imported already are asked: the model could not exist otherwise.
 
@@ -136,13 +136,13 @@ def find(model: object) -> Adapter:
 
 
 def way_out(thing: object) -> str | None:
-    """Say what to do about a model of a package that no adapter knows; None if nothing is known."""
+    """Describe what to do about a model that no adapter knows; None if nothing is known."""
     packages = [base.__module__.partition(".")[0] for base in type(thing).__mro__]
     return next((_WAYS_OUT[package] for package in packages if package in _WAYS_OUT), None)
 
 
 def opened(thing: object) -> Any:  # noqa: ANN401 - a model of any framework
-    """Give the model that is inside an exported program; any other thing as it is.
+    """Return the model that is inside an exported program; any other thing as it is.
 
     Raises:
         ConfigError: It is a program that cannot be recorded.
@@ -162,7 +162,7 @@ def imported() -> tuple[str, ...]:
 
 
 def _is_itself(name: str) -> bool:
-    """Tell whether a framework is imported and no other's stand-in.
+    """Return whether a framework is imported and no other's stand-in.
 
     ``paddle.enable_compat()`` makes ``import torch`` give a proxy whose ``torch.nn.Module`` is
     Paddle's; its file is Paddle's too.

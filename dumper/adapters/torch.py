@@ -54,21 +54,21 @@ class TorchAdapter:
         self._transfers = transfers or TorchTransfers()
 
     def version(self) -> str:
-        """Give the framework's version."""
+        """Return the framework's version."""
         return str(torch.__version__)
 
     # -- recognising things
 
     def is_model(self, thing: object) -> bool:
-        """Tell whether this is a ``torch.nn.Module``."""
+        """Return whether this is a ``torch.nn.Module``."""
         return isinstance(thing, torch.nn.Module)
 
     def is_model_class(self, thing: object) -> bool:
-        """Tell whether this is ``torch.nn.Module`` or a subclass."""
+        """Return whether this is ``torch.nn.Module`` or a subclass."""
         return isinstance(thing, type) and issubclass(thing, torch.nn.Module)
 
     def is_tensor(self, thing: object) -> bool:
-        """Tell whether this is a tensor or parameter that has elements of its own.
+        """Return whether this is a tensor or parameter that has elements of its own.
 
         Tensors without memory (meta, inside ``vmap``) and ragged ones cannot be stored; where
         one is met, the dump names its class.
@@ -81,7 +81,7 @@ class TorchAdapter:
         )
 
     def is_floating(self, tensor: torch.Tensor) -> bool:
-        """Tell whether its dtype is real or complex floating point."""
+        """Return whether its dtype is real or complex floating point."""
         return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
     # -- reading a model
@@ -91,7 +91,7 @@ class TorchAdapter:
         return walk(model, lambda one: parts(one) if is_keras(one) else one._modules.items())
 
     def unwrap(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Give the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
+        """Return the user's module inside DataParallel, DDP or ``torch.compile``'s wrapper."""
         wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
         inner = model
         while True:
@@ -115,18 +115,18 @@ class TorchAdapter:
                 yield NamedTensor(name=name, tensor=buffer, is_weight=False, is_saved=is_saved)
 
     def class_bases(self, module: torch.nn.Module) -> Sequence[type]:
-        """Give the classes from the module's own up to ``torch.nn.Module``."""
+        """Return the classes from the module's own up to ``torch.nn.Module``."""
         order = class_of(module).__mro__
         return order[: order.index(torch.nn.Module) + 1]
 
     def is_training(self, module: torch.nn.Module) -> bool:
-        """Give the module's training flag; a frozen scripted module has none."""
+        """Return the module's training flag; a frozen scripted module has none."""
         return getattr(module, "training", False)
 
     # -- tensors
 
     def elements(self, tensor: torch.Tensor) -> Array:
-        """Give the elements, C-contiguous, in their own dtype and memory where possible."""
+        """Return the elements, C-contiguous, in their own dtype and memory where possible."""
         if type(tensor) not in PLAIN:
             tensor = local_of(tensor)
         is_native = tensor.layout is _STRIDED and tensor.dtype in _NATIVE
@@ -181,11 +181,11 @@ class TorchAdapter:
         return np.array(self.elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Give a new leaf of the same elements, dtype, device and wish for a gradient."""
+        """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
     def content_key(self, tensor: torch.Tensor) -> Hashable | None:
-        """Give storage address, place in it, dtype and in-place version; None where unknown."""
+        """Return storage address, place in it, dtype and in-place version; None where unknown."""
         if type(tensor) not in PLAIN:
             tensor = local_of(tensor)
         if tensor.layout is not _STRIDED:
@@ -205,22 +205,22 @@ class TorchAdapter:
         )
 
     def identity(self, tensor: torch.Tensor) -> Hashable:
-        """Give the object's id; parameters are tied by being one object."""
+        """Return the object's id; parameters are tied by being one object."""
         return id(tensor)
 
     requires_grad = staticmethod(attrgetter("requires_grad"))
 
     def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
-        """Give the accumulated gradient (``main_grad`` first, as Megatron keeps it), or None."""
+        """Return the accumulated gradient (``main_grad`` first, as Megatron keeps it), or None."""
         main: torch.Tensor | None = getattr(parameter, "main_grad", None)
         return parameter.grad if main is None else main
 
     def in_backward(self) -> bool:
-        """Tell whether this thread is inside a backward pass (a checkpointed call runs again)."""
+        """Return whether this thread is inside a backward pass (a checkpointed call runs again)."""
         return torch._C._current_graph_task_id() != -1
 
     def random_state(self) -> Hashable:
-        """Give the bytes of the CPU's generator, and how far those of other devices have come."""
+        """Return the bytes of the CPU's generator, and how far those of other devices have come."""
         host = torch.default_generator.get_state().numpy().tobytes()
         if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return host
@@ -330,11 +330,11 @@ class TorchAdapter:
         return made.requires_grad_(requires_grad)
 
     def forward_keywords(self, model: torch.nn.Module) -> Keywords:
-        """Tell what ``forward`` accepts by keyword."""
+        """Return what ``forward`` accepts by keyword."""
         return keywords_of(model.forward)
 
     def mean_loss(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Give each output's mean in float32, then the mean of the means."""
+        """Return each output's mean in float32, then the mean of the means."""
         means = []
         for output in outputs:
             real = torch.view_as_real(output) if output.dtype.is_complex else output

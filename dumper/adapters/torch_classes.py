@@ -14,7 +14,7 @@ _MANGLED = "___torch_mangle_"
 
 
 def class_of(module: torch.nn.Module) -> type:
-    """Give the class that a scripted, traced or fully sharded module was made from.
+    """Return the class that a scripted, traced or fully sharded module was made from.
 
     For any other module, and where that class is not imported, its own class. FSDP2 gives a sharded
     module a class made for it. All scripted modules are instances of one

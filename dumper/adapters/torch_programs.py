@@ -22,7 +22,7 @@ _COMPILED = (
 
 
 def opened(thing: object) -> Model | None:
-    """Give the tree of modules that an exported program was made of; None for other things.
+    """Return the tree of modules that an exported program was made of; None for other things.
 
     Raises:
         ConfigError: It is a program whose inside cannot be seen.

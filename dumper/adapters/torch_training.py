@@ -29,7 +29,7 @@ class _HandOn(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: object, own: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        """Give a new tensor, which the model may change in place."""
+        """Return a new tensor, which the model may change in place."""
         del ctx, own
         return wanted.clone()
 
@@ -44,11 +44,11 @@ class TorchTrainer:
     """The training side of ``torch``."""
 
     def is_optimizer(self, thing: object) -> bool:
-        """Tell whether this is a ``torch.optim.Optimizer``."""
+        """Return whether this is a ``torch.optim.Optimizer``."""
         return isinstance(thing, torch.optim.Optimizer)
 
     def is_optimizer_class(self, thing: object) -> bool:
-        """Tell whether this is an optimizer class."""
+        """Return whether this is an optimizer class."""
         return isinstance(thing, type) and issubclass(thing, torch.optim.Optimizer)
 
     def make_optimizer(
@@ -72,7 +72,7 @@ class TorchTrainer:
         return handle
 
     def gradient_scale(self, optimizer: torch.optim.Optimizer) -> float:
-        """Give what a gradient scaler left on a fused optimizer for its kernel."""
+        """Return what a gradient scaler left on a fused optimizer for its kernel."""
         scale = getattr(optimizer, "grad_scale", None)
         return 1.0 if scale is None else float(scale)
 
@@ -89,7 +89,7 @@ class TorchTrainer:
                 yield str(name), value
 
     def learning_rates(self, optimizer: torch.optim.Optimizer) -> list[float]:
-        """Give the learning rate of each parameter group."""
+        """Return the learning rate of each parameter group."""
         return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
 
     def options(
@@ -112,7 +112,7 @@ class TorchTrainer:
     def clipped(
         self, optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Give nothing: torch's optimizers do not clip."""
+        """Return nothing: torch's optimizers do not clip."""
         del optimizer, parameters
         return []
 
@@ -143,7 +143,7 @@ class TorchTrainer:
         return made
 
     def scheduler_of(self, optimizer: object, scheduler: object | None) -> object | None:
-        """Give the schedule; torch's know their optimizer themselves."""
+        """Return the schedule; torch's know their optimizer themselves."""
         del optimizer
         return scheduler
 
@@ -175,7 +175,7 @@ class TorchTrainer:
         wanted: torch.Tensor | None,
         gradient: Callable[[], torch.Tensor | None] | None,
     ) -> torch.Tensor:
-        """Give a tensor of the wanted value through which gradients reach the module's own."""
+        """Return a tensor of the wanted value through which gradients reach the module's own."""
         if own.requires_grad and gradient is not None:
             own.register_hook(lambda _: gradient())  # type: ignore[no-untyped-call]
         if wanted is None:

@@ -37,7 +37,7 @@ class Streams(Protocol):
     """A GPU's queues of work: the current one, and another for copies."""
 
     def takes(self, tensor: torch.Tensor) -> bool:
-        """Tell whether the tensor is in the GPU's memory."""
+        """Return whether the tensor is in the GPU's memory."""
 
     def copy(self, source: torch.Tensor) -> tuple[torch.Tensor, Event]:
         """Queue a copy to host memory, behind everything that is in the current queue by now.
@@ -59,7 +59,7 @@ class CudaStreams:
         self._copying: dict[torch.device, torch.cuda.Stream] = {}
 
     def takes(self, tensor: torch.Tensor) -> bool:
-        """Tell whether the tensor is on a CUDA device."""
+        """Return whether the tensor is on a CUDA device."""
         return tensor.is_cuda
 
     def copy(self, source: torch.Tensor) -> tuple[torch.Tensor, Event]:
@@ -89,7 +89,7 @@ class TorchTransfers:
         self._streams = streams or CudaStreams()
 
     def takes(self, tensor: torch.Tensor) -> bool:
-        """Tell whether the tensor is one that ``begin`` can copy."""
+        """Return whether the tensor is one that ``begin`` can copy."""
         return (
             self._streams.takes(tensor)
             and tensor.layout is torch.strided

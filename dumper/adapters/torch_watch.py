@@ -116,5 +116,5 @@ class TorchWatch:
         return Handles(*(Patch(kind, name, wrap) for kind, name in found if hasattr(kind, name)))
 
     def records_gradients(self) -> bool:
-        """Tell whether operations of this thread become part of a graph."""
+        """Return whether operations of this thread become part of a graph."""
         return torch.is_grad_enabled()

@@ -68,7 +68,7 @@ def framework_names(bases: Sequence[type]) -> frozenset[str]:
 
 
 def _note_weight_norm(found: dict[str, JSON], module: object) -> None:
-    """Say along which axis weight_norm runs: both frameworks keep it in the hook that they set."""
+    """Return the axis along which weight_norm runs: both frameworks keep it in their hook."""
     hooks = getattr(module, "_forward_pre_hooks", None)
     for hook in getattr(hooks, "values", tuple)():
         if type(hook).__name__ == "WeightNorm" and isinstance(getattr(hook, "dim", None), int):
@@ -92,7 +92,7 @@ def _is_plain_function(value: object) -> bool:
 
 
 def _note_presence(found: dict[str, JSON], module: object, name: str) -> None:
-    """Say whether an optional tensor is there; frameworks keep an absent one as None."""
+    """Note whether an optional tensor is there; frameworks keep an absent one as None."""
     value = _stored(module, name)
     if value is None:
         found[name] = False

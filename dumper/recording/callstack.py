@@ -34,7 +34,7 @@ class OpenCall:
     """How often it was run again inside a backward pass."""
 
     def info(self) -> CallInfo:
-        """Give the finished row."""
+        """Return the finished row."""
         return CallInfo(
             id=self.id,
             module=self.module,
@@ -78,7 +78,7 @@ class CallStack:
         self._local = threading.local()
 
     def parent(self, frame: FrameType | None) -> OpenCall | None:
-        """Give the innermost running call around a frame, dropping calls that have died."""
+        """Return the innermost running call around a frame, dropping calls that have died."""
         entries = self._entries()
         while entries:
             call, runner = entries[-1]
@@ -122,7 +122,7 @@ class CallStack:
                 local.own = before
 
     def runner(self) -> FrameType | None:
-        """Give the frame that runs the innermost call, None outside any."""
+        """Return the frame that runs the innermost call, None outside any."""
         entries = self._entries()
         return entries[-1][1] if entries else None
 
@@ -157,7 +157,7 @@ class CallStack:
 
 
 def _is_inside(frame: FrameType | None, runner: FrameType | None) -> bool:
-    """Tell whether one frame was, directly or not, called by the other."""
+    """Return whether one frame was, directly or not, called by the other."""
     while frame is not None:
         if frame is runner:
             return True

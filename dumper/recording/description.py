@@ -110,11 +110,11 @@ class Description:
         self._notes.extend(f"{RECORDING}{note}" for note in adapter.notes(self._wrapped))
 
     def as_begun(self) -> Manifest:
-        """Give what is known when recording begins."""
+        """Return what is known when recording begins."""
         return replace(self._about, notes=tuple(self._notes))
 
     def manifest(self, steps: RecordedSteps) -> Manifest:
-        """Give the manifest of the steps that were recorded."""
+        """Return the manifest of the steps that were recorded."""
         has_gradients = self._settings.phase is Phase.BACKWARD and steps.arrived
         phase = Phase.BACKWARD if has_gradients else Phase.FORWARD
         told: dict[str, JSON] = {}

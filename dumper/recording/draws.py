@@ -58,7 +58,7 @@ class Draws:
         self._seen.clear()
 
     def found(self) -> list[Draw]:
-        """Give what was drawn, one row for each call and moment."""
+        """Return what was drawn, one row for each call and moment."""
         rows: dict[tuple[int | None, int], list[str]] = {}
         for (call, generator), after in self._first.items():
             rows.setdefault((call, after), []).append(generator)
@@ -75,7 +75,7 @@ class Draws:
 
 
 def _numpy_state() -> Hashable:
-    """Give the memory of the generator behind ``np.random.rand`` and its kin."""
+    """Return the memory of the generator behind ``np.random.rand`` and its kin."""
     bits = np.random.get_bit_generator()  # type: ignore[attr-defined]
     if not isinstance(bits, np.random.MT19937):
         return repr(bits.state)

@@ -72,7 +72,7 @@ class Gradients:
 
     @property
     def arrived(self) -> bool:
-        """Tell whether any gradient arrived."""
+        """Return whether any gradient arrived."""
         return any(item.arrivals for item in self._watched)
 
     def watch(

@@ -59,7 +59,7 @@ class Meeting:
     """The meeting place of one dump."""
 
     def __init__(self, place: Path) -> None:
-        """Say which dump; nothing is made yet."""
+        """Note which dump; nothing is made yet."""
         self._folder = place.with_name(f".{place.name}.ranks")
 
     def call(self, run: str, count: int) -> Call:
@@ -77,7 +77,7 @@ class Meeting:
         return made
 
     def called(self) -> Call | None:
-        """Give the call that is there, None if there is none."""
+        """Return the call that is there, None if there is none."""
         found = self._get(_CALL)
         try:
             return None if found is None else Call(**found)
@@ -93,7 +93,7 @@ class Meeting:
         self._put(f"offer-{rank:04d}-{call.number}.json", asdict(offer))
 
     def offered(self, call: Call, rank: int) -> Offer | None:
-        """Give what a rank offers, None as long as it does not."""
+        """Return what a rank offers, None as long as it does not."""
         found = self._get(f"offer-{rank:04d}-{call.number}.json")
         try:
             if found is None:
@@ -115,7 +115,7 @@ class Meeting:
         self._put(f"answer-{rank:04d}-{call.number}.json", {})
 
     def is_answered(self, call: Call, rank: int) -> bool:
-        """Tell whether the dump is whole, and if so take the answer away."""
+        """Return whether the dump is whole, and if so take the answer away."""
         path = self._folder / f"answer-{rank:04d}-{call.number}.json"
         if not path.exists():
             return False

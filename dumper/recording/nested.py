@@ -88,7 +88,7 @@ class _Walk:
 
 
 def parts_of(value: object) -> Iterator[tuple[str, Any]] | None:
-    """Give the parts of a container with their slot steps, None if it is no container.
+    """Return the parts of a container with their slot steps, None if it is no container.
 
     Dataclasses come before mappings: transformers' ModelOutput is both, and its field names
     are what its users write.
@@ -106,7 +106,7 @@ def parts_of(value: object) -> Iterator[tuple[str, Any]] | None:
 
 
 def _is_literal(value: object) -> bool:
-    """Tell whether the value is a scalar, or a short plain sequence of scalars."""
+    """Return whether the value is a scalar, or a short plain sequence of scalars."""
     if value is None or isinstance(value, bool | int | float | str):
         return True
     if isinstance(value, tuple | list) and not hasattr(value, "_fields") and value:

@@ -56,11 +56,11 @@ class Ranks:
 
     @property
     def note(self) -> dict[str, JSON]:
-        """Give what the manifest says of the run."""
+        """Return what the manifest says of the run."""
         return {"ranks": self.count} if self.count > 1 else {}
 
     def directory(self, place: Path) -> Path:
-        """Give where this rank writes: rank 0 to the place itself, others beside it."""
+        """Return where this rank writes: rank 0 to the place itself, others beside it."""
         return place if not self.rank else place.with_name(f".{place.name}.rank_{self.rank:04d}")
 
     def writer(self, place: Path, *, overwrite: bool, **options: Any) -> DumpWriter:  # noqa: ANN401
@@ -216,7 +216,7 @@ class _OtherWriter(DumpWriter):
         super().__exit__(kind, error, trace)
 
     def describe(self, manifest: Manifest) -> None:
-        """Say nothing: whole steps of a single rank are no dump."""
+        """Do nothing: whole steps of a single rank are not a dump."""
 
     def commit(self, manifest: Manifest) -> Path:
         """Offer all files to rank 0, and wait until it has made the dump.
@@ -269,7 +269,7 @@ class _OtherWriter(DumpWriter):
 
 
 def is_first_rank() -> bool:
-    """Tell whether this process speaks for its run: rank 0, or the only one."""
+    """Return whether this process speaks for its run: rank 0, or the only one."""
     return ranks_of().rank == 0
 
 

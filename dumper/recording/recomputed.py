@@ -117,7 +117,7 @@ class Recomputed:
 
     @property
     def ended(self) -> OpenCall | None:
-        """Give the call whose repetition was the last to return in this thread."""
+        """Return the call whose repetition was the last to return in this thread."""
         return self._run.ended
 
     def watch(self, call: OpenCall, flat: Flat, role: Role) -> None:
@@ -140,7 +140,7 @@ class Recomputed:
         self._run = _Run()
 
     def _alike(self, choice: Sequence[OpenCall], flat: Flat) -> OpenCall | None:
-        """Give the last call whose inputs were these."""
+        """Return the last call whose inputs were these."""
         self._writer.flush()
         found = {
             slot: digest_of(self._adapter.elements(tensor))
@@ -162,6 +162,6 @@ class Recomputed:
 
 
 def _fresh(calls: Sequence[OpenCall]) -> list[OpenCall]:
-    """Give those that ran again least often: another backward pass begins anew."""
+    """Return those that ran again least often: another backward pass begins anew."""
     least = min((call.recomputed for call in calls), default=0)
     return [call for call in calls if call.recomputed == least]

@@ -169,7 +169,7 @@ class RecordedSteps:
             current.is_paused = False
 
     def counts(self, *, elapsed_s: float) -> Counts:
-        """Say how much was recorded so far."""
+        """Return how much was recorded so far."""
         current = self.current
         return Counts(
             calls=self._calls + (0 if current is None else current.calls),

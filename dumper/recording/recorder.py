@@ -214,7 +214,7 @@ class Recorder:
                 current.update.gradients_ready(is_clipped=is_clipped)
 
     def update_begins(self) -> None:
-        """Say that the weights are about to be changed, by something else than an optimizer."""
+        """Report that the weights are about to be changed, by something else than an optimizer."""
         current = self.steps.current
         if current is not None:
             with self.contained():

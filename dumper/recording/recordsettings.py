@@ -36,13 +36,13 @@ class StepPlan:
             raise ConfigError(f"cannot record every {self.every} steps: expected 1 or more")
 
     def wants(self, step: int) -> bool:
-        """Tell whether a step is recorded."""
+        """Return whether a step is recorded."""
         is_due = self.every is not None and step % self.every == 0
         return is_due or (self.every is None if self.steps is None else step in self.steps)
 
     @property
     def last(self) -> int | None:
-        """Give the last step that is recorded, None if there is no end."""
+        """Return the last step that is recorded, None if there is no end."""
         return max(self.steps) if self.steps is not None and self.every is None else None
 
 

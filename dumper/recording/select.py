@@ -75,7 +75,7 @@ class Pattern:
         return cls(glob=glob, by_class=by_class, reach=Reach(reach) if at else Reach.BOTH)
 
     def matches(self, module: ModuleName) -> bool:
-        """Tell whether the glob itself fits the module, whatever the reach."""
+        """Return whether the glob itself fits the module, whatever the reach."""
         if not self.by_class:
             return fnmatchcase(module.path or "(root)", self.glob)
         return any(
@@ -112,7 +112,7 @@ class Selection:
         )
 
     def select(self, modules: Sequence[ModuleName]) -> frozenset[str]:
-        """Give the paths whose tensors are recorded; ``depth`` is not looked at.
+        """Return the paths whose tensors are recorded; ``depth`` is not looked at.
 
         Raises:
             ConfigError: A pattern matches no module: it is probably misspelt.
@@ -125,7 +125,7 @@ class Selection:
         return frozenset(chosen)
 
     def is_within_depth(self, path: str) -> bool:
-        """Tell whether calls of a module at this path are recorded."""
+        """Return whether calls of a module at this path are recorded."""
         level = len(path.split(".")) if path else 0
         return self.depth is None or level <= self.depth
 

@@ -61,7 +61,7 @@ class Sources:
         self._classes: dict[type, SourceLine | None] = {}
 
     def of_class(self, kind: type) -> SourceLine | None:
-        """Give the line of a class statement, None for a class without a source file."""
+        """Return the line of a class statement, None for a class without a source file."""
         if kind not in self._classes:
             self._classes[kind] = self._find_class(kind)
         return self._classes[kind]
@@ -73,7 +73,7 @@ class Sources:
         around: FrameType | None = None,
         known: SourceLine | None = None,
     ) -> SourceLine | None:
-        """Give the innermost line outside the framework, the standard library and padiff.
+        """Return the innermost line outside the framework, the standard library and padiff.
 
         Args:
             frame: The framework's frame that runs the call.
@@ -149,7 +149,7 @@ class Sources:
 
 @lru_cache(maxsize=4)
 def _import_roots(paths: tuple[str, ...], working: str) -> Sequence[str]:
-    """Give the folders that modules are imported from, but for the root of the file system."""
+    """Return the folders that modules are imported from, but for the root of the file system."""
     found = {Path(item).resolve() for item in paths if item} | {Path(working)}
     return [str(root) + os.sep for root in found if len(root.parts) > 1]
 

@@ -87,16 +87,16 @@ class State:
 
     @property
     def stale(self) -> bool:
-        """Tell whether recorded gradients contain what came before recording began."""
+        """Return whether recorded gradients contain what came before recording began."""
         return self._earlier is not None and self._is_added_to
 
     @property
     def arrived(self) -> bool:
-        """Tell whether any weight got a gradient."""
+        """Return whether any weight got a gradient."""
         return any(held.arrivals for held in self.held.values())
 
     def names(self) -> dict[Hashable, str]:
-        """Give the full name of each weight and buffer by its identity, of a tied one the first."""
+        """Return the full name of each weight and buffer by its identity; a tied one's first."""
         paths = {node.info.id: node.info.path for node in self.nodes}
         found: dict[Hashable, str] = {}
         for key, owner in self.owners():
@@ -351,7 +351,7 @@ class State:
             held.handed = self._read(gradient)
 
     def _has_nonzero_gradient(self, held: Held) -> bool:
-        """Tell whether there is a gradient now; Paddle's ``clear_grad`` leaves zeros."""
+        """Return whether there is a gradient now; Paddle's ``clear_grad`` leaves zeros."""
         gradient = self.adapter.gradient(held.tensor)
         return gradient is not None and bool(self.adapter.elements(gradient).any())
 

@@ -137,7 +137,7 @@ class StepRecorder:
 
     @property
     def arrived(self) -> bool:
-        """Tell whether any gradient arrived."""
+        """Return whether any gradient arrived."""
         return self._gradients.arrived or self._state.arrived
 
     def notes(self) -> list[str]:
@@ -172,7 +172,7 @@ class StepRecorder:
             self._state.stash()
 
     def repeated(self, path: str) -> int | None:
-        """Give which call of a module has just run again inside a backward pass.
+        """Return which call of a module has just run again inside a backward pass.
 
         Asked after the hooks of the recording; None if that was none of the recorded calls.
         """
@@ -484,7 +484,7 @@ class StepRecorder:
 
 
 def _runner(frame: FrameType | None) -> FrameType | None:
-    """Give the framework's frame that runs the call: the first one outside the adapter.
+    """Return the framework's frame that runs the call: the first one outside the adapter.
 
     An adapter that replaces a method runs the call itself, by a function of this name.
     """

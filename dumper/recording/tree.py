@@ -25,7 +25,7 @@ class TreeNode:
 
     @property
     def name(self) -> ModuleName:
-        """Give what selection patterns look at."""
+        """Return what selection patterns look at."""
         return ModuleName(path=self.info.path, classes=(self.info.class_path, *self.info.bases))
 
 

@@ -153,7 +153,7 @@ class Update:
             self._clipped[identity(tensor)] = store(self.adapter, self.writer, gradient)
 
     def happened(self) -> None:
-        """Say that the script has changed the weights itself since the last backward pass."""
+        """Report that the script has changed the weights itself since the last backward pass."""
         if self.state.is_recorded and not self.seen:
             self.seen = self.by_hand = True
             for key, array in self.state.keep_stashed(self.writer).items():
@@ -176,7 +176,7 @@ class Update:
             self.optimizers = (*self.optimizers, optimizer)
 
     def describe(self) -> list[JSON]:
-        """Give the class of each optimizer, and its options with the weights that they are of."""
+        """Return the class of each optimizer, and its options with the weights that they are of."""
         told: list[JSON] = []
         names = self.state.names()
         for optimizer in self.optimizers:
@@ -308,6 +308,6 @@ class Update:
 
 
 def _square(array: Array) -> float:
-    """Give the sum of the squares of all elements, in float64."""
+    """Return the sum of the squares of all elements, in float64."""
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     return float(np.vdot(wide, wide).real)

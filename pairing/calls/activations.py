@@ -33,14 +33,14 @@ _REACH = 64
 
 
 def has_activations(view: View) -> bool:
-    """Tell whether any module of a side may apply an activation by configuration."""
+    """Return whether any module of a side may apply an activation by configuration."""
     return any(module.attributes.get("act") for module in view.modules)
 
 
 def output_call(
     view: View, call: int, other: View, partner: int, paired: Container[int]
 ) -> int | None:
-    """Give the call whose output does the job of the partner's output.
+    """Return the call whose output does the job of the partner's output.
 
     Args:
         view: The side of the call.
@@ -65,7 +65,7 @@ def output_call(
 
 
 def values_before(view: View, other: View, partners: Mapping[int, int]) -> dict[int, str]:
-    """Give the values that only this side has, because the other's layers go on to activate them.
+    """Return the values that only this side has, because the other's layers go on to activate them.
 
     Args:
         view: The side.
@@ -90,7 +90,7 @@ def values_before(view: View, other: View, partners: Mapping[int, int]) -> dict[
 
 
 def _activation(view: View, call: int) -> bool:
-    """Tell whether the layer of a call has an activation of its own by configuration."""
+    """Return whether the layer of a call has an activation of its own by configuration."""
     module = view.calls[call].module
     if not view.weights[module] or view.inner[call]:
         return False
@@ -124,7 +124,7 @@ def pair_exchanged(reference: View, candidate: View, pairs: Matching) -> None:
 
 
 def _lone(view: View, paired: Container[int]) -> dict[int, list[int]]:
-    """Give the activations without partner by what feeds them."""
+    """Return the activations without partner by what feeds them."""
     found: dict[int, list[int]] = defaultdict(list)
     for call, given in enumerate(view.told_given):
         if given is None or call in paired or call in view.hidden:
@@ -137,7 +137,7 @@ def _lone(view: View, paired: Container[int]) -> dict[int, list[int]]:
 def _by_value(
     calls: Iterable[int], told: Sequence[int | None], values: Container[int]
 ) -> dict[int, list[int]]:
-    """Give calls by their value, of those that are asked for."""
+    """Return calls by their value, of those that are asked for."""
     found: dict[int, list[int]] = defaultdict(list)
     for call in sorted(calls):
         value = told[call]
@@ -157,7 +157,7 @@ class _Places:
         self._takers = _by_value(pairs.ahead, views[0].told_given, made)
 
     def are_same(self, one: int, two: int) -> bool:
-        """Tell whether two activations stand at one place, where a right port gives the same.
+        """Return whether two activations stand at one place, where a right port gives the same.
 
         Args:
             one: Call of the reference.
@@ -173,7 +173,7 @@ class _Places:
         return found in given or self._differs_around(one, two)
 
     def _differs_around(self, one: int, two: int) -> bool:
-        """Tell whether the nearest partners that hold both give other values."""
+        """Return whether the nearest partners that hold both give other values."""
         reference, candidate = self._views
         outer = set(candidate.ancestors(two))
         for call in reference.ancestors(one):

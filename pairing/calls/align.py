@@ -43,7 +43,7 @@ class Gap:
         return (self.stop - self.start) * (self.other_stop - self.other_start)
 
     def split(self, pairs: Iterable[tuple[int, int]]) -> list[Gap]:
-        """Give what lies between pairs that ascend on both sides."""
+        """Return what lies between pairs that ascend on both sides."""
         found, start, other = [], self.start, self.other_start
         for one, two in [*pairs, (self.stop, self.other_stop)]:
             gap = Gap(start, one, other, two)
@@ -105,7 +105,7 @@ def _best(gap: Gap, bands: Iterable[tuple[int, int, Floats | None]]) -> list[tup
 
 
 def _bands(scores: Scores, gap: Gap, band: int) -> Iterator[tuple[int, int, Floats | None]]:
-    """Give for each row where its band begins and ends, and its scores; None where none counts."""
+    """Yield for each row where its band begins and ends, and its scores; None where none counts."""
     rows, columns = gap.stop - gap.start, gap.other_stop - gap.other_start
     middles = np.arange(rows) * columns // rows
     lows = np.maximum(0, middles - band)

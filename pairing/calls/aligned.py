@@ -120,12 +120,12 @@ def pair_left(
 
 
 def _is_fed_otherwise(pairs: Matching, one: int | None, two: int | None) -> bool:
-    """Tell whether the anchors that feed two calls both have partners, and others."""
+    """Return whether the anchors that feed two calls both have partners, and others."""
     return one in pairs.ahead and two in pairs.back and pairs.ahead[one] != two
 
 
 def _clearest(scores: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Give the pairs that are the best of both their row and their column, clearly."""
+    """Return the pairs that are the best of both their row and their column, clearly."""
     found = []
     for row, column in enumerate(scores.argmax(axis=1).tolist()):
         best = scores[row, column]
@@ -233,7 +233,7 @@ def untangled(
 
 
 def _reassigned(table: Floats, group: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Give the pairs of a group anew, if another assignment is clearly better."""
+    """Return the pairs of a group anew, if another assignment is clearly better."""
     if (table.diagonal() >= table.max(axis=1)).all():
         return group
     ranked = sorted(

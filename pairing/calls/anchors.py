@@ -178,7 +178,7 @@ def _around(
 
 
 def token_of(view: View, call: int) -> Token:
-    """Give kind and sizes of the layer that ran in a call."""
+    """Return kind and sizes of the layer that ran in a call."""
     module = view.calls[call].module
     if module not in view.tokens:
         view.tokens[module] = _token(view, module)
@@ -199,7 +199,7 @@ def _token(view: View, module: int) -> Token:
 
 @lru_cache(maxsize=4096)
 def _sizes(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], int]:
-    """Give the sizes of the main one of some weights, and the length of the only vector."""
+    """Return the sizes of the main one of some weights, and the length of the only vector."""
     sized = [(prod(shape), shape) for shape in shapes]
     main = max(sized)[1]
     vectors = [size for size, shape in sized if size in shape and shape != main]

@@ -39,7 +39,7 @@ class CallPairs(Matching):
         """By reference call; absent for leaves."""
 
     def reversed(self) -> CallPairs:
-        """Give the same pairs with the sides exchanged."""
+        """Return the same pairs with the sides exchanged."""
         found = CallPairs()
         for reference, candidate in self:
             found.add(candidate, reference, self.by[reference])
@@ -181,7 +181,7 @@ def pair_bare(alike: CallLikeness, pairs: CallPairs) -> None:
 
 
 def _is_open(reference: View, candidate: View, pairs: CallPairs, one: int, two: int) -> bool:
-    """Tell whether two leaves have no partner yet, in calls that are partners."""
+    """Return whether two leaves have no partner yet, in calls that are partners."""
     parents = reference.calls[one].parent, candidate.calls[two].parent
     return (
         one not in pairs.ahead
@@ -277,7 +277,7 @@ def _places(
     region: range,
     image: dict[int, int],
 ) -> dict[int, Place]:
-    """Say between which paired leaves and in which paired call each call ran, as reference ids."""
+    """Return between which paired leaves and in which paired call each call ran: reference ids."""
     leaves = [call for call in region if call in paired and not view.inner[call]]
     outer: dict[int, int | None] = {}
     for call in region:

@@ -102,7 +102,7 @@ _MAX_ALTERNATIVES = 4
 def rate(
     reference: View, candidate: View, modules: Matching, calls: CallPairs
 ) -> tuple[tuple[ModulePair, ...], Proofs]:
-    """Say how sure each pair is.
+    """Return how sure each pair is.
 
     A pair of containers is as sure as the share of their content that is paired. A leaf is in
     doubt unless something proves it: the user, a name, weights or inputs that it shares with no
@@ -240,7 +240,7 @@ def rate_calls(
     modules: Iterable[ModulePair],
     proofs: Proofs,
 ) -> list[CallPair]:
-    """Say how sure each pair of calls is.
+    """Return how sure each pair of calls is.
 
     As sure as the modules are, and certain where the call itself is proven. One instance that runs
     three times has only one partner among three instances: there outputs decide, or the user.
@@ -278,7 +278,7 @@ def _by_outputs(reference: View, one: int, candidate: View, two: int) -> float:
 
 
 def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]:
-    """Give the calls of other modules that are the same repetition as this one."""
+    """Return the calls of other modules that are the same repetition as this one."""
     turn = view.calls[call].index
     return tuple(view.executed[one][turn] for one in modules if turn < len(view.executed[one]))
 
@@ -286,7 +286,7 @@ def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]
 def _shares(
     reference: View, candidate: View, modules: Matching, holding: Holding
 ) -> dict[int, float]:
-    """Give for each paired container the share of the layers inside that are paired inside."""
+    """Return for each paired container the share of the layers inside that are paired inside."""
     layers = _layers(reference), _layers(candidate)
     totals = _inside(reference, layers[0]), _inside(candidate, layers[1])
     counts = ((one, two, layers[0][one] + layers[1][two]) for one, two in modules)

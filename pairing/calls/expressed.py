@@ -169,7 +169,7 @@ def weight_numbers(
 
 
 def distinct_weights(view: View, module: int) -> Iterator[RecordInfo]:
-    """Give the distinct weights in and below a module."""
+    """Yield the distinct weights in and below a module."""
     own = view.weights[module]
     if len(own) <= 1 and not view.children[module]:
         yield from (view.records[record] for record in own)
@@ -186,7 +186,7 @@ def distinct_weights(view: View, module: int) -> Iterator[RecordInfo]:
 
 
 def _key(view: View, call: int) -> Hashable | None:
-    """Give a key of the weights' content that no layout changes; None where it says nothing."""
+    """Return a key of the weights' content that no layout changes; None where it says nothing."""
     module = view.calls[call].module
     if module not in view.contents:
         view.contents[module] = content_of(view, module)

@@ -138,7 +138,7 @@ def _fits(token: Token, candidate: Sequence[Group]) -> Floats:
 
 
 def _mutual(base: Floats) -> list[tuple[int, int]]:
-    """Give the groups that are the best of each other."""
+    """Return the groups that are the best of each other."""
     best, back = base.argmax(axis=1).tolist(), base.argmax(axis=0).tolist()
     return [(r, c) for r, c in enumerate(best) if back[c] == r and base[r, c] > 0]
 
@@ -227,11 +227,11 @@ class CallLikeness:
         return np.asarray(score + self._said(self._paths, rows, columns))
 
     def is_same_size(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
-        """Tell whether the largest outputs have as many elements, or both sides have none."""
+        """Return whether the largest outputs have as many elements, or both sides have none."""
         return np.asarray(self._outputs[0].size[rows] == self._outputs[1].size[columns])
 
     def _is_namesake(self, rows: Places, columns: Places) -> npt.NDArray[np.bool_]:
-        """Tell whether path and class say the same: one has a row where another has a batch."""
+        """Return whether path and class say the same: one has a row where another has a batch."""
         alike = [self._said(table, rows, columns) for table in (self._paths, self._classes)]
         return (alike[0] >= 1) & (alike[1] >= 1)
 
@@ -244,14 +244,14 @@ class CallLikeness:
         return np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE)
 
     def _is_given(self, rows: Places, columns: Places) -> Floats:
-        """Say how near the largest inputs are, as far as that is no chance."""
+        """Return how near the largest inputs are, as far as that is no chance."""
         near = closeness(self._inputs[0], rows, self._inputs[1], columns)
         is_same_size = self._inputs[0].size[rows] == self._inputs[1].size[columns]
         return np.where(is_same_size, np.maximum(near - _BY_CHANCE, 0.0) / (1 - _BY_CHANCE), 0.0)
 
 
 def _hands_on(view: View) -> list[bool]:
-    """Tell of each call whether it gives what it was given."""
+    """Return for each call whether it gives what it was given."""
     both = zip(view.made, view.given, strict=True)
     return [made is not None and made == given for made, given in both]
 

@@ -81,12 +81,12 @@ class _Chains:
         self._above = self.innermost(chain.nodes[0] for chain in self.all)
 
     def innermost(self, leaves: Iterable[int]) -> list[int]:
-        """Give the number of the innermost chain around each leaf, -1 without one."""
+        """Return the number of the innermost chain around each leaf, -1 without one."""
         numbers, parents = self._numbers, self._nesting.parents
         return [numbers.get(parents[leaf], -1) for leaf in leaves]
 
     def around(self, innermost: int, levels: int) -> Iterator[int]:
-        """Give the numbers of a chain and of those around it, the innermost first."""
+        """Yield the numbers of a chain and of those around it, the innermost first."""
         while innermost >= 0 and levels > 0:
             yield innermost
             innermost = self._above[innermost]
@@ -102,7 +102,7 @@ class _Chains:
 
 
 def _spans(nesting: Nesting) -> dict[int, tuple[int, int, int]]:
-    """Give first and last rank of the leaves in each container, and their number.
+    """Return first and last rank of the leaves in each container, and their number.
 
     Only what holds a leaf is looked at: a region of a large tree takes no more than it holds.
     """
@@ -169,7 +169,7 @@ def pair_nesting(
 def _between(
     mine: Sequence[int], theirs: Sequence[int], known: Matching
 ) -> tuple[list[tuple[int, int]], list[tuple[list[int], list[int]]]]:
-    """Give those of two lists of containers that are partners already, and what is between."""
+    """Return those of two lists of containers that are partners already, and what is between."""
     if not any(node in known.ahead for node in mine):
         return [], [([*mine], [node for node in theirs if node not in known.back])]
     places = {node: place for place, node in enumerate(theirs)}
@@ -193,7 +193,7 @@ def _between(
 def _ranked(
     chains: tuple[_Chains, _Chains], met: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Give the chains that share enough, those that share most first."""
+    """Return the chains that share enough, those that share most first."""
     levels = max(_MIN_LEVELS, min(_MAX_LEVELS, isqrt(_MAX_MET // max(1, len(met)))))
     reach = chains[0].reach(levels), chains[1].reach(levels)
     common: dict[tuple[int, int], int] = defaultdict(int)
@@ -226,7 +226,7 @@ class _Shares:
                 self._partner[ranks[0][leaf]] = ranks[1][other]
 
     def of(self, one: _Chain, two: _Chain) -> float:
-        """Give twice the common leaves over all leaves of both."""
+        """Return twice the common leaves over all leaves of both."""
         partners = self._partner[one.first : one.last + 1]
         common = np.count_nonzero((partners >= two.first) & (partners <= two.last))
         return min(1.0, 2 * int(common) / (one.count + two.count))

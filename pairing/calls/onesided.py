@@ -63,7 +63,7 @@ cells of Paddle's RNN layers run only with a projection, torch's layers have non
 
 
 def opaque_of(reference: View, candidate: View) -> frozenset[str]:
-    """Give the kinds that both sides run, and which may thus be paired without looking inside."""
+    """Return the kinds that both sides run, and which may thus be paired without looking inside."""
     ran = [
         {view.kinds[module] for module, calls in enumerate(view.executed) if calls}
         for view in (reference, candidate)
@@ -72,7 +72,7 @@ def opaque_of(reference: View, candidate: View) -> frozenset[str]:
 
 
 def hidden_reason(view: View, call: int, partners: Mapping[int, int], other: View) -> str | None:
-    """Say why a call may be one-sided: it runs inside a paired module that the other side hides.
+    """Explain why a call may be one-sided: the other side hides what is inside its module.
 
     Args:
         view: The side of the call.
@@ -137,7 +137,7 @@ def hidden_by_weights(
 
 
 def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int, str]:
-    """Say of each module why the other side calls none for it, where all its weights say so."""
+    """Return for each module why the other side calls none for it, where all its weights say so."""
     found: dict[int, str] = {}
     called: set[int] = set()
     inside = _inside_opaque(view), _inside_opaque(other)
@@ -163,7 +163,7 @@ def _silent(view: View, other: View, weights: Iterable[RecordPair]) -> dict[int,
 def _reason(
     view: View, mine: RecordInfo, other: View, theirs: RecordInfo, *, is_packed: bool
 ) -> str | None:
-    """Say why one weight's module is not called on the other side; None if it may be."""
+    """Explain why one weight's module is not called on the other side; None if it may be."""
     there = "reference" if view.name is SideName.CANDIDATE else "candidate"
     host = theirs.module
     path = other.modules[host].path or "(root)"
@@ -188,7 +188,7 @@ def _inside_opaque(view: View) -> list[bool]:
 
 
 def stack_notes(reference: View, candidate: View, weights: Iterable[RecordPair]) -> Iterator[str]:
-    """Say once for each stacked parameter's module which modules do its work on the other side."""
+    """Report for each stacked parameter's module which ones do its work on the other side."""
     parts: dict[tuple[SideName, str], dict[int, str]] = {}
     for pair in weights:
         theirs = candidate.records[pair.candidate]
@@ -215,7 +215,7 @@ def _is_stack_of(stack: tuple[int, ...], layer: tuple[int, ...]) -> bool:
 
 
 def _running(view: View, module: int) -> int:
-    """Give the nearest module around that ran, or is the root."""
+    """Return the nearest module around that ran, or is the root."""
     while not view.executed[module]:
         parent = view.modules[module].parent
         if parent is None:
@@ -229,7 +229,7 @@ Calls = frozenset[int]
 
 
 def weight_makers(indices: tuple[Index, Index]) -> tuple[Calls, Calls]:
-    """Give the calls of each side that make weights, where the other side has none of the kind.
+    """Return the calls of each side that make weights, where the other side has none of the kind.
 
     Args:
         indices: The reference's tables and the candidate's.
@@ -284,7 +284,7 @@ def pair_wholes(views: tuple[View, View], calls: CallPairs, weights: Iterable[Re
 
 
 def _wholes(view: View, other: View, links: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Give the modules that hold what modules in a container hold together."""
+    """Yield the modules that hold what modules in a container hold together."""
     partners: dict[int, set[int]] = defaultdict(set)
     owners: dict[int, set[int]] = defaultdict(set)
     for one, two in links:
@@ -301,7 +301,7 @@ def _wholes(view: View, other: View, links: Iterable[tuple[int, int]]) -> Iterat
 
 
 def _around(view: View, modules: Iterable[int]) -> int | None:
-    """Give the innermost container of modules; None if that is the root."""
+    """Return the innermost container of modules; None if that is the root."""
     paths = [list(_outward(view, module))[::-1] for module in modules]
     common = [level[0] for level in zip(*paths, strict=False) if len(set(level)) == 1]
     return common[-1] if len(common) > 1 else None
@@ -315,7 +315,7 @@ def _outward(view: View, module: int) -> Iterator[int]:
 
 
 def _holds_more(view: View, container: int, modules: set[int]) -> bool:
-    """Tell whether anything else in a container has weights."""
+    """Return whether anything else in a container has weights."""
     inside = list(view.children[container])
     for module in inside:
         inside += view.children[module]
@@ -323,7 +323,7 @@ def _holds_more(view: View, container: int, modules: set[int]) -> bool:
 
 
 def _is_one_job(view: View, module: int, other: View, container: int) -> bool:
-    """Tell whether both run as often, and give as much each time."""
+    """Return whether both run as often, and give as much each time."""
     ran = view.executed[module], other.executed[container]
     if not ran[0] or len(ran[0]) != len(ran[1]):
         return False

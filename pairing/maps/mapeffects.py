@@ -35,13 +35,13 @@ class Ignored:
     """The same, as results."""
 
     def reason(self, pair: RecordPair) -> str | None:
-        """Say why a pair is not compared, None if none of its records is ignored."""
+        """Explain why a pair is not compared, None if none of its records is ignored."""
         reasons = [self.reference[one] for one in pair.reference if one in self.reference]
         return reasons[0] if reasons else self.candidate.get(pair.candidate)
 
 
 def hidden_calls(index: Index, mapped: Mapped, side: int) -> frozenset[int]:
-    """Give the calls that are not to be paired: ignored ones, and those inside a closed pair."""
+    """Return the calls that are not to be paired: ignored ones, and those inside a closed pair."""
     closed = {pair[side] for pair in mapped.pairs if pair[0] in mapped.closed}
     hidden: set[int] = set()
     for call in index.calls:
@@ -133,7 +133,7 @@ def unused_entries(
 
 
 def mapped_layouts(view: View, pairs: Iterable[RecordPair], mapped: Mapped) -> list[RecordPair]:
-    """Give the pairs the layouts that the map file states."""
+    """Return the pairs the layouts that the map file states."""
     if not mapped.inputs and not mapped.outputs:
         return list(pairs)
     found = []

@@ -77,7 +77,7 @@ class ModuleLookup:
         return found
 
     def matching(self, pattern: PathPattern) -> dict[int, Captured]:
-        """Give the modules that a pattern means, with what it captured."""
+        """Return the modules that a pattern means, with what it captured."""
         if pattern.is_literal:
             found = self._by_path.get(pattern.path)
             return {} if found is None else {found: ()}
@@ -95,7 +95,7 @@ class ModuleLookup:
         return found
 
     def with_inside(self, ids: Iterable[int], known: Container[int]) -> list[int]:
-        """Give modules and all that is inside them, ascending.
+        """Return modules and all that is inside them, ascending.
 
         Args:
             ids: The modules.
@@ -112,7 +112,7 @@ class ModuleLookup:
         return sorted(found)
 
     def nearest(self, outer: Container[int]) -> dict[int, int]:
-        """Give for each module inside some others the innermost one of these around it."""
+        """Return for each module inside some others the innermost one of these around it."""
         found: dict[int, int] = {}
         for module in self.modules:
             parent = module.parent
@@ -187,7 +187,7 @@ class _Application:
         self.found.closed.update(() if entry.children else (one for one, _ in fresh))
 
     def _matches(self, entry: PairEntry) -> list[dict[int, Captured]] | None:
-        """Give what the two patterns match; None and a problem if one matches nothing."""
+        """Return what the two patterns match; None and a problem if one matches nothing."""
         patterns = entry.reference, entry.candidate
         found = [side.matching(one) for side, one in zip(self.sides, patterns, strict=True)]
         if all(found):
@@ -278,7 +278,7 @@ class _Application:
         self.found.lays[entry.name] = frozenset(means)
 
     def _some(self, name: str, pattern: PathPattern | None, place: int) -> list[int]:
-        """Give what a pattern matches on one side; a problem if that is nothing."""
+        """Return what a pattern matches on one side; a problem if that is nothing."""
         if pattern is None:
             return []
         found = list(self.sides[place].matching(pattern))

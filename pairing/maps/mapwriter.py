@@ -85,7 +85,7 @@ def _outermost(paths: Sequence[str], suggested: set[str]) -> tuple[str, ...]:
 
 
 def _lost(pairing: Pairing, reference: Side, candidate: Side) -> tuple[set[int], set[int]]:
-    """Give the modules of which something is judged nowhere."""
+    """Return the modules of which something is judged nowhere."""
     lost: tuple[set[int], set[int]] = (set(), set())
     for one in pairing.unmatched:
         if one.absence is Absence.MISSING:
@@ -124,7 +124,7 @@ def _suggest(
 
 
 def _jobs(side: Side, modules: Sequence[int]) -> dict[int, Hashable]:
-    """Give kind and sizes of the weights of each module."""
+    """Return kind and sizes of the weights of each module."""
     sizes: dict[int, list[int]] = {module: [] for module in modules}
     for record in side.index.records:
         if record.role is Role.WEIGHT and record.phase is Phase.FORWARD and record.module in sizes:
@@ -177,7 +177,7 @@ class _Writer:
         yield from _unmatched(remains_of(self.pairing, self.reference, self.candidate))
 
     def _sorted_out(self) -> tuple[list[ModulePair], list[ModulePair]]:
-        """Tell the pairs that an entry can state from those that only their content makes.
+        """Return the pairs that an entry can state from those that only their content makes.
 
         An entry pairs the calls of two modules by number and judges what goes in and comes out of
         them. Containers of which one does more than the other (a projection, a residual addition)
@@ -202,7 +202,7 @@ class _Writer:
         return written, inside
 
     def _judged_as_one(self) -> set[tuple[int, int]]:
-        """Give the modules whose outputs are compared with each other."""
+        """Return the modules whose outputs are compared with each other."""
         known, found = self.reference.index.records, self.candidate.index.records
         return {
             (known[pair.reference[0]].module, found[pair.candidate].module)
@@ -226,7 +226,7 @@ class _Writer:
         return _shown(reference), _shown(self.modules[1][pair.candidate].path)
 
     def _evidence(self, pairs: Sequence[ModulePair]) -> Iterator[str]:
-        """Say in comments how pairs were made and what else they could be."""
+        """Yield comments that say how pairs were made and what else they could be."""
         counts = Counter(str(pair.paired_by) for pair in pairs)
         if len(counts) == 1:
             how = f"by {next(iter(counts))}"
@@ -320,7 +320,7 @@ def _exact(
 
 
 def _meant(patterns: Names, matching: Sequence[Matching]) -> set[tuple[int, ...]] | None:
-    """Give the combinations that patterns mean; None if they cannot be applied."""
+    """Return the combinations that patterns mean; None if they cannot be applied."""
     groups: list[dict[Captured, list[int]]] = []
     for text, match in zip(patterns, matching, strict=True):
         group: dict[Captured, list[int]] = defaultdict(list)
@@ -353,7 +353,7 @@ def _search(names: dict[str, int]) -> Matching:
 
 
 def _is_owned(record: RecordInfo) -> bool:
-    """Tell whether it is a weight or buffer as it was before the run."""
+    """Return whether it is a weight or buffer as it was before the run."""
     return record.role in _OWNED and record.phase is Phase.FORWARD
 
 

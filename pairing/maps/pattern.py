@@ -50,7 +50,7 @@ class Part:
 
 
 def match_parts(parts: Sequence[Part], path: str) -> dict[str, str] | None:
-    """Give what is captured, None if the path does not match as a whole.
+    """Return what is captured, None if the path does not match as a whole.
 
     Args:
         parts: Of the pattern, in order; each takes as much as it can, the first ones first.
@@ -74,7 +74,7 @@ def match_parts(parts: Sequence[Part], path: str) -> dict[str, str] | None:
 
 
 def _before(part: Part, rest: int, path: str, dots: int) -> int:
-    """Give the places from which a part leads to one of those in ``rest``."""
+    """Return the places from which a part leads to one of those in ``rest``."""
     whole = (1 << len(path)) - 1
     match part.kind:
         case Kind.TEXT:
@@ -107,7 +107,7 @@ def _occurrences(text: str, path: str) -> int:
 
 
 def _within_components(rest: int, path: str) -> int:
-    """Give the places from which one in ``rest`` is reached without passing a dot."""
+    """Return the places from which one in ``rest`` is reached without passing a dot."""
     found, start = 0, 0
     for component in path.split("."):
         stop = start + len(component)
@@ -118,7 +118,7 @@ def _within_components(rest: int, path: str) -> int:
 
 
 def _longest(part: Part, rest: int, path: str, place: int) -> int:
-    """Give the last place in ``rest`` to which a part leads from a place that is good."""
+    """Return the last place in ``rest`` to which a part leads from a place that is good."""
     match part.kind:
         case Kind.TEXT:
             return place + len(part.text)
@@ -175,7 +175,7 @@ class PathPattern:
         return cls(text, tuple(_joined(parts)), frozenset(seen))
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Give the captured components of a path, None if the pattern does not match it."""
+        """Return the captured components of a path, None if the pattern does not match it."""
         if self.is_literal:
             return {} if path == self.path else None
         both = self.parts[0], self.parts[-1]
@@ -186,12 +186,12 @@ class PathPattern:
 
     @property
     def is_literal(self) -> bool:
-        """Tell whether the pattern is the path that it matches."""
+        """Return whether the pattern is the path that it matches."""
         return all(part.kind is Kind.TEXT for part in self.parts)
 
     @property
     def path(self) -> str:
-        """Give the path that a literal pattern stands for."""
+        """Return the path that a literal pattern stands for."""
         return "" if self.text == "(root)" else self.text
 
 
@@ -280,7 +280,7 @@ def _split(group: Sequence[Names]) -> list[Family]:
 
 
 def _varying(rows: Sequence[Sequence[Sequence[str]]]) -> dict[tuple[str, ...], list[Spot]]:
-    """Give the numbers that differ between members, and where each such series stands."""
+    """Return the numbers that differ between members, and where each such series stands."""
     columns: dict[tuple[str, ...], list[Spot]] = defaultdict(list)
     for place, parts in enumerate(rows[0]):
         for spot in range(1, len(parts), 2):

@@ -45,11 +45,11 @@ class _Form:
     axis: int
 
     def cut(self, part: Shape, count: int) -> Shape:
-        """Give the shape of the whole with an axis of its own for the parts."""
+        """Return the shape of the whole with an axis of its own for the parts."""
         return (*part[: self.axis], count, *part[self.axis :])
 
     def is_of(self, whole: Shape, part: Shape, used: int) -> bool:
-        """Tell whether that axis stands alone in the whole, or is joined to one beside it.
+        """Return whether that axis stands alone in the whole, or is joined to one beside it.
 
         Args:
             whole: A shape.
@@ -70,7 +70,7 @@ class _Form:
         return whole == cut or whole in joined
 
     def picks(self, part: Shape, count: int, number: int) -> Rule:
-        """Give the rule from the whole to one part."""
+        """Return the rule from the whole to one part."""
         turned = (self.axis, *(axis for axis in range(len(part) + 1) if axis != self.axis))
         permuted = (Step(Verb.PERMUTE, turned),) if self.axis else ()
         return Rule(
@@ -78,14 +78,14 @@ class _Form:
         )
 
     def joins(self, part: Shape) -> Rule:
-        """Give the rule from all parts to the whole."""
+        """Return the rule from all parts to the whole."""
         order = (*range(1, self.axis + 1), 0, *range(self.axis + 1, len(part) + 1))
         permuted = (Step(Verb.PERMUTE, order),) if self.axis else ()
         return Rule((Step(Verb.STACK), *permuted, Step(Verb.RESHAPE)))
 
 
 def _count(whole: Shape, part: Shape) -> int:
-    """Say how many parts a whole has; 0 if its size is no multiple of theirs."""
+    """Return how many parts a whole has; 0 if its size is no multiple of theirs."""
     size = prod(part)
     return 0 if not size or prod(whole) % size else prod(whole) // size
 
@@ -144,7 +144,7 @@ def with_batches(
 
 
 def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence[int]) -> bool:
-    """Tell whether a module ran a whole number of times for each run of the other, on parts.
+    """Return whether a module ran a whole number of times for each run of the other, on parts.
 
     Once where a part alone is used: a head looks at the last token only, or at all.
     """
@@ -166,7 +166,7 @@ def _may_be_parts(big: View, small: View, wholes: Sequence[int], parts: Sequence
 
 
 def _is_free(runs: tuple[Sequence[int], Sequence[int]], partners: dict[int, int]) -> bool:
-    """Tell whether no call of the whole is the partner of another module's call."""
+    """Return whether no call of the whole is the partner of another module's call."""
     return all(partners.get(call, runs[1][0]) in runs[1] for call in runs[0])
 
 
@@ -257,7 +257,7 @@ def _number(
     form: _Form,
     likely: int,
 ) -> int:
-    """Tell which part of a whole a tensor is, the likely one if that is equal; -1 if it is none.
+    """Return which part of a whole a tensor is, the likely one if that is equal; -1 if it is none.
 
     A loop often begins with zeros, which are the likely part if there are zeros, too.
     """

@@ -31,7 +31,7 @@ less than half that of the second best."""
 
 
 def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) -> list[RecordPair]:
-    """Give the pairs of call records with the layout rule that explains their shapes.
+    """Return the pairs of call records with the layout rule that explains their shapes.
 
     A rule stands only if the elements confirm it on this pair, or, where they diverged or are
     constant, if it is confirmed on other pairs of the same form. Without any, the pair keeps the
@@ -56,7 +56,7 @@ def with_layouts(reference: View, candidate: View, pairs: Iterable[RecordPair]) 
 
 
 def _open(views: tuple[View, View], pair: RecordPair) -> tuple[RecordInfo, RecordInfo] | None:
-    """Give the two records of a pair of calls' values that has no layout yet."""
+    """Return the two records of a pair of calls' values that has no layout yet."""
     if len(pair.reference) != 1 or pair.rule.steps or pair.candidate_rule.steps:
         return None
     one, two = views[0].records[pair.reference[0]], views[1].records[pair.candidate]
@@ -100,7 +100,7 @@ def layouts_between(reference: Shape, candidate: Shape) -> tuple[Rule, ...]:
 
 
 def _merges(shape: Shape, target: Shape) -> bool:
-    """Tell whether joining neighbouring axes of the one gives the other."""
+    """Return whether joining neighbouring axes of the one gives the other."""
     place = 0
     sizes = [size for size in shape if size != 1]
     for wanted in (size for size in target if size != 1):
@@ -143,7 +143,7 @@ class _Judge:
         return replace(pair, rule=rule, note=f"layout verified: {rule}")
 
     def is_unlike(self, one: RecordInfo, two: RecordInfo) -> bool:
-        """Tell whether they are inputs inside the model that have nothing in common."""
+        """Return whether they are inputs inside the model that have nothing in common."""
         if one.shape == two.shape or one.role not in {Role.INPUT, Role.GRAD_INPUT}:
             return False
         is_inside = self._views[0].calls[one.call or 0].parent is not None
@@ -159,7 +159,7 @@ class _Judge:
         return pair if rule is None else replace(pair, rule=rule, note=f"{note}: {rule}")
 
     def _guess(self, one: RecordInfo, two: RecordInfo) -> tuple[Rule | None, str]:
-        """Give the layout of a pair whose own elements confirm none, and why this one."""
+        """Return the layout of a pair whose own elements confirm none, and why this one."""
         ranked = self._confirmed[len(one.shape), len(two.shape)].most_common()
         options = layouts_between(one.shape, two.shape)
         for form, _ in ranked:
@@ -175,7 +175,7 @@ class _Judge:
         return any(value.content is not Content.FULL for value in values)
 
     def _is_usual(self, axes: int, rule: Rule) -> bool:
-        """Tell whether tensors of other shapes show an order of so many axes."""
+        """Return whether tensors of other shapes show an order of so many axes."""
         return bool(self._confirmed[axes, axes][_form(rule)])
 
     def _settle_repeated(self, pair: RecordPair, one: RecordInfo, two: RecordInfo) -> RecordPair:
@@ -220,7 +220,7 @@ class _Judge:
         return replace(pair, rule=rule, candidate_rule=other, note="padding left out")
 
     def _forward(self, side: int, record: RecordInfo) -> RecordInfo | None:
-        """Give the value that a record is the gradient of, or the record itself."""
+        """Return the value that a record is the gradient of, or the record itself."""
         view = self._views[side]
         if record.call is None or view.calls[record.call].parent is None:
             return None
@@ -265,7 +265,7 @@ class _Judge:
 
 
 def _form(rule: Rule) -> Rule:
-    """Give the rule without sizes, which differ between tensors of the same form."""
+    """Return the rule without sizes, which differ between tensors of the same form."""
     return Rule.parse(
         " | ".join("reshape" if step.verb.value == "reshape" else str(step) for step in rule.steps)
         if rule.steps and len(rule.steps) == 1

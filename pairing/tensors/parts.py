@@ -66,7 +66,7 @@ class Parts:
         self._left = MOST_WORK
 
     def reason(self, record: RecordInfo) -> str:
-        """Say where the elements of a record are judged; empty where they are not."""
+        """Describe where the elements of a record are judged; empty where they are not."""
         value = record.value
         if value is None or record.call is None or record.role not in CALL_ROLES:
             return ""
@@ -103,7 +103,7 @@ class Parts:
                 yield source, there
 
     def _width(self, record: RecordInfo) -> int:
-        """Give how many neighbours are looked for together: several of few bits."""
+        """Return how many neighbours are looked for together: several of few bits."""
         size = np.dtype(self._view.side.array(record).dtype).itemsize
         return 1 if size >= _KEY_BYTES else _WIDE_KEY_BYTES // size
 
@@ -206,7 +206,7 @@ def _distinct(keys: Keys) -> Keys:
 
 
 def _is_in(own: Keys, there: Keys) -> npt.NDArray[np.bool_]:
-    """Tell of each key whether it is among other ascending ones."""
+    """Return for each key whether it is among other ascending ones."""
     if not there.size:
         return np.zeros(own.size, np.bool_)
     spots = np.searchsorted(there, own)
@@ -216,7 +216,7 @@ def _is_in(own: Keys, there: Keys) -> npt.NDArray[np.bool_]:
 
 
 def _keys(array: npt.NDArray[Any], width: int, *, is_part: bool) -> Keys:
-    """Give bit patterns: of single elements, or of runs of neighbours of the last axis."""
+    """Return bit patterns: of single elements, or of runs of neighbours of the last axis."""
     kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
     bits: Keys = np.ascontiguousarray(array).view(kinds[array.dtype.itemsize])
     if width == 1:

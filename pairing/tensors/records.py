@@ -159,7 +159,7 @@ def _container_calls(
 
 
 def _own_words(view: View, call: int) -> tuple[frozenset[str], str]:
-    """Give the words, and the number if any, of the last component of a call's path."""
+    """Return the words, and the number if any, of the last component of a call's path."""
     name = (view.path(call) or "").rpartition(".")[2]
     return words_of(name), name if name.isdigit() else ""
 
@@ -182,7 +182,7 @@ class _Slots:
         """Of each role that both sides have: whether it is of outputs, and the records by call."""
 
     def of(self, one: int, two: int) -> list[tuple[int, int]]:
-        """Give the ids of the records of two paired calls that are partners."""
+        """Return the ids of the records of two paired calls that are partners."""
         outputs = self._output(0, one, two), self._output(1, two, one)
         found: list[tuple[int, int]] = []
         arguments = arguments_of(self._views[0], one, self._views[1], two)
@@ -197,7 +197,7 @@ class _Slots:
         return found
 
     def _output(self, side: int, call: int, partner: int) -> int | None:
-        """Give the call whose output does the job of the partner's output."""
+        """Return the call whose output does the job of the partner's output."""
         if call in self._ends[side]:
             return self._ends[side][call]
         if not self._activate[1 - side]:
@@ -287,7 +287,7 @@ def unmatched_records(
     partners: Partners,
     explained: dict[int, UnmatchedRecord],
 ) -> list[UnmatchedRecord]:
-    """Say of each record without pair why it has none.
+    """Return for each record without pair why it has none.
 
     Args:
         view: The side.
@@ -331,7 +331,7 @@ def unmatched_records(
 
 
 def _judged_inside(view: View, record: RecordInfo, judged: Mapping[int, int], parts: Parts) -> str:
-    """Say where the elements of an output of the whole model are judged besides, if they are."""
+    """Describe where else the elements of an output of the whole model are judged, if they are."""
     is_root = record.call is not None and view.parents[record.call] is None
     if not is_root or record.role not in _OUTPUTS or record.value is None:
         return ""
@@ -341,7 +341,7 @@ def _judged_inside(view: View, record: RecordInfo, judged: Mapping[int, int], pa
 
 
 def _judged(view: View, paired: Iterable[int]) -> dict[int, int]:
-    """Give for each judged value of calls the first record at which it is judged."""
+    """Return for each judged value of calls the first record at which it is judged."""
     found: dict[int, int] = {}
     for place in sorted(paired):
         record = view.records[place]
@@ -382,7 +382,7 @@ def _explain(
 
 
 def _is_none(other: View, call: int, record: RecordInfo) -> bool:
-    """Tell whether the other side's call has None where this one has the record's tensor.
+    """Return whether the other side's call has None where this one has the record's tensor.
 
     One attention hands a mask to its kernel where another needs none, and one returns its weights.
     Whether that changes anything shows in what the call returns.
@@ -394,7 +394,7 @@ def _is_none(other: View, call: int, record: RecordInfo) -> bool:
 
 
 def _is_empty(other: View, call: int, record: RecordInfo) -> bool:
-    """Tell whether the other side's call has a tensor without elements there: a state to begin."""
+    """Return whether the other side's call has an empty tensor there: a state to begin with."""
     found = other.select(call, record.role)
     return any(one.slot == record.slot and 0 in one.shape for one in found)
 
@@ -407,7 +407,7 @@ def _is_near(reference: View, one: RecordInfo, candidate: View, two: RecordInfo)
 def _is_same_job(
     reference: View, one: int, candidate: View, two: int, calls: CallPairs, handed: _Handed
 ) -> bool:
-    """Tell whether two paired calls do the same with the same content."""
+    """Return whether two paired calls do the same with the same content."""
     if one not in calls.share or calls.by[one] is PairedBy.MAP:
         return True
     if _is_root(reference, one) and _is_root(candidate, two):
@@ -444,7 +444,7 @@ class _Handed:
         return found
 
     def is_same(self, one: int, two: int) -> bool:
-        """Tell whether two calls hand on the output of a pair of calls inside, or both of none."""
+        """Return whether two calls hand on the output of a pair of calls inside, or neither."""
         mine, theirs = self._inside(0, one), self._inside(1, two)
         if not (mine and theirs):
             return not (mine or theirs)
@@ -458,7 +458,7 @@ class _Handed:
         return False
 
     def _inside(self, side: int, call: int) -> list[tuple[Sequence[int], range]]:
-        """Give for the outputs of a call which calls inside have them, if there are any."""
+        """Return for the outputs of a call which calls inside have them, if there are any."""
         view = self._views[side]
         found: list[tuple[Sequence[int], range]] = []
         for value in _outputs(view, call):

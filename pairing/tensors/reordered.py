@@ -95,7 +95,7 @@ class Reorders:
         return is_near and low != high and known.digest != found.digest
 
     def __bool__(self) -> bool:
-        """Tell whether any pair is in another order."""
+        """Return whether any pair is in another order."""
         return bool(self._rules)
 
     def settle(
@@ -105,7 +105,7 @@ class Reorders:
         two: RecordInfo,
         is_usual: Callable[[Rule], bool],
     ) -> RecordPair:
-        """Give a pair of one shape the order that was found for it, if others have it, too.
+        """Return a pair of one shape the order that was found for it, if others have it, too.
 
         Args:
             pair: A pair without layout.
@@ -132,7 +132,7 @@ def _begin_alike(one: Elements, two: Elements) -> bool:
 
 @lru_cache(maxsize=4096)
 def _orders_within(shape: Shape) -> tuple[Rule, ...]:
-    """Give the orders of axes that leave a shape as it is."""
+    """Return the orders of axes that leave a shape as it is."""
     if len(shape) > MAX_AXES or len(squeezed(shape)) == len(set(squeezed(shape))):
         return ()
     return tuple(
@@ -143,12 +143,12 @@ def _orders_within(shape: Shape) -> tuple[Rule, ...]:
 
 
 def orders_of(count: int) -> Iterator[tuple[int, ...]]:
-    """Give all orders of so many axes but their own."""
+    """Yield all orders of so many axes but their own."""
     for order in permutations(range(count)):
         if order != tuple(range(count)):
             yield order
 
 
 def squeezed(shape: Sequence[int]) -> Shape:
-    """Give a shape without axes of length 1."""
+    """Return a shape without axes of length 1."""
     return tuple(size for size in shape if size != 1)

@@ -62,25 +62,25 @@ class _Fold:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether anything is repeated along an axis of its own."""
+        """Return whether anything is repeated along an axis of its own."""
         return len(self.same) > self.is_twice
 
     @property
     def core(self) -> Shape:
-        """Give the shape of what is repeated, without axes of length 1."""
+        """Return the shape of what is repeated, without axes of length 1."""
         kept = (size for axis, size in enumerate(self.shape) if axis not in self.same)
         return tuple(size for size in kept if size != 1)
 
     def reduced(self, own: Shape) -> tuple[Step, ...]:
-        """Give the steps from a tensor of its own shape to what it repeats."""
+        """Return the steps from a tensor of its own shape to what it repeats."""
         return (*self._cut(own), *self._first()) if self.same else ()
 
     def summed(self, own: Shape) -> tuple[Step, ...]:
-        """Give the steps from a gradient to the gradient of what is repeated."""
+        """Return the steps from a gradient to the gradient of what is repeated."""
         return (*self._cut(own), Step(Verb.SUM, self.same)) if self.same else ()
 
     def repeated(self, before: Shape, own: Shape) -> tuple[Step, ...]:
-        """Give the steps from what is repeated to a tensor of its own shape."""
+        """Return the steps from what is repeated to a tensor of its own shape."""
         single = tuple(1 if axis in self.same else size for axis, size in enumerate(self.shape))
         if not self.same:
             return () if before == own else (Step(Verb.RESHAPE),)
@@ -114,7 +114,7 @@ class Repetition:
 
 @lru_cache(maxsize=4096)
 def may_repeat(reference: Shape, candidate: Shape) -> bool:
-    """Tell whether one shape could be a repetition of the other, from sizes alone.
+    """Return whether one shape could be a repetition of the other, from sizes alone.
 
     >>> may_repeat((1, 12, 64), (2, 12, 64)), may_repeat((1, 12, 64), (2, 12, 32))
     (True, True)
@@ -125,7 +125,7 @@ def may_repeat(reference: Shape, candidate: Shape) -> bool:
 
 
 def assume_repetition(reference: Shape, candidate: Shape) -> Repetition | None:
-    """Give the likeliest way in which one shape repeats the other; for want of elements."""
+    """Return the likeliest way in which one shape repeats the other; for want of elements."""
     found = max(
         _matches(_folds(reference), _folds(candidate)),
         key=lambda pair: prod(pair[0].core),
@@ -196,7 +196,7 @@ def _along(shape: Shape, cut: Shape, always: tuple[int, ...]) -> Iterator[_Fold]
 
 
 def _matches(mine: Iterable[_Fold], theirs: Iterable[_Fold]) -> Iterator[tuple[_Fold, _Fold]]:
-    """Give the pairs of folds of one core of at least two elements.
+    """Yield the pairs of folds of one core of at least two elements.
 
     Two batches of different length are no repetition of one another, even if each repeats a row.
     """
@@ -212,7 +212,7 @@ def _matches(mine: Iterable[_Fold], theirs: Iterable[_Fold]) -> Iterator[tuple[_
 
 
 def _holds(fold: _Fold, array: Array) -> bool:
-    """Tell whether a tensor is the same along all axes of a fold, but for rounding."""
+    """Return whether a tensor is the same along all axes of a fold, but for rounding."""
     cut = array.reshape(fold.shape)
     first = cut
     for axis in fold.same:
@@ -225,7 +225,7 @@ def _holds(fold: _Fold, array: Array) -> bool:
 
 
 def may_be_part(one: Shape, two: Shape) -> bool:
-    """Tell whether one of two shapes could be a part of the other, from sizes alone.
+    """Return whether one of two shapes could be a part of the other, from sizes alone.
 
     >>> may_be_part((2, 8, 15), (2, 8, 12)), may_be_part((2, 8, 12), (2, 8, 15))
     (True, True)
@@ -236,7 +236,7 @@ def may_be_part(one: Shape, two: Shape) -> bool:
 
 
 def part_of(view: View, record: RecordInfo, short: Shape) -> Rule:
-    """Give the rule that takes the part of a tensor that counts, if it has the size of another.
+    """Return the rule that takes the part of a tensor that counts, if it has the size of another.
 
     Args:
         view: The side of the longer tensor.
@@ -267,7 +267,7 @@ def part_of(view: View, record: RecordInfo, short: Shape) -> Rule:
 
 
 def _gradient(view: View, record: RecordInfo) -> RecordInfo | None:
-    """Give the gradient of an output."""
+    """Return the gradient of an output."""
     if record.call is None or record.role is not Role.OUTPUT:
         return None
     gradients = view.select(record.call, Role.GRAD_OUTPUT)
@@ -276,7 +276,7 @@ def _gradient(view: View, record: RecordInfo) -> RecordInfo | None:
 
 
 def _axes(long: Shape, short: Shape) -> list[int]:
-    """Give the axes along which a shape is longer than another, if it is shorter along none."""
+    """Return the axes along which a shape is longer than another, if it is shorter along none."""
     if len(long) != len(short):
         return []
     both = list(zip(long, short, strict=True))

@@ -49,7 +49,7 @@ class _Sampled(Protocol):
     """A side that may hold samples: an opened file."""
 
     def sample(self, value: ValueInfo) -> tuple[Positions, Array]:
-        """Give positions and elements of a sampled value."""
+        """Return positions and elements of a sampled value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Elements:
     """Flat positions of the values, ascending; None if they are all there."""
 
     def at(self, wanted: Positions) -> tuple[npt.NDArray[np.bool_], Array]:
-        """Tell which of the wanted positions are there, and give the elements at those."""
+        """Return which of the wanted positions are there, and give the elements at those."""
         if self.positions is None:
             return np.ones(wanted.size, np.bool_), self.values[wanted]
         spots = np.searchsorted(self.positions, wanted)
@@ -83,7 +83,7 @@ class Matched:
 
 
 def elements_of(side: Side, record: RecordInfo) -> Elements | None:
-    """Give what a side holds of a record; None if nothing.
+    """Return what a side holds of a record; None if nothing.
 
     Raises:
         DumpFormatError: The elements cannot be read.
@@ -120,7 +120,7 @@ def match_elements(
 
 
 def _least(sides: Sequence[Elements]) -> int:
-    """Give how many elements must be in common: less where less was asked for."""
+    """Return how many elements must be in common: less where less was asked for."""
     drawn = [side.positions.size // 2 for side in sides if side.positions is not None]
     return min(LEAST_SAMPLE, *drawn) if drawn else 0
 
@@ -183,7 +183,7 @@ def _through(rule: Rule, references: Sequence[Elements], candidate: Elements) ->
 
 
 def holds_all(rule: Rule) -> bool:
-    """Tell whether a rule keeps every element as it is, so that statistics are the same."""
+    """Return whether a rule keeps every element as it is, so that statistics are the same."""
     return not any(step.verb in PICKING or step.verb is Verb.NOT for step in rule.steps)
 
 
@@ -194,7 +194,7 @@ EQUAL = 1e-2
 def elements_of_both(
     sides: tuple[Side, Side], one: RecordInfo, two: RecordInfo
 ) -> tuple[Elements, Elements] | None:
-    """Give all elements of both, or what a sampled dump holds of them; None if that is nothing."""
+    """Return all elements of both, or what sampled dumps hold of them; None if nothing."""
     try:
         known = elements_of(sides[0], one)
         found = elements_of(sides[1], two)
@@ -204,7 +204,7 @@ def elements_of_both(
 
 
 def distance(rule: Rule, one: Elements, two: Elements) -> float:
-    """Give the distance relative to the reference's size, over what is finite on both sides."""
+    """Return the distance relative to the reference's size, over what is finite on both sides."""
     try:
         made, found = _both(rule, one, two)
     except ConfigError:
@@ -219,7 +219,7 @@ def distance(rule: Rule, one: Elements, two: Elements) -> float:
 
 
 def _both(rule: Rule, one: Elements, two: Elements) -> tuple[Array, Array]:
-    """Give the reference in the candidate's layout, and the candidate; of samples, what both hold.
+    """Return the reference in the candidate's layout, and the candidate; of samples what both hold.
 
     Raises:
         ConfigError: The rule does not fit, or the samples have too little in common.

@@ -63,7 +63,7 @@ def closeness(
     candidate: Sketches,
     columns: npt.NDArray[np.int64],
 ) -> Floats:
-    """Say how near sketches are, element by element, in [0, 1]; 0 where unknown or constant."""
+    """Return how near sketches are, element by element, in [0, 1]; 0 where unknown or constant."""
     mine, theirs = reference.numbers[rows], candidate.numbers[columns]
     span = np.maximum(np.abs(mine), np.abs(theirs))
     extreme = np.maximum(span[:, 0], span[:, 1])
@@ -77,7 +77,7 @@ def closeness(
 def alikeness(
     reference: View, first: RecordInfo, candidate: View, second: RecordInfo
 ) -> float | None:
-    """Say how near the statistics of two records are, in [0, 1]; None where nothing can be said."""
+    """Return how near the statistics of two records are, in [0, 1]; None where unknown."""
     one, two = _statistics(reference, first), _statistics(candidate, second)
     if one is None or two is None or one.l2 is None or two.l2 is None:
         return None
@@ -92,7 +92,7 @@ def alikeness(
 
 
 def is_telling(statistics: Statistics) -> bool:
-    """Tell whether a value is no constant, which would agree with any order of itself."""
+    """Return whether a value is no constant, which would agree with any order of itself."""
     return statistics.minimum is not None and statistics.minimum != statistics.maximum
 
 

@@ -85,7 +85,7 @@ def pair_slots(
 def _possible(
     mine: Sequence[RecordInfo], theirs: Sequence[RecordInfo]
 ) -> Iterator[tuple[int, int]]:
-    """Give the places of what may be partners: all with all, of many those of about one place."""
+    """Yield the places of what may be partners: all with all, of many those of about one place."""
     if len(mine) * len(theirs) <= _MAX_SCORED:
         yield from product(range(len(mine)), range(len(theirs)))
         return
@@ -121,14 +121,14 @@ def _score(reference: View, one: RecordInfo, candidate: View, two: RecordInfo) -
 
 
 def _is_later(slot: str) -> bool:
-    """Tell whether it is an element of a tuple, and not the first."""
+    """Return whether it is an element of a tuple, and not the first."""
     last = slot.rpartition("[")[2].removesuffix("]")
     return last.isdigit() and last != "0"
 
 
 @lru_cache(maxsize=4096)
 def plain_slot(slot: str) -> tuple[str, ...]:
-    """Give the parts of a slot without the kind of container; a bare tensor is the first part."""
+    """Return the parts of a slot without the kind of container; a bare tensor is the first part."""
     parts = tuple(next(filter(None, match), "0") for match in _PART.findall(slot))
     return parts or ("0",)
 
@@ -238,7 +238,7 @@ def split_slot(slot: str) -> tuple[str, str]:
 
 
 def is_same_state(one: str, two: str) -> bool:
-    """Tell whether two names mean the same tensor of an optimizer.
+    """Return whether two names mean the same tensor of an optimizer.
 
     >>> is_same_state("exp_avg", "moment1"), is_same_state("exp_avg", "moment2")
     (True, False)
@@ -248,5 +248,5 @@ def is_same_state(one: str, two: str) -> bool:
 
 
 def is_counter(name: str) -> bool:
-    """Tell whether the other framework is known to keep no such thing."""
+    """Return whether the other framework is known to keep no such thing."""
     return name.strip("_") in _COUNTERS

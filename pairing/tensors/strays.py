@@ -63,7 +63,7 @@ def pair_joined(
 
 
 def _fusing(rule: Rule) -> Step:
-    """Give the step that joins or cuts: the first, or the one after the fused weight was turned."""
+    """Return the step that joins or cuts: the first, or the one after a turn of the weight."""
     is_turned = rule.steps[0].verb is Verb.TRANSPOSE and len(rule.steps) > 1
     return rule.steps[is_turned]
 
@@ -105,7 +105,7 @@ def pair_packed(
 
 
 def _attentions(view: View) -> list[int | None]:
-    """Give for each module the attention that it is or is in, None where that did not run."""
+    """Return for each module the attention that it is or is in, None where that did not run."""
     nearest: list[int | None] = []
     for module in view.modules:
         outer = None if module.parent is None else nearest[module.parent]
@@ -208,7 +208,7 @@ def _as_fused(
 
 
 def _along(step: Step, axis: int) -> Step:
-    """Give the step of the weights' rows for the last axis of the outputs."""
+    """Return the step of the weights' rows for the last axis of the outputs."""
     if step.verb is Verb.CONCAT:
         return Step(Verb.CONCAT, (axis,))
     groups = 1 if step.verb is Verb.ROWS else step.numbers[0]
@@ -293,7 +293,7 @@ class _Extremes:
         self._sorted = [self._numbers[order, axis] for axis, order in enumerate(self._orders)]
 
     def near(self, stray: _Stray) -> list[int]:
-        """Give the few that have about the same extremes, best first."""
+        """Return the few that have about the same extremes, best first."""
         slack = _SAME * (abs(stray.low) + abs(stray.high))
         own = stray.low, stray.high
         spans = [

@@ -157,7 +157,7 @@ def _way(ours: Sequence[Entry], holders: Mapping[str, int], entry: Entry) -> _Wa
 def bare_matrices(
     sides: tuple[Inventory, Inventory], pairs: Iterable[UnitPair]
 ) -> dict[int, tuple[Entry, ...]]:
-    """Give matrices of users' own classes for which the partner of their module has no place.
+    """Return matrices of users' own classes for which the partner of their module has no place.
 
     Args:
         sides: Both sides.
@@ -187,7 +187,7 @@ def bare_matrices(
 
 
 def _matrices(entries: Iterable[Entry]) -> list[Entry]:
-    """Give the parameters that multiply."""
+    """Return the parameters that multiply."""
     return [
         one for one in entries
         if len(one.neutral_shape) >= _MATRIX and not one.is_buffer and not one.is_alias
@@ -197,7 +197,7 @@ def _matrices(entries: Iterable[Entry]) -> list[Entry]:
 def holds(
     sides: tuple[Inventory, Inventory], sources: Sequence[Entry], rule: Rule, entry: Entry
 ) -> bool | None:
-    """Tell whether the candidate entry already holds the reference entries under a rule.
+    """Return whether the candidate entry already holds the reference entries under a rule.
 
     Returns:
         None if the values are not known, or constant and so without evidence.
@@ -227,7 +227,7 @@ def holds(
 
 
 def _rule_of(sources: Sequence[Entry], entry: Entry) -> Rule | None:
-    """Give the rule that makes what an entry holds of the entries that hold its atoms."""
+    """Return the rule that makes what an entry holds of the entries that hold its atoms."""
     first = sources[0]
     if all(source.record.id == first.record.id for source in sources):
         if first.atoms == entry.atoms and len(entry.atoms) > 1:
@@ -244,7 +244,7 @@ def _rule_of(sources: Sequence[Entry], entry: Entry) -> Rule | None:
 
 
 def _repacked(reference: Rule, candidate: Rule) -> Rule | None:
-    """Give the rule between two layouts of the same pack, if they join its parts alike."""
+    """Return the rule between two layouts of the same pack, if they join its parts alike."""
     back = Rule(reference.steps[1:]).inverse
     if reference.steps[:1] != candidate.steps[:1] or back is None:
         return None
@@ -252,7 +252,7 @@ def _repacked(reference: Rule, candidate: Rule) -> Rule | None:
 
 
 def _share(rule: Rule, place: int, count: int) -> Rule | None:
-    """Give the rule that takes one of equal parts out of a pack."""
+    """Return the rule that takes one of equal parts out of a pack."""
     join, back = rule.steps[0], Rule(rule.steps[1:]).inverse
     if back is None or join.axis > 1:
         return None
@@ -302,7 +302,7 @@ def _is_foreign(sides: tuple[Inventory, Inventory]) -> bool:
 
 
 def _norm_doubt(pair: UnitPair, source: _Source, entry: Entry) -> float:
-    """Say how far weight_norm allows two entries to be partners: 1 for all others."""
+    """Return how far weight_norm allows two entries to be partners: 1 for all others."""
     if not is_magnitude(entry) or len(source.entries) != 1:
         return 1.0
     ours, theirs = (pair.reference, source.entries[0]), (pair.candidate, entry)

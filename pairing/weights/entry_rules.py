@@ -44,7 +44,7 @@ def possible_rules(
     *,
     is_foreign: bool = False,
 ) -> list[Rule]:
-    """Give the rules that could hold, the likeliest first; none if the shapes do not fit.
+    """Return the rules that could hold, the likeliest first; none if the shapes do not fit.
 
     Args:
         rule: Makes what the reference's entries hold of them.
@@ -69,7 +69,7 @@ def possible_rules(
 
 
 def _usual(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:
-    """Give the rules that could hold, the likeliest first."""
+    """Return the rules that could hold, the likeliest first."""
     has_same_shape = len(shapes) == 1 and shapes[0] == entry.shape
     known = [pair.reference.is_laid_out, pair.candidate.is_laid_out]
     if has_same_shape and (rule == _RESHAPE or not any(known)):
@@ -113,7 +113,7 @@ def square_rules(
 
 
 def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> list[Rule]:
-    """Give the rules between layouts that differ by axes of length 1: a Linear as a convolution.
+    """Return the rules between layouts that differ by axes of length 1: a Linear as a convolution.
 
     What the one class turns is turned back before, and what the other turns is turned after.
 
@@ -143,7 +143,7 @@ def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair)
 
 
 def _as_kept(shapes: Sequence[Shape], entry: Entry, pair: UnitPair) -> Iterable[Rule]:
-    """Give the rules where a class is no layer of a framework, or turns the layer it derives from.
+    """Yield the rules where a class is no layer of a framework, or turns the layer it derives from.
 
     A head that derives from Paddle's Linear and multiplies by the transpose keeps torch's shape;
     an author of einsums keeps an axis of heads that another merges with its neighbour.
@@ -214,7 +214,7 @@ def _possible(
     *,
     is_alone: bool,
 ) -> Iterator[tuple[Entry, Entry]]:
-    """Give the likest of each size, each other once."""
+    """Yield the likest of each size, each other once."""
     done: set[int] = set()
     named = {_leaf(one): one for one in ours}
     for two in theirs:
@@ -270,14 +270,14 @@ _MAGNITUDE, _DIRECTION = ":g", ":direction"
 
 
 def is_magnitude(entry: Entry) -> bool:
-    """Tell whether an entry is the ``g`` of a weight_norm."""
+    """Return whether an entry is the ``g`` of a weight_norm."""
     return len(entry.atoms) == 1 and entry.atoms[0].endswith(_MAGNITUDE)
 
 
 def norm_doubt(
     reference: tuple[Unit, Entry], candidate: tuple[Unit, Entry], unsure: float
 ) -> float:
-    """Say how far two magnitudes can be partners.
+    """Return how far two magnitudes can be partners.
 
     Returns:
         1 if they run along the same axis, 0 if they do not, ``unsure`` if that is not known.
@@ -297,7 +297,7 @@ def _direction(unit: Unit, entry: Entry) -> Entry | None:
 
 
 def _neutral_axis(unit: Unit, entry: Entry) -> int | None:
-    """Give the axis in the neutral layout, -1 for one norm of all, None if nothing tells."""
+    """Return the axis in the neutral layout, -1 for one norm of all, None if nothing tells."""
     direction = _direction(unit, entry)
     if direction is None:
         return None

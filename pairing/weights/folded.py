@@ -87,7 +87,7 @@ def find_folds(views: Views, calls: CallPairs, owned: Owned) -> list[Fold]:
 
 
 def _possible(views: Views, side: int, partners: Mapping[int, int]) -> Iterator[Fold]:
-    """Give the norms without partner that a paired product feeds directly."""
+    """Yield the norms without partner that a paired product feeds directly."""
     view, other = views[side], views[1 - side]
     lone = [
         module
@@ -195,7 +195,7 @@ def _checked(views: Views, fold: Fold, products: _Products, vectors: _Vectors) -
 
 
 def _times(plain: Floats, folded: Floats, count: int) -> Floats | None:
-    """Give the number by which each channel is multiplied; None if it is not one for each."""
+    """Return the number by which each channel is multiplied; None if it is not one for each."""
     for axis in range(plain.ndim):
         if plain.shape[axis] == count:
             ours = np.moveaxis(plain, axis, 0).reshape(count, -1)

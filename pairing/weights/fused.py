@@ -229,7 +229,7 @@ def _shortened(pair: WeightPair) -> WeightPair:
 
 
 def _entries(unit: Unit, units: Sequence[Unit], lacking: Lacking) -> Iterator[Filled]:
-    """Give the fused parameters with those of their parts, the largest first.
+    """Yield the fused parameters with those of their parts, the largest first.
 
     Nothing if any part lacks one that it should have.
     """
@@ -326,7 +326,7 @@ def _groups(
 
 
 def _possible(members: Sequence[Sized]) -> Iterator[tuple[Parts, int]]:
-    """Give the siblings of some roles, and all that there are, with their rows."""
+    """Yield the siblings of some roles, and all that there are, with their rows."""
     words = [words_of(unit.leaf) | {unit.leaf.lower()} for unit, _ in members]
     is_told = not 1 < len(members) <= MANY_PARTS
     for names, meaning in _ROLES:
@@ -398,7 +398,7 @@ def is_empty(side: Inventory, join: Rule, entry: Entry, parts: Sequence[Entry | 
 
 
 def zeros_note(whole: Unit, parts: Sequence[Unit], *, is_join: bool) -> str:
-    """Say that a fused vector has zeros where a part has none; alike for like layers.
+    """Report that a fused vector has zeros where a part has none; alike for like layers.
 
     Args:
         whole: The fused layer.

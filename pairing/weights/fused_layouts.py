@@ -139,7 +139,7 @@ class Layout:
         return ROWS["blocks" if self.groups == 1 else "groups"].joined({"groups": self.groups})
 
     def label(self, parts: Parts) -> str:
-        """Say what it is, alike for layers of another size."""
+        """Describe the layout, alike for layers of another size."""
         leaves = ", ".join(parts.units[place].leaf for place in self.order)
         return f"{leaves} in blocks" if self.groups == 1 else f"{leaves} {self.per}"
 

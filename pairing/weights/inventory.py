@@ -48,39 +48,39 @@ class Entry:
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """Give the neutral names of what it holds."""
+        """Return the neutral names of what it holds."""
         return self.held.atoms
 
     @property
     def rule(self) -> Rule:
-        """Give the rule that makes the entry of its atoms."""
+        """Return the rule that makes the entry of its atoms."""
         return self.held.rule
 
     @property
     def is_alias(self) -> bool:
-        """Tell whether it is another name of what is listed too."""
+        """Return whether it is another name of what is listed too."""
         return self.held.is_alias
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Give the shape as recorded."""
+        """Return the shape as recorded."""
         return self.record.shape
 
     @property
     def is_buffer(self) -> bool:
-        """Tell whether it is a buffer, or a parameter used as one."""
+        """Return whether it is a buffer, or a parameter used as one."""
         return self.record.role is Role.BUFFER
 
     @property
     def neutral_shape(self) -> tuple[int, ...]:
-        """Give the shape in the neutral layout, without axes of length 1."""
+        """Return the shape in the neutral layout, without axes of length 1."""
         held, shape = self.held, self.record.shape
         if held.rule.is_identity and 1 not in shape:
             return shape
         return _neutral(held.rule, shape, is_join=len(held.atoms) > 1)
 
     def holding(self, *atoms: str, rule: Rule | None = None) -> Entry:
-        """Give the same entry as one that holds something else.
+        """Return the same entry as one that holds something else.
 
         Args:
             atoms: What it holds.
@@ -113,12 +113,12 @@ class Unit:
 
     @property
     def leaf(self) -> str:
-        """Give the last name of its path."""
+        """Return the last name of its path."""
         return self.path.rpartition(".")[2]
 
     @property
     def main(self) -> Entry:
-        """Give the largest entry."""
+        """Return the largest entry."""
         if len(self.entries) == 1:
             return self.entries[0]
         found, most = self.entries[0], -1
@@ -130,28 +130,28 @@ class Unit:
 
     @property
     def needed(self) -> tuple[Entry, ...]:
-        """Give the entries that must have a partner."""
+        """Return the entries that must have a partner."""
         return tuple(entry for entry in self.entries if entry.held.is_needed)
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Give the ranks of the numbers on its path."""
+        """Return the ranks of the numbers on its path."""
         ranks = self.standing.ranks(self.module.id)
         return (*ranks, *self.own_ranks) if self.own_ranks else ranks
 
     @property
     def words(self) -> frozenset[str]:
-        """Give the words of its path, synonyms made one."""
+        """Return the words of its path, synonyms made one."""
         words = self.standing.words(self.module.id)
         return words | self.own_words if self.own_words else words
 
     @property
     def holder(self) -> int | None:
-        """Give the innermost module around it."""
+        """Return the innermost module around it."""
         return self.module.id if self.is_part else self.module.parent
 
     def with_words(self, words: frozenset[str]) -> Unit:
-        """Give the same unit with more words."""
+        """Return the same unit with more words."""
         return replace(self, own_words=self.own_words | words)
 
 
@@ -178,18 +178,18 @@ class Inventory:
     values: tuple[ValueInfo, ...]
 
     def value(self, entry: Entry) -> ValueInfo | None:
-        """Give an entry's value with digest and statistics, None if it is not known."""
+        """Return an entry's value with digest and statistics, None if it is not known."""
         if entry.record.value is None:
             return None
         value = self.values[entry.record.value]
         return value if value.digest else None
 
     def around(self, unit: Unit) -> Iterator[int]:
-        """Give the modules around a unit, the innermost first and at most 64."""
+        """Return the modules around a unit, the innermost first and at most 64."""
         return self.outward(unit.holder)
 
     def outward(self, holder: int | None) -> Iterator[int]:
-        """Give a module and those around it, the innermost first and at most 64."""
+        """Yield a module and those around it, the innermost first and at most 64."""
         modules = self.side.index.modules
         for _ in range(_MAX_LEVELS):
             if holder is None:
@@ -199,7 +199,7 @@ class Inventory:
 
     @property
     def framework(self) -> str:
-        """Give the framework's name."""
+        """Return the framework's name."""
         return self.side.framework
 
 

@@ -137,7 +137,7 @@ def _between(
 
 
 def _named(ours: Sequence[Entry], theirs: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
-    """Give those of which one name abbreviates the other, and no other one."""
+    """Yield those of which one name abbreviates the other, and no other one."""
     met = [
         (one, two) for one in ours for two in theirs
         if _abbreviates(one.local, two.local) or _abbreviates(two.local, one.local)
@@ -148,7 +148,7 @@ def _named(ours: Sequence[Entry], theirs: Sequence[Entry]) -> Iterator[tuple[Ent
 
 
 def _abbreviates(short: str, long: str) -> bool:
-    """Tell whether a name is made of the first letters of another one's last words.
+    """Return whether a name is made of the first letters of another one's last words.
 
     >>> _abbreviates("mk", "time_mix_k"), _abbreviates("k", "time_mix_k"), _abbreviates("mk", "mk")
     (True, False, False)
@@ -159,7 +159,7 @@ def _abbreviates(short: str, long: str) -> bool:
 
 
 def _choice(ours: Sequence[Entry], theirs: Sequence[Entry]) -> WeightChoice:
-    """Give every order, those of definition first."""
+    """Return every order, those of definition first."""
     ways = []
     for order in permutations(ours):
         both = list(zip(order, theirs, strict=True))

@@ -102,7 +102,7 @@ def one_sided(view: View, sides: Followers, paired: frozenset[int]) -> Iterator[
 
 
 def _unused_state(view: View, record: int, name: str, kinds: Iterable[Kind]) -> str:
-    """Say why only one side may keep something for a weight; nothing if it should not."""
+    """Explain why only one side may keep something for a weight; nothing if it should not."""
     if name == "momentum_buffer" and any(other == "square_avg" for _, _, other in kinds):
         return "of RMSprop, which the other framework keeps with the learning rate in it"
     if is_counter(name):
@@ -250,7 +250,7 @@ def _is_weight(record: RecordInfo) -> bool:
 
 
 def _single_of(views: Views, calls: CallPairs, side: int, module: int) -> int | None:
-    """Give the only module that all calls of a module are paired with, if others are as well."""
+    """Return the only module that all calls of a module are paired with, if others are as well."""
     partners = calls.back if side else calls.ahead
     ran = [partners.get(call) for call in views[side].executed[module]]
     owners = {None if call is None else views[1 - side].calls[call].module for call in ran}
@@ -267,7 +267,7 @@ def _single_of(views: Views, calls: CallPairs, side: int, module: int) -> int | 
 
 
 def _by_slot(views: Views, pairs: list[RecordPair]) -> Mapping[tuple[int, int, str], RecordPair]:
-    """Give the pairs of weights by side, module and slot of either end."""
+    """Return the pairs of weights by side, module and slot of either end."""
     found: dict[tuple[int, int, str], RecordPair] = {}
     for pair in pairs:
         theirs = views[1].records[pair.candidate]

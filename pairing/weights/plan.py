@@ -50,7 +50,7 @@ Shape = tuple[int, ...]
 
 
 def nearest_names(entries: Sequence[Entry], others: Sequence[Entry]) -> Iterator[tuple[int, ...]]:
-    """Give for each parameter up to three of the other side: of its lengths first, then by name.
+    """Yield for each parameter up to three of the other side: of its lengths first, then by name.
 
     Args:
         entries: In definition order.
@@ -83,7 +83,7 @@ def _form(entry: Entry) -> Shape:
 
 
 def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> Iterator[str]:
-    """Say which weights are tied on one side only: their gradients add up there.
+    """Describe which weights are tied on one side only: their gradients add up there.
 
     Outputs agree as long as the values do; gradients do not, and the next update parts them.
     """
@@ -109,7 +109,7 @@ def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> 
 
 
 def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]) -> Iterator[str]:
-    """Say which buffers of users' own classes are given others for their size alone.
+    """Describe which buffers of users' own classes are given others for their size alone.
 
     One author keeps the logarithm of a decay, another the decay: a size does not tell that they
     are the same thing, as it may of the codes of two codebooks.
@@ -141,7 +141,7 @@ def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]
 
 
 def _own(side: Inventory) -> dict[int, Entry]:
-    """Give the entries of users' own classes by record."""
+    """Return the entries of users' own classes by record."""
     return {
         entry.record.id: entry
         for unit in side.units
@@ -242,7 +242,7 @@ def _entries(side: Inventory) -> list[Entry]:
 
 
 def _with_tied(sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]) -> list[WeightPair]:
-    """Give further names of a paired candidate tensor the same partner."""
+    """Pair further names of a paired candidate tensor with the same partner."""
     by_record = {pair.candidate: pair for pair in pairs}
     entries = _entries(sides[1])
     if all(entry.record.id in by_record for entry in entries):
@@ -311,7 +311,7 @@ def _alone(
 
 
 def _buffering(unit: Unit) -> str | None:
-    """Give the kind of layer whose buffers matter; None for what an author keeps in a class.
+    """Return the kind of layer whose buffers matter; None for what an author keeps in a class.
 
     A class that derives from an embedding may keep a scale beside the table, as Gemma's does; of
     what derives from a norm, the statistics are what the norm keeps.

@@ -72,7 +72,7 @@ def _entry(
 def _module_pair(
     first: WeightPair, plan: WeightPlan, reference: Side, candidate: Side
 ) -> list[str] | None:
-    """Give the paths of two modules if pairing these settles all their weights."""
+    """Return the paths of two modules if pairing these settles all their weights."""
     target = candidate.index.records[first.candidate].module
     own = [p for p in plan.pairs if candidate.index.records[p.candidate].module == target]
     sources = {reference.index.records[one].module for pair in own for one in pair.reference}
@@ -85,7 +85,7 @@ def _module_pair(
 
 
 def _is_alike(plan: WeightPlan, first: WeightPair, reference: Side, candidate: Side) -> bool:
-    """Tell whether the plan has what it has for the first one in all layers of such names."""
+    """Return whether the plan has what it has for the first one in all layers of such names."""
 
     def forms(pair: WeightPair) -> tuple[list[str], list[str], list[list[str]]]:
         names = [weight_name(reference, reference.index.records[one]) for one in pair.reference]
@@ -173,5 +173,5 @@ class _Tree:
 
 
 def _stems(count: int) -> list[tuple[str, str]]:
-    """Give for each member what stands before it and before what is below it."""
+    """Return for each member what stands before it and before what is below it."""
     return [("|- ", "|  ")] * (count - 1) + [("`- ", "   ")] * (count > 0)

@@ -63,7 +63,7 @@ def told_by_words(
 
 
 def _grouped(names: Sequence[Words], common: Words, shared: Words) -> dict[Group, list[int]]:
-    """Give the places of each name that has a word of the other side; alike names are as likely."""
+    """Return the places of each name that has a word of the other side, alike names together."""
     found: dict[Group, list[int]] = {}
     for place, words in enumerate(names):
         kept = words - common
@@ -74,7 +74,7 @@ def _grouped(names: Sequence[Words], common: Words, shared: Words) -> dict[Group
 
 
 def _scores(ours: Sequence[Group], theirs: Sequence[Group]) -> Floats:
-    """Give the likeness of all names of one side with all of the other."""
+    """Return the likeness of all names of one side with all of the other."""
     both = [frozenset().union(*(kept for kept, _, _ in side)) for side in (ours, theirs)]
     words = sorted(both[0] & both[1])
     columns = {word: place for place, word in enumerate(words)}
@@ -122,14 +122,14 @@ def _settled(
 
 
 def _second(scores: Floats) -> Floats:
-    """Give the second best of each row, 0 where there is none."""
+    """Return the second best of each row, 0 where there is none."""
     if scores.shape[1] == 1:
         return np.zeros(len(scores))
     return np.asarray(np.partition(scores, -2, axis=1)[:, -2])
 
 
 def _second_below(scores: Floats, best: npt.NDArray[np.int64]) -> Floats:
-    """Give for the best of each row the best of the other rows in its column."""
+    """Return for the best of each row the best of the other rows in its column."""
     if scores.shape[0] == 1:
         return np.zeros(1)
     top = np.partition(scores, -2, axis=0)[-2:, best]
@@ -190,7 +190,7 @@ def resolve(
 
 
 def _is_one(units: Sequence[Unit]) -> bool:
-    """Tell whether units are names of one: a shared embedding is listed in each of its owners."""
+    """Return whether units are names of one: a shared embedding is listed in each of its owners."""
     if len(units) == 1:
         return True
     first = _tensors(units[0])
@@ -238,7 +238,7 @@ def _by_level(
 
 
 def _is_mixed(group: Iterable[Unit], level: int) -> bool:
-    """Tell whether ranks end at a level for some of the units, and go on for others."""
+    """Return whether ranks end at a level for some of the units, and go on for others."""
     return level > 0 and len({len(unit.ranks) > level for unit in group}) > 1
 
 
@@ -284,7 +284,7 @@ def _by_order(
 
 
 def _can_be(reference: Unit, candidate: Unit) -> bool:
-    """Tell whether two units can do the same job; a user's own class can do any."""
+    """Return whether two units can do the same job; a user's own class can do any."""
     return _are_alike(_job(reference), _job(candidate))
 
 
@@ -302,7 +302,7 @@ def _are_alike(job: _Job, other: _Job) -> bool:
 
 
 def _with_partners(units: Sequence[Unit], others: Sequence[Unit]) -> list[Unit]:
-    """Give the units whose job one of the others can do."""
+    """Return the units whose job one of the others can do."""
     known = set(map(_job, others))
     able = {job for job in set(map(_job, units)) if any(_are_alike(job, other) for other in known)}
     return [unit for unit in units if _job(unit) in able]

@@ -47,19 +47,19 @@ class Siblings:
 
     @property
     def is_few(self) -> bool:
-        """Tell whether every order can be tried."""
+        """Return whether every order can be tried."""
         return len(self.candidate) <= _FEW
 
     @property
     def shifted(self) -> dict[int, int]:
-        """Give each layer the partner of the next one."""
+        """Return each layer the partner of the next one."""
         return dict(
             zip(self.candidate, (*self.reference[1:], self.reference[0]), strict=True)
         )  # fmt: skip
 
 
 def siblings_of(reference: Side, candidate: Side, layers: Mapping[int, int]) -> list[Siblings]:
-    """Give the open layers that are given the same, where their supposed partners are, too.
+    """Return the open layers that are given the same, where their supposed partners are, too.
 
     Args:
         reference: The reference's run.
@@ -84,7 +84,7 @@ def met_siblings(
     layers: Mapping[int, int],
     rules: Mapping[int, Rule],
 ) -> list[Siblings]:
-    """Give those that are given what their partners are given, and no other layer in doubt is.
+    """Return those that are given what their partners are given, and no other layer in doubt is.
 
     Args:
         sides: The two runs.
@@ -104,7 +104,7 @@ def met_siblings(
 
 
 def changed_layers(one: Side, other: Side, modules: Iterable[int]) -> set[int]:
-    """Give the layers that two runs of the candidate give different values."""
+    """Return the layers that two runs of the candidate give different values."""
     return {module for module in modules if _given(one, module) != _given(other, module)}
 
 
@@ -116,7 +116,7 @@ def exchanges(
     is_allowed: Callable[[WeightPair], bool],
     orders: Iterable[tuple[int, ...]] | None = None,
 ) -> WeightChoice:
-    """Give each order in which the layers can have the weights of their supposed partners.
+    """Return each order in which the layers can have the weights of their supposed partners.
 
     Args:
         reference: Tables of where the values come from.
@@ -191,5 +191,5 @@ def grounded(modules: Sequence[ModulePair], reference: Index, candidate: Index) 
 
 
 def _owners(index: Index) -> frozenset[int]:
-    """Give the modules that keep parameters of their own."""
+    """Return the modules that keep parameters of their own."""
     return frozenset(record.module for record in index.records if record.role in _OWNED)

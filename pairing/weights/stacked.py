@@ -53,7 +53,7 @@ class _Family:
     units: tuple[Unit, ...]
 
     def entries(self, atom: str) -> tuple[Entry, ...]:
-        """Give the weight or the bias of each expert; nothing if it has none."""
+        """Return the weight or the bias of each expert; nothing if it has none."""
         return tuple(
             entry for unit in self.units for entry in unit.entries if entry.atoms == (atom,)
         )
@@ -82,7 +82,7 @@ class _Way:
     """Whether rows of two families alternate, instead of one family after the other."""
 
     def sources(self, atom: str = _WEIGHT) -> tuple[Entry, ...]:
-        """Give the parts, expert by expert."""
+        """Return the parts, expert by expert."""
         columns = zip(*(family.entries(atom) for family in self.families), strict=True)
         return tuple(entry for expert in columns for entry in expert)
 
@@ -231,7 +231,7 @@ def _shift_of(entry: Entry, way: _Way, shifts: Sequence[Entry]) -> Entry | None:
 
 
 def _words(unit: Unit, entry: Entry) -> frozenset[str]:
-    """Give the words of a stack; one that is called weight is named by its module."""
+    """Return the words of a stack; one that is called weight is named by its module."""
     name = unit.leaf if entry.local == _WEIGHT else entry.local
     return words_of(name) | {GATES.get(name.lower(), name.lower())}
 
@@ -307,13 +307,13 @@ def _name(unit: Unit, entry: Entry) -> str:
 
 
 def _is_ordered(name: str, way: _Way) -> bool:
-    """Tell whether the stack's name says gate and up in this order."""
+    """Return whether the stack's name says gate and up in this order."""
     is_gated = all(role in own.words for role, own in zip(GATED, way.families, strict=True))
     return is_gated and Parts(units=(), roles=GATED).spelled(name) == (0, 1)
 
 
 def _is_told(unit: Unit, entry: Entry, way: _Way) -> bool:
-    """Tell whether names and attributes say how gate and up share the rows.
+    """Return whether names and attributes say how gate and up share the rows.
 
     A name says that gate comes first; experts with biases are known that alternate all the same.
     """
@@ -322,7 +322,7 @@ def _is_told(unit: Unit, entry: Entry, way: _Way) -> bool:
 
 
 def _is_allowed(unit: Unit, way: _Way) -> bool:
-    """Tell whether a way is not against what the stack's module states in its attributes."""
+    """Return whether a way is not against what the stack's module states in its attributes."""
     is_turned = unit.module.attributes.get(_TRANSPOSED)
     is_blocks = unit.module.attributes.get(_CONCATENATED)
     fits_turn = not isinstance(is_turned, bool) or way.is_turned == is_turned

@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
 
 
 def ranks_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, tuple[int, ...]]:
-    """Give the ranks; only the owners and what is around them is looked at.
+    """Return the ranks; only the owners and what is around them is looked at.
 
     Args:
         modules: All modules, parents first.
@@ -70,7 +70,7 @@ def ranks_of(modules: Sequence[ModuleInfo], owners: Set[int]) -> dict[int, tuple
 
 
 def _with_outer(modules: Sequence[ModuleInfo], owners: Set[int]) -> list[int]:
-    """Give some modules and all around them, the outermost first."""
+    """Return some modules and all around them, the outermost first."""
     found = set(owners)
     for owner in owners:
         outer = modules[owner].parent
@@ -94,7 +94,7 @@ def _key(
 
 @lru_cache(maxsize=65536)
 def _numbered(name: str) -> tuple[str, tuple[int, str]] | None:
-    """Give the stem of a name, and its number with what follows that; None without a number."""
+    """Return the stem of a name, and its number with what follows that; None without a number."""
     match = _NUMBER.fullmatch(name)
     return None if match is None else (match[1], (int(match[2]), match[3]))
 
@@ -123,19 +123,19 @@ class Standing:
         self._ranks: Mapping[int, tuple[int, ...]] | None = None
 
     def ranks(self, module: int) -> tuple[int, ...]:
-        """Give the rank among numbered siblings, on each level where there are several."""
+        """Return the rank among numbered siblings, on each level where there are several."""
         if self._ranks is None:
             self._ranks = ranks_of(self._modules, self._owners)
         return self._ranks[module]
 
     def words(self, module: int) -> frozenset[str]:
-        """Give the words of the path, synonyms made one."""
+        """Return the words of the path, synonyms made one."""
         return _words(self._modules[module].path)
 
 
 @lru_cache(maxsize=65536)
 def _words(path: str) -> frozenset[str]:
-    """Give the words of a path, with those in which numbers are a part of the name: ``3x3dbl``."""
+    """Return the words of a path, with those that hold numbers as a part: ``3x3dbl``."""
     return words_of(path) | frozenset(_MIXED.findall(innermost(path).lower()))
 
 
@@ -151,7 +151,7 @@ _MAX_NESTED = 8
 
 
 def owned_by(index: Index) -> list[RecordInfo]:
-    """Give the parameters and buffers as they were before the first call."""
+    """Return the parameters and buffers as they were before the first call."""
     return [
         record
         for record in index.records
@@ -162,7 +162,7 @@ def owned_by(index: Index) -> list[RecordInfo]:
 def by_host(
     records: Iterable[RecordInfo], modules: Sequence[ModuleInfo], forms: Sequence[Form | None]
 ) -> dict[int, list[Named]]:
-    """Give the records that each module's class lays out, ascending by module.
+    """Return the records that each module's class lays out, ascending by module.
 
     Args:
         records: Parameters and buffers.
@@ -208,7 +208,7 @@ class _Hosts:
         return best
 
     def _possible(self, module: int) -> Sequence[tuple[int, str]]:
-        """Give the modules around one that come into question, with its path below each."""
+        """Return the modules around one that come into question, with its path below each."""
         if not (self._nested or self._parametrised):
             return ()
         if module not in self._around:

@@ -108,7 +108,7 @@ def meetings_of(
 
 
 def changed(one: Side, other: Side, meetings: Iterable[Meeting]) -> list[Meeting]:
-    """Give the first of the meetings at which two runs of the candidate hold different values."""
+    """Return the first of the meetings at which two runs of the candidate hold different values."""
     found: list[Meeting] = []
     for meeting in meetings:
         records = (side.index.records[meeting.pair.candidate] for side in (one, other))
@@ -134,7 +134,7 @@ def errors_at(reference: Side, candidate: Side, meetings: Iterable[Meeting]) -> 
 
 
 def told_by(meetings: Sequence[Meeting], tried: Sequence[Sequence[float]]) -> int | None:
-    """Say which of several runs the values single out, None where none or not always the same.
+    """Return which of several runs the values single out, None where none or not always the same.
 
     Args:
         meetings: Where the runs differ.
@@ -151,7 +151,7 @@ def told_by(meetings: Sequence[Meeting], tried: Sequence[Sequence[float]]) -> in
 
 
 def limit_of(*ends: tuple[Side, RecordInfo]) -> float:
-    """Give the relative L2 error up to which two values agree, by their dtypes."""
+    """Return the relative L2 error up to which two values agree, by their dtypes."""
     kinds = {_value(side, record).dtype for side, record in ends}
     return _NEAR_HALF if kinds & _HALVES else _NEAR
 
@@ -159,7 +159,7 @@ def limit_of(*ends: tuple[Side, RecordInfo]) -> float:
 def error_between(
     reference: tuple[Side, RecordInfo], candidate: tuple[Side, RecordInfo], rule: Rule = IDENTITY
 ) -> float:
-    """Give ``||candidate - reference|| / ||reference||`` in float64; inf where unknown."""
+    """Return ``||candidate - reference|| / ||reference||`` in float64; inf where unknown."""
     try:
         wanted = rule.apply([reference[0].array(reference[1])], candidate[1].shape)
         found = candidate[0].array(candidate[1])
@@ -173,7 +173,7 @@ def error_between(
 
 
 def is_apart(best: float, others: Iterable[float]) -> bool:
-    """Tell whether all other errors are so much larger that the best one is no chance."""
+    """Return whether all other errors are so much larger that the best one is no chance."""
     return all(error > _APART * max(best, _ROUNDING) for error in others)
 
 
@@ -189,7 +189,7 @@ _RESHAPE = Rule.parse("reshape")
 
 
 def open_layers(reference: Index, candidate: Index, pairs: Iterable[WeightPair]) -> dict[int, int]:
-    """Give the candidate's modules whose weights are in doubt, with the supposed partners.
+    """Return the candidate's modules whose weights are in doubt, with the supposed partners.
 
     Args:
         reference: Tables of where the values come from.
@@ -208,7 +208,7 @@ def open_layers(reference: Index, candidate: Index, pairs: Iterable[WeightPair])
 def partners_by_input(
     reference: Side, candidate: Side, layers: Mapping[int, int], rules: Mapping[int, Rule]
 ) -> dict[int, int]:
-    """Give each open layer the only one of the supposed partners that is given the same.
+    """Return each open layer the only one of the supposed partners that is given the same.
 
     Args:
         reference: The reference's run.
@@ -230,7 +230,7 @@ def partners_by_input(
 
 
 def layers_given(side: Side, modules: Iterable[int]) -> dict[int, Given]:
-    """Give the kinds of layers, and what each is given first in its first call."""
+    """Return the kinds of layers, and what each is given first in its first call."""
     return {module: (kind_of_layer(side, module), first_input(side, module)) for module in modules}
 
 
@@ -241,7 +241,7 @@ def partner_by_input(
     kind: Kind,
     rules: Mapping[int, Rule],
 ) -> int | None:
-    """Give the layer that alone is given what a module of the candidate is given.
+    """Return the layer that alone is given what a module of the candidate is given.
 
     Args:
         sides: The reference's run, and one of the model.
@@ -267,7 +267,7 @@ def _nearest(
     given: RecordInfo,
     rule: Rule,
 ) -> int | None:
-    """Give the rival that alone is given the same."""
+    """Return the rival that alone is given the same."""
     end = sides[1], given
     errors = sorted(
         (error_between((sides[0], record), end, rule), other) for other, record in rivals
@@ -279,7 +279,7 @@ def _nearest(
 
 
 def first_input(side: Side, module: int) -> RecordInfo | None:
-    """Give what a module is given first in its first call."""
+    """Return what a module is given first in its first call."""
     calls = [call.id for call in side.index.calls if call.module == module]
     records = [
         record
@@ -291,7 +291,7 @@ def first_input(side: Side, module: int) -> RecordInfo | None:
 
 
 def kind_of_layer(side: Side, module: int) -> Kind:
-    """Give what two modules must have in common to exchange their weights."""
+    """Return what two modules must have in common to exchange their weights."""
     own = [record for record in side.index.records if record.module == module]
     shapes = sorted((record.slot, record.shape) for record in own if record.role in _OWNED)
     return side.index.modules[module].class_path, *shapes
@@ -300,7 +300,7 @@ def kind_of_layer(side: Side, module: int) -> Kind:
 def moved_to(
     reference: Index, candidate: Index, pairs: Iterable[WeightPair], partners: Mapping[int, int]
 ) -> list[WeightPair]:
-    """Give the pairs of layers with the weights of other partners of the same kind.
+    """Return the pairs of layers with the weights of other partners of the same kind.
 
     Args:
         reference: Tables of where the values come from.

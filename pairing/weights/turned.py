@@ -27,7 +27,7 @@ _TOLD = 0.7
 
 
 def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[WeightChoice]:
-    """Give a choice for each pair of which only the rule is open.
+    """Yield a choice for each pair of which only the rule is open.
 
     Args:
         candidate: Whose parameters are in doubt.
@@ -83,12 +83,12 @@ def turned_alike(
 
 
 def _is_own_doubt(pair: WeightPair) -> bool:
-    """Tell whether nothing but its rule is open."""
+    """Return whether nothing but its rule is open."""
     return all(other.reference == pair.reference for other in pair.alternatives)
 
 
 def _holders(side: Inventory) -> dict[int, Holder]:
-    """Give the class of the module that holds each parameter, and the name there."""
+    """Return the class of the module that holds each parameter, and the name there."""
     return {
         entry.record.id: (unit.module.class_path, entry.local)
         for unit in side.units

@@ -44,7 +44,7 @@ _FLATTENED = frozenset({"layer_norm", "bilinear"})
 
 
 def value_key(inventory: Inventory, entry: Entry) -> Hashable | None:
-    """Give a key of the content that no change of layout moves; None where it says nothing."""
+    """Return a key of the content that no change of layout moves; None where it says nothing."""
     value = inventory.value(entry)
     if value is None or value.statistics.minimum == value.statistics.maximum:
         return None
@@ -99,7 +99,7 @@ def bulk(_: Inventory, unit: Unit) -> Hashable | None:
 
 
 def is_own_stack(unit: Unit) -> bool:
-    """Tell whether a user's own class keeps more than a matrix: one with an axis of heads."""
+    """Return whether a user's own class keeps more than a matrix: one with an axis of heads."""
     return unit.kind is None and len(unit.main.shape) > _MATRIX
 
 
@@ -293,5 +293,5 @@ def by_scope(key: Key, scopes: tuple[Mapping[int, int], Mapping[int, int]]) -> K
 
 
 def nearest(inventory: Inventory, unit: Unit, table: Mapping[int, int]) -> int | None:
-    """Give the number of the innermost scope around a unit, None outside all of them."""
+    """Return the number of the innermost scope around a unit, None outside all of them."""
     return next((table[outer] for outer in inventory.around(unit) if outer in table), None)

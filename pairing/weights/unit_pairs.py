@@ -203,7 +203,7 @@ class UnitSearch:
         return replace(pair, confidence=LIKELY, alternatives=())
 
     def _buckets(self, key: Key) -> list[tuple[list[Unit], list[Unit]]]:
-        """Give the units of both sides that have the same key."""
+        """Return the units of both sides that have the same key."""
         tables: list[dict[Hashable, list[Unit]]] = [{}, {}]
         for table, side, units in zip(tables, self.sides, (self.left, self.right), strict=True):
             for unit in units:
@@ -221,7 +221,7 @@ class UnitSearch:
         return stride_of(pair.reference.module) == stride_of(pair.candidate.module)
 
     def even(self) -> set[int]:
-        """Give Python's ids of the lone units of which both sides have as many of one shape.
+        """Return Python's ids of the lone units of which both sides have as many of one shape.
 
         Copies of what both sides hold are counted by themselves.
         """
@@ -233,7 +233,7 @@ class UnitSearch:
         }
 
     def scopes(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """Give partner modules around paired units a common number."""
+        """Return partner modules around paired units a common number."""
         if self._scoped is None or self._scoped[0] != len(self.pairs):
             self._scoped = len(self.pairs), self._made_scopes()
         return self._scoped[1]
@@ -253,7 +253,7 @@ class UnitSearch:
 
 
 def _best(ours: Numbers, theirs: Numbers, votes: Numbers) -> dict[int, int]:
-    """Give each module the partner that shares the largest part of its paired content."""
+    """Return each module the partner that shares the largest part of its paired content."""
     totals = np.zeros(theirs.max() + 1, np.int64)
     np.maximum.at(totals, theirs, votes)
     order = np.lexsort((theirs, -(votes + votes / (totals[theirs] + 1)), ours))
@@ -279,7 +279,7 @@ def _from_modules(
 
 
 def _content(side: Inventory, unit: Unit) -> tuple[str, ...] | None:
-    """Give the digests of a unit of buffers; None where it trains, or its values are not known."""
+    """Return the digests of a unit of buffers; None where it trains or values are unknown."""
     values = [side.value(entry) for entry in unit.entries if entry.is_buffer]
     if len(values) < len(unit.entries) or None in values:
         return None

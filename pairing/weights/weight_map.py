@@ -89,7 +89,7 @@ def apply_weight_map(sides: tuple[Inventory, Inventory], map_file: MapFile) -> M
 
 
 def without(side: Inventory, records: frozenset[int]) -> Inventory:
-    """Give the inventory without some entries, and without the units that they leave empty."""
+    """Return the inventory without some entries, and without the units that they leave empty."""
     if not records:
         return side
     units = [

@@ -66,11 +66,11 @@ class WeightPair:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Tell whether the evidence does not single this pair out."""
+        """Return whether the evidence does not single this pair out."""
         return self.confidence < SURE
 
     def others_than(self, reference: tuple[int, ...], rule: Rule) -> tuple[Alternative, ...]:
-        """Give what else the parameter could be made of, if it is made in this way."""
+        """Return what else the parameter could be made of, if it is made in this way."""
         own = Alternative(reference=self.reference, rule=self.rule)
         made = Alternative(reference=reference, rule=rule)
         return tuple(one for one in dict.fromkeys((own, *self.alternatives)) if one != made)
@@ -117,22 +117,22 @@ class WeightChoice:
 
     @property
     def candidates(self) -> frozenset[int]:
-        """Give the candidate's records that are made."""
+        """Return the candidate's records that are made."""
         return frozenset(pair.candidate for pair in self.ways[0].pairs)
 
     @property
     def is_fused(self) -> bool:
-        """Tell whether parts are joined or taken: then what comes out is laid out alike."""
+        """Return whether parts are joined or taken: then what comes out is laid out alike."""
         return not self.is_exchange and (len(self.candidates) > 1 or len(self.references) > 1)
 
     def is_like(self, other: WeightChoice) -> bool:
-        """Tell whether another choice is that of like layers, between the same ways."""
+        """Return whether another choice is that of like layers, between the same ways."""
         labels = [{way.label for way in one.ways} for one in (self, other)]
         return self.name == other.name and labels[0] == labels[1]
 
     @property
     def references(self) -> frozenset[int]:
-        """Give the reference's records that they are made of."""
+        """Return the reference's records that they are made of."""
         return frozenset(record for pair in self.ways[0].pairs for record in pair.reference)
 
 
@@ -158,21 +158,21 @@ class WeightPlan:
 
     @property
     def ambiguous(self) -> tuple[WeightPair, ...]:
-        """Give the pairs that should not be trusted without a look."""
+        """Return the pairs that should not be trusted without a look."""
         return tuple(pair for pair in self.pairs if pair.is_ambiguous)
 
     @property
     def is_firm(self) -> bool:
-        """Tell whether each pair rests on more than words, order or sizes."""
+        """Return whether each pair rests on more than words, order or sizes."""
         return not self.missing and all(pair.confidence >= FIRM for pair in self.pairs)
 
     @property
     def missing(self) -> tuple[WeightAlone, ...]:
-        """Give what has no partner but should have one."""
+        """Return what has no partner but should have one."""
         return tuple(alone for alone in self.alone if alone.is_missing)
 
     def with_pairs(self, made: Iterable[WeightPair]) -> WeightPlan:
-        """Give this plan with other pairs for some weights of the candidate, and for their ties."""
+        """Return this plan with other pairs for some weights of the candidate and their ties."""
         new = {pair.candidate: pair for pair in made}
         old = {
             (pair.reference, pair.rule): new[pair.candidate]
@@ -188,7 +188,7 @@ class WeightPlan:
         return replace(self, pairs=tuple(pairs))
 
     def filled_by(self, other: WeightPlan) -> WeightPlan:
-        """Give this plan with the pairs of a bolder one, in doubt, where it has none that is sure.
+        """Return this plan with the pairs of a bolder one, in doubt, where it has no sure ones.
 
         Args:
             other: A plan for the same two sides that also rests on what is in doubt itself.
@@ -227,7 +227,7 @@ class WeightPlan:
         )
 
     def doubted_by(self, other: WeightPlan, tensors: Mapping[int, int | None]) -> WeightPlan:
-        """Give this plan with doubt about the pairs that other evidence makes otherwise.
+        """Return this plan with doubt about the pairs that other evidence makes otherwise.
 
         Args:
             other: A plan for the same two sides, made without what this one rests on.

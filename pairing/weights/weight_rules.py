@@ -63,7 +63,7 @@ class Held:
 
     @property
     def is_needed(self) -> bool:
-        """Tell whether the parameter must have a partner."""
+        """Return whether the parameter must have a partner."""
         return not (self.may_stay_alone or self.is_alias)
 
 
@@ -80,13 +80,13 @@ class Form:
 
     @property
     def is_nested(self) -> bool:
-        """Tell whether parameters of child modules belong to the form."""
+        """Return whether parameters of child modules belong to the form."""
         return any("." in name for name in self.exact) or any(
             r"\." in pattern.pattern for pattern, _ in self.patterns
         )
 
     def find(self, local: str, siblings: Collection[str]) -> Held | None:
-        """Say what a parameter holds.
+        """Return what a parameter holds.
 
         Args:
             local: Name below the module: ``weight``, ``out_proj.bias``,
@@ -123,7 +123,7 @@ class Form:
 
 
 def form_of(module: ModuleInfo) -> Form | None:
-    """Give the form of the framework class that a module is or derives from.
+    """Return the form of the framework class that a module is or derives from.
 
     Returns:
         None for a class of the user's own: its parameters' layout is not known from the class.
@@ -139,12 +139,12 @@ def form_of(module: ModuleInfo) -> Form | None:
 
 @cache
 def _plain_form(name: str) -> Form:
-    """Give the form of a framework class that lays nothing out in a way of its own."""
+    """Return the form of a framework class that lays nothing out in a way of its own."""
     return Form(class_name=name, exact={})
 
 
 def is_passive(local: str) -> bool:
-    """Tell whether a buffer of this name holds what a constructor computed."""
+    """Return whether a buffer of this name holds what a constructor computed."""
     return local.rpartition(".")[2] in PASSIVE_BUFFERS
 
 
@@ -258,7 +258,7 @@ class ClassRule:
         )
 
     def covers(self, class_path: str) -> bool:
-        """Tell whether the rule is about the class of this full name."""
+        """Return whether the rule is about the class of this full name."""
         names = (class_path, public_name(class_path))
         return any(fnmatchcase(name, self.class_name) for name in names)
 
@@ -300,7 +300,7 @@ def forget_class(rule: ClassRule) -> None:
 
 
 def registered_classes() -> tuple[ClassRule, ...]:
-    """Give the registered rules, the latest first."""
+    """Return the registered rules, the latest first."""
     return tuple(_REGISTRY.rules)
 
 

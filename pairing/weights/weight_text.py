@@ -44,7 +44,7 @@ _UNSAFE = re.compile(r"[^ !#-\[\]-~]")
 
 
 def quoted(text: str) -> str:
-    r"""Give a TOML basic string; everything but printable ASCII is escaped.
+    r"""Return a TOML basic string; everything but printable ASCII is escaped.
 
     >>> print(quoted('a"b\n\u202e'))
     "a\"b\u000A\u202E"
@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Give a comment of one line, harmless wherever it is printed."""
+    """Return a comment of one line, harmless wherever it is printed."""
     shown = "".join(
         char if char.isascii() and char.isprintable() else _escaped(char) for char in text
     )
@@ -159,7 +159,7 @@ class WeightError(ConfigError):
     """Weights cannot be paired or do not fit; everything that is wrong is listed."""
 
     def __init__(self, task: str, problems: Sequence[str], trees: Sequence[str] = ()) -> None:
-        """Say what was being done and all that stands in the way.
+        """Report what was being done and all that stands in the way.
 
         Args:
             task: How the message begins: ``cannot load weights from 'a.pth'``.
@@ -178,12 +178,12 @@ class WeightError(ConfigError):
 
 
 def names_of(side: Side, records: Sequence[int]) -> str:
-    """Give the names of several records, joined."""
+    """Return the names of several records, joined."""
     return " + ".join(weight_name(side, side.index.records[record]) for record in records)
 
 
 def problems_of(plan: WeightPlan, reference: Side, candidate: Side) -> Iterator[str]:
-    """Say what is missing, in one line each, and what is ambiguous, in one for each kind."""
+    """Describe what is missing, in one line each, and what is ambiguous, in one for each kind."""
     for alone in plan.missing:
         is_reference = alone.side is SideName.REFERENCE
         own, other = (reference, candidate) if is_reference else (candidate, reference)
@@ -223,7 +223,7 @@ def plan_to_toml(plan: WeightPlan, reference: Side, candidate: Side) -> str:
 
 
 def options_of(pair: WeightPair, reference: Side, *, at_most: int = 3) -> str:
-    """Say what an ambiguous parameter could be made of, the plan's choice first."""
+    """Describe what an ambiguous parameter could be made of, the plan's choice first."""
     options = [(pair.reference, pair.rule), *((o.reference, o.rule) for o in pair.alternatives)]
     shown = [f"{_compact(reference, records)} ({rule})" for records, rule in options[:at_most]]
     more = len(options) - len(shown)
