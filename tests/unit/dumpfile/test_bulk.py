@@ -81,8 +81,13 @@ def test_objects_that_the_program_froze_are_counted_once_and_stay_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
+
+    def count() -> int:
+        asked.append("count")
+        return 1
+
     monkeypatch.setattr(bulk, "_frozen", [])
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: asked.append("count") or 1)
+    monkeypatch.setattr(gc, "get_freeze_count", count)
     monkeypatch.setattr(gc, "unfreeze", lambda: asked.append("unfreeze"))
 
     for _ in range(3):
