@@ -281,21 +281,13 @@ def _kind(
     """Return what kind of edit an exchange is that changes no argument."""
     if not known.own and not found.own:
         return EditKind.OPERAND
-    is_inside = _is_of_reader(known), _is_of_reader(found)
-    parts = {*inputs[0]} <= {*inputs[1]}, {*inputs[1]} <= {*inputs[0]}
-    is_ahead = is_inside[0] != is_inside[1]
-    if (not found.own and numbers[1] in inputs[0]) or (is_ahead and is_inside[1] and parts[1]):
+    if not found.own and numbers[1] in inputs[0]:
         return EditKind.MISSING
-    if (not known.own and numbers[0] in inputs[1]) or (is_ahead and is_inside[0] and parts[0]):
+    if not known.own and numbers[0] in inputs[1]:
         return EditKind.EXTRA
     if inputs[0] == inputs[1] and _forms(known) == _forms(found):
         return EditKind.EXCHANGED
     return EditKind.OTHER
-
-
-def _is_of_reader(end: End) -> bool:
-    """Return whether a term is made inside the operators that read it: they do something first."""
-    return bool(end.own) and {one.id for one in end.own} <= {*end.readers}
 
 
 def _forms(end: End) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from ctypes import string_at
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -208,7 +207,9 @@ class TorchAdapter:
         """Return the object's id; parameters are tied by being one object."""
         return id(tensor)
 
-    requires_grad = staticmethod(attrgetter("requires_grad"))
+    def requires_grad(self, tensor: torch.Tensor) -> bool:
+        """Return whether a gradient will flow into the tensor."""
+        return tensor.requires_grad
 
     def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
         """Return the accumulated gradient (``main_grad`` first, as Megatron keeps it), or None."""
@@ -259,7 +260,11 @@ class TorchAdapter:
         handle: Handle = hooks.register_forward_pre_hook(module, CallHook(entered), prepend=True)
         return handle
 
-    hook_gradient = staticmethod(hook_gradient)
+    def hook_gradient(
+        self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
+    ) -> Handle:
+        """Call back with the tensor's total gradient; its graph edge as of now is what counts."""
+        return hook_gradient(tensor, callback)
 
     # -- running a model
 

@@ -447,11 +447,6 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         ),
         ["bilinear_interp(-1, -1, -1, [2, 2], False, 0) where the reference has interpolate(2)"],
     ),
-    "left out ahead of an operator that does more": (
-        lambda x: torch.softmax((x * x).add(x.mT.sum(-2)[:, :6, None] * x), -1) @ x.mT,
-        lambda x: paddle.nn.functional.softmax(x * x) @ x.transpose([0, 2, 1]),
-        ["left out: sum(-2), __getitem__([:, :6, none]), mul, add"],
-    ),
 }
 """A fault in a form that the other framework writes otherwise, and the cause in words."""
 
