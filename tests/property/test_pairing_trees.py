@@ -183,7 +183,7 @@ def test_other_weights_claim_no_wrong_certainty_where_layers_do_more_at_once(see
     assert {one: two for one, two in found.items() if true.get(one) != two} == {}
 
 
-@pytest.mark.parametrize("blocks", [2, 100, 500, pytest.param(2_700, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("blocks", [2, 100, 2_700])
 def test_trees_of_10_to_20_000_calls_are_paired_right(blocks: int) -> None:
     reference, candidate = made(3, "all of it", blocks=blocks)
 
