@@ -19,6 +19,7 @@ from .graph import (
     Value,
     ValueRef,
 )
+from .images import DERIVED_ROUNDINGS, Image, fitted, is_near_table, made_of
 from .lowering import DRAWN, TABLES, Lowered, Node, NotLoweredError, Table, lower
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
@@ -36,6 +37,7 @@ from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
     "COMMUTATIVE",
+    "DERIVED_ROUNDINGS",
     "DRAWN",
     "EXACT",
     "LAYOUT",
@@ -48,6 +50,7 @@ __all__ = [
     "Dtype",
     "Execution",
     "Expressions",
+    "Image",
     "Leaf",
     "LeafKind",
     "Limits",
@@ -75,8 +78,11 @@ __all__ = [
     "drawing_operators",
     "execute",
     "execute_with_spread",
+    "fitted",
     "in_blocks",
+    "is_near_table",
     "lower",
+    "made_of",
     "of_elements",
     "on_one_thread",
     "own_errors",

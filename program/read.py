@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -87,6 +88,24 @@ class RecordedProgram:
             construction=self.construction,
             draws=draws,
         )
+
+    @cached_property
+    def computed_names(self) -> frozenset[str]:
+        """The names of weights and buffers that hold what the constructor computed from numbers.
+
+        What was drawn is none, nor what came from outside with more than one element.
+        """
+        if self.construction is None:
+            return frozenset()
+        program = self.construction.program
+        known = {
+            one.id for one in program.values
+            if one.kind is LeafKind.CONSTANT and prod(one.shape) == 1
+        }  # fmt: skip
+        for operator in program.operators:
+            if not operator.random and known.issuperset(operator.taken):
+                known.update(operator.outputs)
+        return frozenset(one.name for one in program.values if one.name and one.id in known)
 
     @property
     def index(self) -> Index:

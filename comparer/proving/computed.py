@@ -17,10 +17,8 @@ import ml_dtypes
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
-from padiff.program import UNIT_ROUNDOFF, Limits, execute
+from padiff.program import UNIT_ROUNDOFF, Image, Limits, execute, is_near_table, made_of
 from padiff.program.primitives import Kind
-
-from .tables import Image, is_near_table, made_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -11,11 +11,10 @@ import numpy as np
 
 from padiff.dumpfile import LeafKind, numpy_dtype
 from padiff.pairing.steps import PICKING
-from padiff.program import UNIT_ROUNDOFF
+from padiff.program import DERIVED_ROUNDINGS, UNIT_ROUNDOFF
 
 from .construction import prove_construction
 from .result import Answer, LeafDifference
-from .tables import DERIVED_ROUNDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

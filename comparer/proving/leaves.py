@@ -11,13 +11,12 @@ import numpy as np
 
 from padiff.dumpfile import LeafKind, Phase, Role
 from padiff.pairing import IDENTITY
-from padiff.program import execute
+from padiff.program import Image, execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .invented import invented
 from .masks import Masks, pair_masks
 from .settings import exact_settings
-from .tables import Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence

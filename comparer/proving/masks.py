@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
-from padiff.program import execute
+from padiff.program import execute, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["Masks", "fitted", "pair_masks"]
+__all__ = ["Masks", "pair_masks"]
 
 
 class Masks:
@@ -115,15 +115,3 @@ def _fits(array: Array, shape: tuple[int, ...]) -> bool:
     except ValueError:
         return False
     return np.array_equal(np.broadcast_to(array, whole), np.broadcast_to(other, whole))
-
-
-def fitted(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return a mask with other sizes: repeated along axes, or the first of what is repeated.
-
-    Raises:
-        ValueError: The shapes have other axes.
-    """
-    if array.ndim != len(shape):
-        raise ValueError(f"expected {len(shape)} axes, found {array.ndim}")
-    firsts = tuple(slice(0, 1) if size == 1 else slice(None) for size in shape)
-    return np.broadcast_to(array[firsts], shape)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from padiff.pairing import IDENTITY
-from padiff.program import COMMUTATIVE, LAYOUT, Expressions
-
-from .tables import Image
+from padiff.program import COMMUTATIVE, LAYOUT, Expressions, Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.names import likeness, words_of
-from padiff.pairing.result import ModulePair, PairedBy, SideName
+from padiff.pairing.result import ModulePair, SideName
 from padiff.pairing.side import folded_weights
 
 from .apart import with_vectors_apart
@@ -23,10 +23,9 @@ from .entry_rules import is_magnitude
 from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .lone import pair_lone, pair_moved
+from .settled import without_own_tables
 from .stacked import pair_stacked
-from .standing import unnumbered
 from .turned import turn_choices, turned_alike
-from .unit_keys import value_key
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
 from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
@@ -108,48 +107,6 @@ def tie_notes(reference: Side, candidate: Side, pairs: Iterable[WeightPair]) -> 
                 )
 
 
-def buffer_notes(sides: tuple[Inventory, Inventory], pairs: Iterable[WeightPair]) -> Iterator[str]:
-    """Describe which buffers of users' own classes are given others for their size alone.
-
-    One author keeps the logarithm of a decay, another the decay: a size does not tell that they
-    are the same thing, as it may of the codes of two codebooks.
-
-    Args:
-        sides: Both sides.
-        pairs: Of the plan.
-    """
-    told = {PairedBy.VALUE, PairedBy.MAP}
-    open_ = [
-        pair for pair in pairs
-        if sides[1].side.index.records[pair.candidate].role is Role.BUFFER
-        if pair.paired_by not in told and len(pair.reference) == 1
-    ]  # fmt: skip
-    if not open_:
-        return
-    ours, theirs = (_own(side) for side in sides)
-    said: dict[str, None] = {}
-    for pair in open_:
-        one, two = ours.get(pair.reference[0]), theirs.get(pair.candidate)
-        if one is None or two is None or words_of(one.local) & words_of(two.local):
-            continue
-        values = value_key(sides[0], one), value_key(sides[1], two)
-        if None in values or values[0] != values[1]:
-            said[f"{unnumbered(two.name)} by {unnumbered(one.name)}"] = None
-    if said:
-        given = ", ".join(said)
-        yield f"buffers are overwritten by others of their size, and no name says so: {given}"
-
-
-def _own(side: Inventory) -> dict[int, Entry]:
-    """Return the entries of users' own classes by record."""
-    return {
-        entry.record.id: entry
-        for unit in side.units
-        if not unit.is_laid_out
-        for entry in unit.entries
-    }
-
-
 @collector_paused()
 def plan_weights(
     reference: Side,
@@ -189,7 +146,7 @@ def plan_weights(
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
     lone = pair_lone(sides, search.pairs, search.scopes, pairs)
     pairs += lone.pairs
-    pairs = turned_alike(sides, _with_tied(sides, pairs))
+    pairs, told = without_own_tables(sides, turned_alike(sides, _with_tied(sides, pairs)))
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
     return WeightPlan(
@@ -200,7 +157,7 @@ def plan_weights(
             *fused.notes,
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
-            *buffer_notes(sides, pairs),
+            *told,
         ),
         choices=(*fused.choices, *lone.choices, *turn_choices(sides[1], open_rules)),
     )

@@ -10,27 +10,36 @@ took its place.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import ConfigError, DumpError, Role
-from padiff.pairing.result import SideName
+from padiff.dumpfile import ConfigError, DumpError, ProgramError, Role, StepFile
+from padiff.pairing.names import words_of
+from padiff.pairing.result import PairedBy, SideName
 from padiff.pairing.side import unsaved_records
+from padiff.program import UNIT_ROUNDOFF, Image, made_of, read_program
 
+from .standing import unnumbered
+from .unit_keys import value_key
 from .weight_plan import SURE
 from .weight_text import kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from padiff.pairing.side import Side
 
+    from .inventory import Entry, Inventory
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["settled_by_content", "without_unsaved"]
+__all__ = ["settled_by_content", "without_own_tables", "without_unsaved"]
+
+_TOLD = frozenset({PairedBy.VALUE, PairedBy.MAP})
+"""What says of two buffers that they are the same thing, whatever they hold."""
 
 
 def settled_by_content(plan: WeightPlan, reference: Side, candidate: Side) -> WeightPlan:
@@ -127,3 +136,99 @@ def without_unsaved(plan: WeightPlan, reference: Side, candidate: Side) -> Weigh
         pairs=tuple(pair for pair in plan.pairs if pair.candidate not in gone),
         notes=(*plan.notes, f"left as the model made them, not saved with weights: {names}"),
     )
+
+
+def without_own_tables(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> tuple[list[WeightPair], list[str]]:
+    """Leave out pairs of tables that have nothing but their size in common, and say so.
+
+    One author keeps the logarithm of a decay, another the decay: a size does not tell that they are
+    the same thing, as it may of the codes of two codebooks. A table that the reference's
+    constructor computed, or that a formula makes of the reference's, is the candidate's own.
+
+    Args:
+        sides: Both sides.
+        pairs: Of the plan.
+
+    Returns:
+        The other pairs, and notes.
+    """
+    records = sides[1].side.index.records
+    open_ = [
+        pair for pair in pairs
+        if records[pair.candidate].role is Role.BUFFER
+        if pair.paired_by not in _TOLD and len(pair.reference) == 1
+    ]  # fmt: skip
+    if not open_:
+        return list(pairs), []
+    ours, theirs = (_of_own_classes(side) for side in sides)
+    tables = _Tables(sides)
+    kept, given, apart = dict[str, None](), dict[str, None](), set[int]()
+    for pair in open_:
+        one, two = ours.get(pair.reference[0]), theirs.get(pair.candidate)
+        if one is None or two is None or words_of(one.local) & words_of(two.local):
+            continue
+        values = value_key(sides[0], one), value_key(sides[1], two)
+        if None not in values and values[0] == values[1]:
+            continue
+        names = f"{unnumbered(two.name)} by {unnumbered(one.name)}"
+        if tables.is_own(one, two):
+            apart.add(pair.candidate)
+            kept[names] = None
+        else:
+            given[names] = None
+    notes = []
+    if kept:
+        notes.append(f"buffers that the model computes are not overwritten: {', '.join(kept)}")
+    if given:
+        said = f"and no name says so: {', '.join(given)}"
+        notes.append(f"buffers are overwritten by others of their size, {said}")
+    return [pair for pair in pairs if pair.candidate not in apart], notes
+
+
+def _of_own_classes(side: Inventory) -> dict[int, Entry]:
+    """Return the entries of users' own classes by record."""
+    return {
+        entry.record.id: entry
+        for unit in side.units
+        if not unit.is_laid_out
+        for entry in unit.entries
+    }
+
+
+class _Tables:
+    """Tells the tables that a model computes from those that only a checkpoint holds."""
+
+    def __init__(self, sides: tuple[Inventory, Inventory]) -> None:
+        self._sides = sides
+
+    @cached_property
+    def _computed(self) -> frozenset[str]:
+        """The names of what the reference's constructor computed."""
+        side = self._sides[0].side
+        if not isinstance(side, StepFile):
+            return frozenset()
+        try:
+            recorded = read_program(side)
+        except (DumpError, ProgramError):
+            return frozenset()
+        return frozenset() if recorded is None else recorded.computed_names
+
+    def is_own(self, one: Entry, two: Entry) -> bool:
+        """Return whether the candidate's buffer is its own table beside one of the reference."""
+        if one.name in self._computed:
+            return True
+        ends = []
+        for side, entry in zip(self._sides, (one, two), strict=True):
+            value = side.value(entry)
+            if value is None or "complex" in value.dtype or value.dtype not in UNIT_ROUNDOFF:
+                return False
+            try:
+                elements = side.side.array(entry.record).astype(np.float64)
+            except DumpError:
+                return False
+            ends.append((elements, UNIT_ROUNDOFF[value.dtype]))
+        (table, own), wanted = ends
+        image = next(made_of(wanted, [(0, table, own)]), Image(0))
+        return image != Image(0)

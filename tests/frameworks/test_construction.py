@@ -65,6 +65,36 @@ def odd():
 
 MODEL = Net()
 """
+SCHEDULES = """
+import torch
+from torch import nn
+
+
+class Noisy(nn.Module):
+    def __init__(self, table, kept, drawn):
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.names = table, drawn
+        self.register_buffer(table, kept)
+        self.register_buffer(drawn, torch.randn(16, 8))
+
+    def forward(self, x):
+        table, drawn = (getattr(self, name) for name in self.names)
+        noise = torch.arange(6) * 3
+        level = torch.cumprod(1 - table, 0)[noise].sqrt() if "betas" in self.names else table[noise]
+        return self.two(torch.tanh(self.one(x * level[:, None]))) @ drawn.T
+
+
+def reference():
+    torch.manual_seed(0)
+    return Noisy("betas", torch.linspace(1e-4, 0.02, 20), "codes")
+
+
+def candidate(last=0.02):
+    torch.manual_seed(1)
+    betas = torch.linspace(1e-4, last, 20)
+    return Noisy("roots", torch.cumprod(1 - betas, 0).sqrt(), "entries")
+"""
 PADDLE = """
 import paddle
 from paddle import nn
@@ -96,12 +126,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "of_torch.py").write_text(TORCH)
     (tmp_path / "of_paddle.py").write_text(PADDLE)
+    (tmp_path / "schedules.py").write_text(SCHEDULES)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 8), np.float32))
     return tmp_path
 
 
 def dumped(name: str, model: str, *words: str) -> Path:
-    framework = model.partition(".")[0].removeprefix("of_")
+    framework = "paddle" if model.startswith("of_paddle") else "torch"
     line = ["dump", "--model", model, "--inputs", "x.npy", "--name", name, "--phase", "forward"]
     assert main([*line, "--framework", framework, *words]) == 0
     path = Path("padiff_dump") / name
@@ -272,3 +303,18 @@ def test_reports_say_how_a_buffer_was_made_otherwise(
     assert all(
         each.get("edits") for each in differences if each["candidate"] in {"inverse", "table"}
     )
+
+
+def test_a_table_is_not_overwritten_by_another_of_its_size_but_what_was_drawn_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = dumped("known", "schedules.py:reference")
+    words = ("--weights-from", str(known))
+    found = dumped("found", "schedules.py:candidate", *words)
+    said = capsys.readouterr().err
+    other = dumped("other", "schedules.py:candidate", *words, "--model-arg", "last=0.03")
+
+    assert "buffers that the model computes are not overwritten: roots by betas" in said
+    assert "no name says so: entries by codes" in said
+    assert padiff.compare(known, found).verdict is Verdict.MATCH
+    assert padiff.compare(known, other).verdict is Verdict.DIVERGED

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.program import UNIT_ROUNDOFF
-
-from .masks import fitted
+from .rounding import UNIT_ROUNDOFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from padiff.program.primitives import Array
+    from .primitives import Array
 
-__all__ = ["DERIVED_ROUNDINGS", "Image", "is_near_table", "made_of"]
+__all__ = ["DERIVED_ROUNDINGS", "Image", "fitted", "is_near_table", "made_of"]
 
 DERIVED_ROUNDINGS = 4
 """Of the size of what was computed: frameworks compute sines, powers and logarithms to a unit or
@@ -146,3 +144,15 @@ def is_near_table(elements: Array, array: Array, unit: float, moved: Array | flo
     size = float(np.sqrt(np.mean(np.square(known[np.isfinite(known)]))))
     off = np.where(same, 0.0, np.abs(known - found))
     return bool(np.all(off <= unit * np.abs(known) + computing * size + moved))
+
+
+def fitted(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return a mask with other sizes: repeated along axes, or the first of what is repeated.
+
+    Raises:
+        ValueError: The shapes have other axes.
+    """
+    if array.ndim != len(shape):
+        raise ValueError(f"expected {len(shape)} axes, found {array.ndim}")
+    firsts = tuple(slice(0, 1) if size == 1 else slice(None) for size in shape)
+    return np.broadcast_to(array[firsts], shape)
